@@ -12,12 +12,15 @@ from typing import Any
 
 from ..golden.axi.register_map import RegisterMap, c_header
 from ..golden.cores.core import CoreSpec
+from ..golden.cores.network_core import NetworkCoreSpec
 from ..golden.cores.shell import SHELL
 from ..golden.errors import UserError
 from ..golden.spec_file import signature_text
 from ..hw.verilog import Emitted, emit
 from .board import DEFAULT_MHZ, Board
+from .example.job import Example
 from .example.package import example_files, example_of, example_page
+from .example.task import ExampleTask
 from .fit import refuse_lack
 from .host import clock
 from .linux.overlay import bif, overlay, shell_json
@@ -39,7 +42,12 @@ DRIVER, PYNQ = (Path(__file__).with_name(name) for name in ("driver", "pynq"))
 
 
 def core_package(
-    spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = DEFAULT_MHZ, name: str | None = None
+    spec: CoreSpec,
+    board: Board,
+    targets: Sequence[str] = (),
+    mhz: float = DEFAULT_MHZ,
+    name: str | None = None,
+    task: ExampleTask | None = None,
 ) -> Files:
     """Make all files of a core for a board.
 
@@ -54,36 +62,50 @@ def core_package(
     name : str, optional
         What the top module, the IP, the kernel and the core's files are called, see `identity.design_name`; by default
         as the core. Two cores of one name cannot be in one design.
+    task : ExampleTask, optional
+        The user's network and samples, of which the self-test and the example are then.
 
     Returns
     -------
     dict of str to str or bytes
-        Contents by file name, the same on every machine.
+        Contents by file name, without a task the same on every machine.
 
     Raises
     ------
     UserError
-        For an unknown target, a clock that the board does not have, or a core that does not fit.
+        For an unknown target, one that a core with a monitor has not, a clock that the board does not have, a core that
+        does not fit, or a task that it cannot run.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
     mhz = board.processor_clock.rate(mhz)
+    if task:
+        example_of(spec, task)  # refuses what the core cannot run
     refuse_lack(spec, board)
     emitted = emit(spec, name, board.fabric)
     memories = memories_of(emitted.rtlil)
-    if analyser := _analyser(spec, emitted):
-        refuse_analyser(analyser, memories, board)
+    package = Package(spec, emitted, board, mhz, task)
+    if package.analyser:
+        refuse_analyser(package.analyser, memories, board)
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
-    chosen = tuple(name for name in TARGETS if name in targets or not targets)
-    files[SETTINGS] = settings_file(spec, board, mhz, chosen, emitted.top)
+    possible = [name for name in TARGETS if not (spec.monitor and name == "vitis")]
+    if lost := [name for name in targets if name not in possible]:
+        raise UserError(
+            f"{lost[0]} takes no core with a monitor: each pin of a kernel is its clock, reset or interrupt, or "
+            f"belongs to an AXI port; leave --debug and monitor=true out, or package for {', '.join(possible)}"
+        )
+    chosen = tuple(name for name in possible if name in targets or not targets)
+    files[SETTINGS] = settings_file(spec, board, mhz, chosen, emitted.top, task)
     for name in chosen:
-        files |= TARGETS[name].files(spec, emitted, board, mhz)
-    whole = {"README.md": _readme(spec, emitted.top, board, chosen, files, memories), **files}
+        files |= TARGETS[name].files(package)
+    whole = {"README.md": _readme(package, chosen, files, memories), **files}
     return {**whole, MANIFEST: manifest(whole)}
 
 
-def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str], name: str) -> str:
+def settings_file(
+    spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str], name: str, task: ExampleTask | None = None
+) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
     settings: dict[str, Any] = {
         "block": spec.name,
@@ -91,22 +113,75 @@ def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[st
         "parameters": dataclasses.asdict(spec),
     }
     settings |= {"name": name, "board": board.name, "mhz": mhz}
+    if task:
+        settings |= {"data": {"name": task.name, "sha256": task.digest}}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
 
 @cache
-def selftest_of(spec: CoreSpec) -> SelfTest:
-    """Make the self-test of a core.
+def selftest_of(spec: CoreSpec, task: ExampleTask | None = None) -> SelfTest:
+    """Make the self-test of a core, random or of a task's network and samples.
 
     Raises
     ------
     UserError
-        For a core that has none.
+        For a core that has none, or that cannot read the samples.
     """
     if (make := spec.part("boards", "selftest", "selftest")) is None:
         raise UserError(f"{spec.name} has no self-test")
-    test: SelfTest = make(spec)
-    return test
+    if task is None:
+        return make(spec)  # type: ignore[no-any-return]
+    if not isinstance(spec, NetworkCoreSpec):
+        raise UserError(f"{spec.name} has no network: leave --data out")
+    task.check(spec)
+    return make(spec, task=task)  # type: ignore[no-any-return]
+
+
+@dataclasses.dataclass(frozen=True)
+class Package:
+    """What the files of a target are made of.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    emitted : Emitted
+        Its top module.
+    board : Board
+    mhz : float
+    task : ExampleTask or None
+        The user's network and samples.
+    """
+
+    spec: CoreSpec
+    emitted: Emitted
+    board: Board
+    mhz: float
+    task: ExampleTask | None
+
+    @property
+    def test(self) -> SelfTest:
+        """The self-test."""
+        return selftest_of(self.spec, self.task)
+
+    @property
+    def example(self) -> Example | None:
+        """The example, where the core has one."""
+        return example_of(self.spec, self.task)
+
+    @property
+    def analyser(self) -> Analyser | None:
+        """Logic analyser on the core's monitor, where it has one."""
+        return analyser_of(self.spec, self.emitted.pins, self.test) if self.spec.monitor else None
+
+    @property
+    def clock_hz(self) -> int:
+        """Rate of the core's clock."""
+        return round(self.mhz * 1e6)
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes that the largest job of the package's programs needs."""
+        return max(self.test.size, self.example.memory.end if self.example else 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,93 +191,80 @@ class Target:
     Parameters
     ----------
     files : callable
-        Function of spec, top module, board and frequency that makes the files.
+        Function that makes the files of a `Package`.
     steps : str or dict of str to str
         What a user does with them; by board where that differs.
     """
 
-    files: Callable[[CoreSpec, Emitted, Board, float], Files]
+    files: Callable[[Package], Files]
     steps: str | Mapping[str, str]
 
 
-def _vivado(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    return {**vivado_files(spec, emitted, board, mhz, _analyser(spec, emitted))}
+def _vivado(package: Package) -> Files:
+    return {**vivado_files(package.spec, package.emitted, package.board, package.mhz, package.analyser)}
 
 
-def _analyser(spec: CoreSpec, emitted: Emitted) -> Analyser | None:
-    return analyser_of(spec, emitted.pins, selftest_of(spec)) if spec.monitor else None
-
-
-def _driver(spec: CoreSpec, mhz: float, *names: str) -> Files:
-    """Make the sources of the driver, its headers, and the self-test, which expects a clock or, with 0, any."""
-    test = selftest_of(spec)
+def _driver(package: Package, *names: str) -> Files:
+    """Make the sources of the driver, its headers, and the self-test, which expects the clock."""
     files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
-    for registers in (RegisterMap("fabtune_shell", SHELL), spec.registers.map):
+    for registers in (RegisterMap("fabtune_shell", SHELL), package.spec.registers.map):
         files[f"driver/{registers.name}.h"] = c_header(registers)
     return files | {
-        "selftest/selftest.c": c_source(test, round(mhz * 1e6)),
-        "selftest/selftest.bin": test.image.tobytes(),
+        "selftest/selftest.c": c_source(package.test, package.clock_hz),
+        "selftest/selftest.bin": package.test.image.tobytes(),
     }
 
 
-def _example(spec: CoreSpec, system: str) -> Files:
+def _example(package: Package, system: str) -> Files:
     """Make the example for a system; nothing for a core that has none."""
-    example = example_of(spec)
-    return example_files(example, system) if example else {}
+    return example_files(package.example, system) if package.example else {}
 
 
 _SOURCES = tuple(f"{name}.{kind}" for name in ("fabtune", "fabtune_text", "fabtune_selftest") for kind in "hc")
 _OPTIONS = ("fabtune_options.h", "fabtune_options.c")
 
 
-def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, mhz, *_OPTIONS, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
-    )
-    files |= _example(spec, "linux")
-    name, makefile = emitted.top, (DRIVER / "linux.mk").read_text(encoding="utf-8")
-    files["linux/Makefile"] = makefile.replace("example_CORE", f"example_{spec.name}").replace("CORE", name)
-    files[f"linux/{name}.dts"] = overlay(name, mhz, _shared_memory(spec))
+def _linux(package: Package) -> Files:
+    files = _vivado(package) | _driver(package, *_OPTIONS, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c")
+    files |= _example(package, "linux")
+    name, makefile = package.emitted.top, (DRIVER / "linux.mk").read_text(encoding="utf-8")
+    files["linux/Makefile"] = makefile.replace("example_CORE", f"example_{package.spec.name}").replace("CORE", name)
+    files[f"linux/{name}.dts"] = overlay(name, package.mhz, package.shared_memory)
     files[f"linux/{name}.bif"] = bif(name)
-    if board.board_connections:  # a Kria, whose xmutil reads it
+    if package.board.board_connections:  # a Kria, whose xmutil reads it
         files["linux/shell.json"] = shell_json()
     return files
 
 
-def _shared_memory(spec: CoreSpec) -> int:
-    """Bytes that the largest job of the package's programs needs."""
-    example = example_of(spec)
-    return max(selftest_of(spec).size, example.memory.end if example else 0)
-
-
-def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _driver(spec, mhz, *_OPTIONS, "selftest_xrt.cpp")
-    files["vitis/package_xo.tcl"] = kernel_script(spec, emitted, board)
-    files["vitis/link.cfg"] = link_configuration(spec, emitted)
+def _vitis(package: Package) -> Files:
+    files = _driver(package, *_OPTIONS, "selftest_xrt.cpp")
+    files["vitis/package_xo.tcl"] = kernel_script(package.spec, package.emitted, package.board)
+    files["vitis/link.cfg"] = link_configuration(package.spec, package.emitted)
     return files
 
 
-def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    test = selftest_of(spec)
-    return _vivado(spec, emitted, board, mhz) | {
+def _pynq(package: Package) -> Files:
+    test, example, top = package.test, package.example, package.emitted.top
+    files = _vivado(package) | {
         "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
         "pynq/fabtune_clock.py": Path(clock.__file__).read_text(encoding="utf-8"),
-        "pynq/fabtune_core.json": description(test, emitted.top, round(mhz * 1e6)),
+        "pynq/fabtune_core.json": description(test, top, package.clock_hz, example),
         "pynq/selftest.bin": test.image.tobytes(),
-        f"pynq/{emitted.top}.ipynb": notebook(test, emitted.top),
+        f"pynq/{top}.ipynb": notebook(test, top, example),
     }
+    return files | ({"pynq/example.bin": example.memory.image.tobytes()} if example else {})
 
 
-def _simulation(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    return {**testbench_files(spec, emitted, selftest_of(spec))}
+def _simulation(package: Package) -> Files:
+    return {**testbench_files(package.spec, package.emitted, package.test, package.example)}
 
 
-def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, mhz, "fabtune_mmio.h", "fabtune_mmio.c", "fabtune_standalone.h", "selftest_baremetal.c"
+def _baremetal(package: Package) -> Files:
+    files = _vivado(package) | _driver(
+        package, "fabtune_mmio.h", "fabtune_mmio.c", "fabtune_standalone.h", "selftest_baremetal.c"
     )
-    files["selftest/selftest_image.S"] = assembler_source("selftest", selftest_of(spec).memory)
-    return files | _example(spec, "baremetal")
+    files["selftest/selftest_image.S"] = assembler_source("selftest", package.test.memory)
+    return files | _example(package, "baremetal")
 
 
 _DEBUG = """\
@@ -210,7 +272,7 @@ The monitor's pins show each update of the parameters: `monitor_valid`, `monitor
 In the block design a logic analyser is on them. With the board at the JTAG cable and its bitstream loaded:
 
     vivado -mode batch -source vivado/capture.tcl                    # says that it waits: run the self-test now
-    fabtune compare CORE vivado/capture.csv                          # with the core's --preset and --set
+    fabtune compare CORE vivado/capture.csv                          # with the options of `fabtune package`
 
 The second line, where fabtune is, says whether the updates are golden's, and otherwise which 128 bits differ first."""
 
@@ -330,10 +392,9 @@ simulator with SystemVerilog's tasks; it reads the job from `tb/data/`. For GitH
 """Targets of a package, by name."""
 
 
-def _readme(
-    spec: CoreSpec, core: str, board: Board, targets: Sequence[str], files: Files, memories: Sequence[Memory]
-) -> str:
+def _readme(package: Package, targets: Sequence[str], files: Files, memories: Sequence[Memory]) -> str:
     """Write the page of the folder."""
+    spec, core, board, task = package.spec, package.emitted.top, package.board, package.task
     folders = {name.partition("/")[0] for name in files if "/" in name}
     meanings = {
         "ip": f"the IP `{vlnv(core)}`: IP-XACT description, Verilog, its page in Vivado",
@@ -341,7 +402,7 @@ def _readme(
         "vivado": "scripts and constraints for Vivado",
         "driver": "driver in C11 for bare metal and Linux",
         "selftest": "a small job with its expected results, as data for the driver",
-        "example": "a program that tunes digits on the core, and prints accuracies and golden's",
+        "example": "a program that tunes a network on the core, and prints accuracies and golden's",
         "vitis": "script for a kernel of Vitis, configuration for its linker",
         "pynq": "driver for PYNQ, which needs nothing of fabtune on the board",
         "tb": "benches for Verilator and Icarus: cocotb, plain SystemVerilog, the self-test as data",
@@ -349,6 +410,7 @@ def _readme(
     }
     lines = [f"# {core} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
+    lines += [_GIVEN.replace("DATA", task.name) if task else _RANDOM, ""]
     lines += [f"`sha256sum --check {MANIFEST}` tells which files are no longer as fabtune wrote them.", ""]
     lines += ["| folder | |", "|---|---|"]
     lines += [f"| `{name}/` | {meaning} |" for name, meaning in meanings.items() if name in folders]
@@ -358,9 +420,13 @@ def _readme(
         lines += ["", f"## {name}", "", text.replace("CORE", core)]
     if "vivado/capture.tcl" in files:
         lines += ["", "## A logic analyser on the core", "", _DEBUG.replace("compare CORE", f"compare {spec.name}")]
-    if "example" in folders and (example := example_of(spec)):
-        lines += ["", "## The example", "", example_page(example, targets)]
+    if {"example", "pynq", "tb"} & folders and package.example:
+        lines += ["", "## The example", "", example_page(package.example, targets)]
     return "\n".join([*lines, "", *_memories(memories, board), ""])
+
+
+_RANDOM = "The self-test's weights and samples are random; `--weights` and `--data` of `fabtune package` give others."
+_GIVEN = "The self-test has your weights, and the first samples of DATA, at most six."
 
 
 def _memories(memories: Sequence[Memory], board: Board) -> list[str]:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and that are known to be writable before work begins."""
 
 from __future__ import annotations
 
@@ -10,6 +10,43 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import UserError
+
+LEAST = 1 << 20
+"""Bytes that have to be free where a file of unknown size is to be written."""
+
+
+def refuse_unwritable(path: Path, size: int = LEAST) -> None:
+    """Try to write a file beside a path, in the folders that it needs, and leave nothing of them.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is to be written after long work, by `whole` or in place.
+    size : int
+        Bytes that it needs.
+
+    Raises
+    ------
+    UserError
+        If the path is no file, a folder cannot be made or written, or the disk has too little space.
+    """
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no file, and is not replaced: choose another")
+    folder = next(one for one in path.absolute().parents if one.exists())
+    if not folder.is_dir():
+        raise UserError(f"{path}: {folder} is a file, not a folder")
+    try:
+        if path.exists():
+            path.open("ab").close()
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".fabtune-") as scratch:
+            tried = Path(scratch, path.absolute().relative_to(folder))
+            tried.parent.mkdir(parents=True, exist_ok=True)
+            tried.write_bytes(b"0")
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}: choose another place") from None
+    if free < size:
+        raise UserError(f"{path} needs {size / 1e6:.0f} MB, and {folder} has {free / 1e6:.1f} MB free: make room")
 
 
 @contextmanager

@@ -11,7 +11,9 @@ from .block import Spec
 from .errors import UserError
 
 
-def build(kind: type[Spec], settings: Iterable[str] = (), preset: str | None = None) -> Spec:
+def build(
+    kind: type[Spec], settings: Iterable[str] = (), preset: str | None = None, given: Mapping[str, Any] | None = None
+) -> Spec:
     """Construct a spec.
 
     Parameters
@@ -23,18 +25,15 @@ def build(kind: type[Spec], settings: Iterable[str] = (), preset: str | None = N
         it is unique.
     preset : str, optional
         Preset of the block, applied first.
+    given : dict, optional
+        Values of fields, applied instead of those of the preset.
 
     Raises
     ------
     UserError
         If a name, preset or value is unknown; the text lists the known ones.
     """
-    values: dict[str, Any] = {}
-    if preset is not None:
-        if preset not in kind.presets:
-            known = ", ".join(kind.presets) or "none"
-            raise UserError(f"{kind.name} has no preset {preset!r}; it has: {known}")
-        values |= kind.presets[preset]
+    values: dict[str, Any] = {**(preset_of(kind, preset) if given is None else given)}
     paths = fields_of(kind)
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -43,6 +42,20 @@ def build(kind: type[Spec], settings: Iterable[str] = (), preset: str | None = N
         path = _resolve(name.strip(), paths, kind)
         values[path] = _parse(text.strip(), paths[path], path)
     return _make(kind, values)
+
+
+def preset_of(kind: type[Spec], preset: str | None) -> dict[str, object]:
+    """Values of a preset, none without one.
+
+    Raises
+    ------
+    UserError
+        If the block has no such preset.
+    """
+    if preset is not None and preset not in kind.presets:
+        known = ", ".join(kind.presets) or "none"
+        raise UserError(f"{kind.name} has no preset {preset!r}; it has: {known}")
+    return {} if preset is None else kind.presets[preset]
 
 
 def fields_of(kind: type[Spec], prefix: str = "") -> dict[str, Any]:

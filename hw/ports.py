@@ -1,6 +1,7 @@
 """Amaranth ports from the streams of a golden spec."""
 
 from amaranth.hdl import Module, Shape, Signal, Value, signed, unsigned
+from amaranth.hdl._ast import Slice
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
@@ -55,5 +56,15 @@ def withheld(m: Module, load: wiring.PureInterface) -> Value:
 
 
 def elements(lanes: Value, item: Field) -> list[Value]:
-    """Lanes of a field as a list, whether it is an array or, with one lane, a plain number."""
-    return [lanes] if item.lanes == 1 else [lanes[j] for j in range(item.lanes)]
+    """Lanes of a field as a list, whether it is an array or, with one lane, a plain number.
+
+    Each is a slice of the whole signal: of a slice of it Amaranth would write down all lanes for each lane.
+    """
+    if item.lanes == 1:
+        return [lanes]
+    whole, first = Value.cast(lanes), 0
+    while isinstance(whole, Slice):
+        whole, first = whole.value, first + whole.start
+    width, signed = item.format.width, item.format.signed
+    places = (whole[first + j * width : first + (j + 1) * width] for j in range(item.lanes))
+    return [place.as_signed() if signed else place for place in places]

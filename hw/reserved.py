@@ -1,4 +1,6 @@
-"""Words that are no identifiers in Verilog and SystemVerilog."""
+"""Words that are no identifiers in Verilog and SystemVerilog, and in VHDL."""
+
+from __future__ import annotations
 
 _WORDS = """
     accept_on alias always always_comb always_ff always_latch and assert assign assume automatic before begin
@@ -23,3 +25,20 @@ _WORDS = """
 """
 RESERVED = frozenset(_WORDS.split())
 """Keywords of IEEE 1800-2017, of which IEEE 1364-2005 has a part."""
+_VHDL = """
+    abs access after alias all and architecture array assert assume assume_guarantee attribute begin block body
+    buffer bus case component configuration constant context cover default disconnect downto else elsif end
+    entity exit fairness file for force function generate generic group guarded if impure in inertial inout is
+    label library linkage literal loop map mod nand new next nor not null of on open or others out package
+    parameter port postponed procedure process property protected pure range record register reject release rem
+    report restrict restrict_guarantee return rol ror select sequence severity shared signal sla sll sra srl
+    strong subtype then to transport type unaffected units until use variable vmode vprop vunit wait when while
+    with xnor xor
+"""
+VHDL_RESERVED = frozenset(_VHDL.split())
+"""Keywords of IEEE 1076-2008, which has no upper and lower case."""
+
+
+def keyword_of(name: str) -> str | None:
+    """Language of which a name is a keyword; None for a name that is one of none."""
+    return "Verilog" if name in RESERVED else "VHDL" if name.lower() in VHDL_RESERVED else None

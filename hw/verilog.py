@@ -27,6 +27,7 @@ from ..golden.memories.plan import Device
 from . import hierarchy_passes, naming, yosys
 from .axi.bus import TopPin
 from .power_up import with_power_up
+from .reserved import keyword_of
 from .source_names import names_from_source
 from .top import Port, TopWrapper
 
@@ -242,6 +243,8 @@ def _module_name(spec: Spec, top: str | None) -> str:
     top = top or spec.name
     if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
         raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")
+    if language := keyword_of(top):
+        raise UserError(f"{top!r} is a keyword of {language}, and not a module name: choose another")
     return top
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from keyword import iskeyword
 from types import FrameType
@@ -17,21 +17,24 @@ import click
 from .. import __version__
 from ..golden.errors import UserError
 from ..hw import processes
+from .heartbeat import doing
 
 SECTIONS = {
-    "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),
+    "Hardware blocks": ("list", "emit", "package", "images", "verify", "prove", "mutate"),
     "Size, time and power": ("estimate", "utilisation", "compare", "activity", "sweep"),
-    "Fine-tuning": ("import", "tune", "delta", "federate", "cost"),
+    "Fine-tuning": ("import", "tune", "evaluate", "export", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),
 }
 """All commands by name, in the order and under the titles in which ``fabtune --help`` shows them."""
 PACKAGES = dict(zip(SECTIONS, ("blocks", "size", "tuning", "results", "installation"), strict=True))
 """Package of the commands under each title."""
+ENDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "ended, as its terminal was closed"}
+"""Signals that end a command, of those that the system has, and what its last line says."""
 
 
 class Stopped(BaseException):
-    """Signal that ends the command: SIGINT or SIGTERM. No Exception, so that nothing on its way takes it for a mistake.
+    """Signal that ends the command, one of `ENDS`. No Exception, so that nothing on its way takes it for a mistake.
 
     Parameters
     ----------
@@ -47,8 +50,8 @@ class Stopped(BaseException):
 class LazyGroup(click.Group):
     """Import a command's module only when the command is used or its summary is shown.
 
-    A user's mistake and a missing file end in one line on stderr and exit status 2; SIGINT and SIGTERM in one line and
-    128 plus the signal's number, as in a shell.
+    A user's mistake and a missing file end in one line on stderr and exit status 2; the signals of `ENDS` in one line
+    and 128 plus the signal's number, as in a shell.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -64,6 +67,14 @@ class LazyGroup(click.Group):
         module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         command: click.Command = import_module(f".commands.{PACKAGES[title]}.{module}", __package__).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name, and let the heartbeat name it with its first argument."""
+        found = super().resolve_command(ctx, args)
+        doing(" ".join([str(found[0]), *(one for one in found[2][:1] if not one.startswith("-"))]))
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their summaries, section by section."""
@@ -82,7 +93,9 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             _complain(" ".join(error.format_message().split()))
         except Stopped as stopped:
-            _complain("interrupted" if stopped.number == signal.SIGINT else "terminated")
+            kept = getattr(stopped, "__notes__", [])  # see `heartbeat.keeping`
+            with suppress(OSError):  # of a terminal that was closed
+                _complain("; ".join([ENDS[signal.Signals(stopped.number).name], *kept]))
             sys.exit(128 + stopped.number)
         except UserError as error:
             _complain(str(error))
@@ -97,12 +110,14 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """Raise `Stopped` at SIGINT and SIGTERM, so that files and processes in use are cleaned up.
+    """Raise `Stopped` at the signals of `ENDS`, so that files and processes in use are cleaned up.
 
     A second signal during the clean-up ends the process at once. Signals that the caller of fabtune ignores, as a shell
     does in the background, stay ignored; outside the main thread nothing is changed.
     """
-    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    names = [one for one in signal.Signals if one.name in ENDS]
+    usual: dict[signal.Signals, Any] = dict.fromkeys(names, signal.SIG_DFL)
+    usual[signal.SIGINT] = signal.default_int_handler
     ours = [one for one, handler in usual.items() if signal.getsignal(one) == handler]
     if threading.current_thread() is not threading.main_thread():
         ours = []

@@ -33,8 +33,9 @@ from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
 from ..sim.compiled.tuner import federation
 from ..sim.simulator import compiler
+from .progress import Bars, advance
 from .results import refuse_outputs
-from .start import Start, advance, progress_bars
+from .start import Start
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         runs["FedAvg"] = partial(experiment.fedavg, rates.fedavg)
     results: dict[str, FederationResult] = {}
     figures: dict[str, Figures] = {}
-    with progress_bars(console) as progress:
+    with Bars(console) as progress:
         for name, federation in runs.items():
             bar = progress.add_task(name, total=config.rounds)
             results[name], figures[name] = federation(progress=_shown_by(advance(progress, bar, name)))

@@ -15,18 +15,14 @@ from ..golden.cores.fit import CoreFit
 from ..golden.datasets.npz import inputs_of
 from ..golden.errors import UserError
 from ..golden.fixed import Q4_12, Q8_16
-from ..golden.models.checkpoint import load_into
 from ..golden.models.importers.folding import described, folded
-from ..golden.models.importers.onnx_file import is_onnx
-from ..golden.models.importers.user_model import user_network
-from ..golden.models.layers import MaxPool, Shape, Weighted, by
-from ..golden.models.module import NetworkModule, module_of
+from ..golden.models.layers import MaxPool, Weighted, by
 from ..golden.models.network import Network
-from ..golden.models.presets import NETWORKS
 from ..golden.models.stages import Stage
 from ..golden.models.text import text_of
 from ..golden.registry import CORES
 from ..golden.train.dynamic_range import StageRange, dynamic_range
+from .own_network import OwnNetwork
 
 BRAM36_BITS = 36 * 1024
 URAM_BITS = 288 * 1024
@@ -38,19 +34,14 @@ class ImportRequest:
 
     Parameters
     ----------
-    model : str
-        ``file.py:build``, ``file.onnx`` or a preset.
-    input_shape : tuple of int or None
-        Shape of a sample, where the model does not say it.
-    weights, samples : Path or None
-        State of the model; NPZ file for the dynamic range.
+    model : OwnNetwork
+    samples : Path or None
+        NPZ file for the dynamic range.
     estimate : tuple of str
         Cores to synthesise: ``instantft:small``.
     """
 
-    model: str
-    input_shape: Shape | None
-    weights: Path | None
+    model: OwnNetwork
     samples: Path | None
     estimate: tuple[str, ...]
 
@@ -67,7 +58,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     if unknown := set(request.estimate).difference(known):
         raise UserError(f"--estimate {min(unknown)}: there is no such core; there are: {', '.join(known)}")
     samples = inputs_of(request.samples) if request.samples else None
-    network, module = _loaded(request)
+    network, own = request.model.load()
+    module = described(network, own)
     if samples is not None and samples.shape != network.input_shape:
         raise UserError(f"{network.name} takes samples of {network.input_shape}, {request.samples} has {samples.shape}")
     parameters = folded(network, module)
@@ -92,24 +84,6 @@ def run(request: ImportRequest) -> dict[str, Any]:
         "cores": cores,
         "advice": [*_autoencoder(network), *_advice(stages, clipped, cores)],
     }
-
-
-def _loaded(request: ImportRequest) -> tuple[Network, NetworkModule]:
-    network: Network
-    if request.model in NETWORKS:
-        if request.input_shape is not None:
-            raise UserError(f"--input has no meaning with the preset {request.model}: leave it out")
-        network = NETWORKS[request.model]
-        module: Any = module_of(network)
-    elif is_onnx(request.model) and request.input_shape is not None:
-        raise UserError(f"--input has no meaning with {request.model}, which says it itself: leave it out")
-    elif not is_onnx(request.model) and ":" not in request.model:
-        raise UserError(f"{request.model} is neither file.py:build, file.onnx nor a preset: {', '.join(NETWORKS)}")
-    else:
-        network, module = user_network(request.model, request.input_shape)
-    if request.weights:
-        load_into(module, request.weights)
-    return network, described(network, module.eval())
 
 
 def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str, Any]:
@@ -227,6 +201,7 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
     show(("core", "array", "cycles a sample", "ideal", "memory, kB", *boards), [*_cores(result)])
     formats = ", ".join(f"{what} {which}" for what, which in result["formats"].items())
     return [
+        f'as one line, for every command: --set "network={result["text"]}"',
         f"{result['parameters']:,} parameters, {result['macs']:,} multiply-accumulates; {formats}",
         "cycles: words of the array, forward; memory: parameters, activations and outputs, which is the least; "
         "--estimate CORE:PRESET synthesises a core",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial, reduce
 from pathlib import Path
@@ -142,28 +143,80 @@ def refuse_other_methods(method: str) -> None:
 
 
 as_json = option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+scale = option(
+    "--scale", type=float, default=1.0, metavar="FACTOR", help="Multiply samples of floats; by default they stay."
+)
 data_dir = option("--data-dir", type=PATH, help="Folder with the data's files.")
 
+
+def _shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """Read ``--input``."""
+    if text is not None and not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5}x[1-9]\d{0,5})?", text):
+        raise UserError(f"--input {text!r} is not CHANNELSxHEIGHTxWIDTH or FEATURES, such as 3x32x32 or 640")
+    return None if text is None else tuple(map(int, text.split("x")))
+
+
+def _as_built(_: click.Context, __: click.Parameter, given: bool) -> None:
+    """Refuse an option of earlier versions."""
+    if given:
+        raise UserError(
+            "--as-built is what happens now: leave it out; --pretrain trains weights that are given further"
+        )
+
+
+network_options = together(
+    option("--model", metavar="FILE.py:BUILD|FILE.onnx", help="Your own torch.nn.Module, FILE.py is run; or ONNX."),
+    option("--weights", type=FILE, help="A state dict for the network: safetensors, or of torch.save."),
+    option(
+        *("--input", "shape"),
+        callback=_shape,
+        metavar="SHAPE",
+        help="Shape of a sample of FILE.py:BUILD, such as 3x32x32 or 640, where no data says it.",
+    ),
+)
+"""A network of one's own: the fields of `scripts.own_network.OwnNetwork`."""
 start = together(
     option("--network", metavar="NAME", help="A preset; by default the one that goes with the data."),
-    option("--model", metavar="FILE.py:BUILD|FILE.onnx", help="Your own torch.nn.Module, FILE.py is run; or ONNX."),
-    option("--weights", type=FILE, help="Its state dict; by default the network is pre-trained, and cached."),
-    option(
-        "--as-built", is_flag=True, help="Take the weights that BUILD made; by default they are pre-trained further."
-    ),
+    network_options,
+    option("--pretrain", is_flag=True, help="Pre-train these weights first; a preset without weights always is."),
+    option("--as-built", is_flag=True, hidden=True, expose_value=False, callback=_as_built),
     option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples."),
+    scale,
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
 )
 """The samples, the network and its weights from which a fine-tuning starts; see `scripts.start.Start`."""
 
 
+sample_options = together(
+    option(
+        "--data",
+        metavar="NAME|npz:FILE",
+        help="Samples to tune on and held-out ones; with the weights of the network, from --weights or --model.",
+    ),
+    scale,
+    data_dir,
+    option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
+    option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
+)
+"""Samples of a core's self-test; see `scripts.own_task`."""
+task_options = together(
+    sample_options,
+    option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),
+    option("--steps", type=STEPS, help="Steps of tuning, where the core counts them; by default as `tune`."),
+    option("--batch", type=click.IntRange(1), help="Samples of a batch or step; by default 20."),
+    option("--rate", type=float, help="Learning rate on the mean of a batch; by default as `tune`."),
+)
+"""Samples and tuning of a core's example, self-test and memory images; see `scripts.own_task`."""
+
+
 def block(required: bool = True) -> Decorator:
-    """``BLOCK``, ``--preset`` and ``--set``: the parameters of `spec_of`."""
+    """``BLOCK``, ``--preset``, ``--set`` and `network_options`: the parameters of `spec_of`."""
     return together(
         click.argument("block", metavar="BLOCK" if required else "[BLOCK]", required=required),
         option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`)."),
         option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."),
+        network_options,
     )
 
 
@@ -171,17 +224,49 @@ NAME_HELP = "What follows CORE_ in the names of module, IP and kernel; default: 
 """Help of ``--name``."""
 
 
-def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
-    """Build the spec of a block.
+def spec_of(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    model: str | None = None,
+    weights: Path | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Spec:
+    """Build the spec of a block, for a network of the user's own where one is named.
 
     Raises
     ------
     UserError
-        For an unknown block, preset or parameter, and for a wrong value.
+        For an unknown block, preset or parameter, for a wrong value, for a network that the block or its array does not
+        take, and for weights: what is made of a spec does not depend on them.
+    """
+    kind = kind_of(block)
+    if weights is not None:
+        raise UserError(
+            f"--weights has no effect on {click.get_current_context().info_name}: a core loads its parameters when it "
+            "runs; leave it out, `fabtune package` and `fabtune images` take it"
+        )
+    if model is None:
+        if shape is not None:
+            raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
+        from ..golden.settings import build
+
+        return build(kind, settings, preset)
+    from .own_network import OwnNetwork, core_spec
+
+    return core_spec(kind, OwnNetwork(model, shape=shape), settings, preset)
+
+
+def kind_of(block: str) -> type[Spec]:
+    """Find the class of a block's specs.
+
+    Raises
+    ------
+    UserError
+        If there is no such block.
     """
     from ..golden.registry import BLOCKS
-    from ..golden.settings import build
 
     if block not in BLOCKS:
         raise UserError(f"there is no block {block!r}; there are: {', '.join(BLOCKS)}")
-    return build(BLOCKS[block], settings, preset)
+    return BLOCKS[block]

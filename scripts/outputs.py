@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..boards.manifest import digest
 from ..boards.vivado.package import refuse_existing, write
-from ..golden.files import whole
+from ..golden.files import refuse_unwritable, whole
 
 RUNS = Path("build/runs")
 
@@ -49,8 +49,8 @@ class OutputFolder:
         written: dict[str, str] = json.loads(self._record.read_text())
         return written
 
-    def refuse(self, names: Iterable[str]) -> None:
-        """Refuse to write files of these names if one of them is there and may not be replaced.
+    def refuse(self, names: Sequence[str]) -> None:
+        """Refuse to write files of these names if one of them is there and may not be replaced, or cannot be written.
 
         Raises
         ------
@@ -60,6 +60,8 @@ class OutputFolder:
         written = self._written()
         theirs = [name for name in names if written.get(name, "") != _digest_of(self.path / name)]
         refuse_existing(theirs, self.path, self.force)
+        for file in [self.path / name for name in names][:1] + [self._record] * self.default:
+            refuse_unwritable(file)
 
     def write(self, files: Mapping[str, str | bytes], instead_of: Mapping[str, str] | None = None) -> list[str]:
         """Write files, all of them or, if one of them may not be replaced, none; return their names.
@@ -72,7 +74,7 @@ class OutputFolder:
             Digests by name of what fabtune wrote here before and is deleted; what the user changed, and all of it in a
             folder that the user named, only if forced.
         """
-        self.refuse(files)
+        self.refuse(list(files))
         old = {name: was for name, was in (instead_of or {}).items() if (self.path / name).is_file()}
         theirs = (name for name, was in old.items() if not self.default or _digest_of(self.path / name) != was)
         refuse_existing(theirs, self.path, self.force)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from math import log
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden.errors import UserError
+from ..golden.files import refuse_unwritable
 from ..golden.models.checkpoint import refuse_existing, save_state
 from .outputs import RUNS, new_run
 
@@ -30,21 +30,17 @@ def refuse_outputs(outputs: Collection[Path | None], plot: Path | None, force: b
     Raises
     ------
     UserError
-        Naming a file that is there and may not be replaced, one that is named twice, one whose folder cannot be made or
-        written, or a plot whose name ends in no known kind of picture.
+        Naming a file that is there and may not be replaced, one that is named twice, one that cannot be written, see
+        `refuse_unwritable`, or a plot whose name ends in no known kind of picture.
     """
     named = [path for path in (*outputs, plot) if path]
     for at, path in enumerate(named):
         refuse_existing(path, force)
         if path.absolute() in [other.absolute() for other in named[:at]]:
             raise UserError(f"{path} is named for two outputs: choose another file for one of them")
-    default = [RUNS / "latest"] if outputs and None in outputs else []
+    default = [RUNS / "tune-0001" / "file"] if outputs and None in outputs else []
     for path in (*named, *default):
-        folder = next(one for one in path.absolute().parents if one.exists())
-        if not folder.is_dir():
-            raise UserError(f"{path}: {folder} is a file, not a folder")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise UserError(f"{path}: the folder {folder} cannot be written")
+        refuse_unwritable(path)
     if plot:
         from .curve import check
 

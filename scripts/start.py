@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from torch import nn
 
 from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import network_for, task_of
 from ..golden.errors import UserError
-from ..golden.models.checkpoint import load_into
-from ..golden.models.importers.folding import check_finite
-from ..golden.models.importers.user_model import user_network
+from ..golden.models.importers.onnx_file import is_onnx
+from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
-from ..golden.train.pretrain import Pretraining, pretrained
+from ..golden.train.pretrain import Pretraining, accuracy_of, at_chance, pretrained
+from .own_network import OwnNetwork, check_samples, with_weights
+from .progress import Bars, advance
+
+
+def default_drift(data: str) -> str:
+    """Drift of samples by name where none is asked for: that of a moved camera for digits, else none."""
+    return "camera" if data == "digits" else "none"
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,13 @@ class Start:
 
     Parameters
     ----------
-    network, model, weights, as_built
-        Name of a preset; ``file.py:build``; file with a state dict; whether the weights are those that ``build`` made.
-    data, data_dir, drift
+    network
+        Name of a preset.
+    model, weights, shape
+        See `OwnNetwork`; by default the shape is that of the samples.
+    pretrain
+        Pre-train weights that are given, too: those of a file, or those that ``build`` made.
+    data, data_dir, drift, scale
         See `task_of`.
     seed
         Seed of all random numbers.
@@ -43,20 +50,27 @@ class Start:
     network: str | None
     model: str | None
     weights: Path | None
-    as_built: bool
+    shape: Shape | None
+    pretrain: bool
     data: str
     data_dir: Path | None
     drift: str | None
+    scale: float
     seed: int
 
     @property
     def drift_name(self) -> str:
         """The drift; by default that of a moved camera for digits, else none."""
-        return self.drift or ("camera" if self.data == "digits" else "none")
+        return self.drift or default_drift(self.data)
 
     def task(self) -> Task:
         """Load the samples."""
-        return task_of(self.data, self.data_dir, self.drift_name, self.seed)
+        return task_of(self.data, self.data_dir, self.drift_name, self.seed, self.scale)
+
+    @property
+    def pretrains(self) -> bool:
+        """Whether the network is pre-trained: where that is asked for, or nothing gives weights."""
+        return self.pretrain or not (self.weights or self.model)
 
     def network_for(self, task: Task) -> tuple[Network, nn.Module]:
         """Describe the network and load its module, which `ready` may have to pre-train.
@@ -68,13 +82,12 @@ class Start:
         """
         if self.model and self.network:
             raise UserError("give --network or --model, not both")
-        if self.as_built and not self.model:
-            raise UserError("--as-built takes the weights of your own network: give it with --model FILE.py:BUILD")
-        if self.as_built and self.weights:
-            raise UserError("give --weights or --as-built, not both")
+        if self.shape and not self.model:
+            raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
         if self.model:
             torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
-            network, module = user_network(self.model, task.test.shape)
+            known = self.shape or (None if is_onnx(self.model) else task.test.shape)
+            network, module = OwnNetwork(self.model, self.weights, known).built()
         else:
             network = preset(self.network or network_for(self.data))
             module = module_of(network)
@@ -83,87 +96,72 @@ class Start:
                 f"{network.name} has as many outputs as inputs, {network.classes}: the command line tunes classifiers, "
                 "and autoencoders are tuned from Python, with loss=mse (docs/zo-job.md)"
             )
-        for part in (task.pretrain, task.tune, task.test):
-            if len(part):
-                if part.shape != network.input_shape:
-                    raise UserError(
-                        f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}"
-                    )
-                part.check(task.name, network.classes)
-        if self.weights:
-            load_into(module, self.weights)
-        else:
-            check_finite(module, network.name)
-        return network, module.eval()
+        check_samples(network, task)
+        return network, with_weights(network, module, self.weights)
 
     def ready(
         self, network: Network, module: nn.Module, task: Task, settings: Pretraining, console: Console
-    ) -> tuple[nn.Module, str]:
-        """Pre-train the module of `network_for`, or take it from the cache, unless its weights are given.
+    ) -> tuple[nn.Module, Origin]:
+        """Pre-train the module of `network_for`, or take it from the cache, where it is to be, see `pretrains`.
 
         Returns
         -------
         torch.nn.Module
             In evaluation mode.
-        str
-            Origin of the weights: a file, or the user's function.
+        Origin
+            Where its weights come from.
 
         Raises
         ------
         UserError
             If the task has no samples to pre-train on, or pre-training diverges.
         """
-        if self.weights:
-            return module, str(self.weights)
-        if self.as_built:
-            return module, str(self.model)
+        if not self.pretrains:
+            return module, Origin(str(self.weights or self.model))
         if not len(task.pretrain):
-            own = ", or take those that your function made with --as-built" if self.model else ""
-            raise UserError(f"{task.name} has no samples to pre-train on: give weights with --weights{own}")
+            remedy = "leave out --pretrain" if self.pretrain else "give weights with --weights"
+            raise UserError(f"{task.name} has no samples to pre-train on: {remedy}")
         name = f"pre-train {network.name}"
         # in a log nothing is left of it: an error of the work that follows is one line there, too
-        with progress_bars(console, transient=not console.is_terminal) as progress:
+        with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task(name, total=settings.epochs)
-            start = module if self.model else None
+            start = module if self.model or self.weights else None
             trained, file = pretrained(network, task.pretrain, settings, advance(progress, bar, name), start)
             done = f"pre-trained {network.name}, cached in {file.name}"
             progress.update(bar, completed=settings.epochs, description=done)
-        return trained, str(file)
+        right = accuracy_of(file)
+        warning = None
+        if at_chance(right, task.pretrain.labels):
+            warning = (
+                f"pre-training ended at chance: {100 * right:.1f}% of its samples right after {settings.epochs} epochs,"
+                " no more than by guessing: change --pretrain-epochs or --pretrain-rate, or give trained weights"
+            )
+        return trained, Origin(str(file), settings.epochs, right, warning)
 
 
-class Bars(Progress):
-    """Progress bars that vanish where an error ends the work: what is left is its one line."""
+@dataclass(frozen=True)
+class Origin:
+    """Where a network's weights come from.
 
-    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
-        self.live.transient |= kind is not None
-        super().__exit__(kind, *rest)
+    Parameters
+    ----------
+    start : str
+        A file, or the user's function.
+    epochs : int, optional
+        Epochs of pre-training, where there was one.
+    accuracy : float, optional
+        Fraction of the samples of pre-training right at its end.
+    warning : str, optional
+        That it ended at chance.
+    """
 
-    def stop(self) -> None:
-        """End the display."""
-        if self.live.transient and not self.console.is_terminal:
-            self.live.stop()  # Progress would leave an empty line in a log
-        else:
-            super().stop()
+    start: str
+    epochs: int | None = None
+    accuracy: float | None = None
+    warning: str | None = None
 
-
-def progress_bars(console: Console, transient: bool = False) -> Progress:
-    """Progress bars on a console, which stay there when they are full unless they are transient."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Bars(*columns, console=console, transient=transient)
-
-
-def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:
-    """Make a function that advances a bar by one and shows a loss and the fraction right beside its name."""
-
-    def step(loss: float, accuracy: float) -> None:
-        progress.update(bar, advance=1, description=f"{name}, loss {loss:.3f}, {100 * accuracy:.1f}% right")
-
-    return step
-
-
-@contextmanager
-def core_bar(progress: Progress, name: str = "the core") -> Iterator[Callable[[str], None]]:
-    """Add a bar for the simulation of a core; the function that it gives shows the present stage beside its name."""
-    bar = progress.add_task(name, total=None)
-    yield lambda stage: progress.update(bar, description=f"{name}: {stage}")
-    progress.update(bar, total=1, completed=1, description=name)
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Fields by the keys of ``--json``."""
+        found = {"start": self.start, "pretrained": self.epochs is not None}
+        return found | {f"pretrain_{name}": getattr(self, name) for name in ("epochs", "accuracy")}

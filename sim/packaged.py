@@ -7,6 +7,8 @@ from pathlib import Path
 
 from ..boards.host.driver import Core
 from ..boards.packaging import selftest_of
+from ..boards.selftest.job import SelfTest
+from ..boards.selftest.saved import PLACE, packaged_test
 from ..golden.cores.core import CoreSpec
 from ..golden.errors import UserError
 from ..golden.spec_file import load_core, top_module
@@ -27,11 +29,14 @@ class PackagedCore:
         Registers, memory and interrupt.
     driver : Core
         The host driver on them, as on a board.
+    test : SelfTest
+        That of the package where it is for simulation, else a random one.
     """
 
     spec: CoreSpec
     device: SimulatedDevice
     driver: Core
+    test: SelfTest
 
     def selftest(self) -> list[str]:
         """Run the core's self-test; names of its stages, all of which have been right.
@@ -41,7 +46,7 @@ class PackagedCore:
         UserError
             Naming the first stage that is not right.
         """
-        return selftest_of(self.spec).run(self.driver)
+        return self.test.run(self.driver)
 
 
 def packaged_core(folder: Path | str, dram: Dram | None = None, seed: int = 0, limit: int = LIMIT) -> PackagedCore:
@@ -69,4 +74,6 @@ def packaged_core(folder: Path | str, dram: Dram | None = None, seed: int = 0, l
         raise UserError(f"{folder} has no Verilog in ip/src: give the folder of `fabtune package`")
     verilog = "\n".join(source.read_text(encoding="utf-8") for source in sources)
     device = SimulatedDevice(build(verilog, top_module(folder), spec.memory_ports), dram, seed, limit)
-    return PackagedCore(spec, device, Core(spec.registers, device, device, device.interrupt, address=spec.address))
+    driver = Core(spec.registers, device, device, device.interrupt, address=spec.address)
+    there = (Path(folder) / PLACE).is_file()
+    return PackagedCore(spec, device, driver, packaged_test(spec, Path(folder)) if there else selftest_of(spec))

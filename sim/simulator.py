@@ -50,9 +50,11 @@ _VERILATOR_FLAGS = (
     "--output-split", "60000",
     "-LDFLAGS", f"-Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator",
 )  # fmt: skip
+WAVES = ("fst", "vcd")
+"""Formats of waveforms, which both simulators write."""
 _DUMP = """module dump;
   initial begin
-    $dumpfile("dump.fst");
+    $dumpfile("dump.{kind}");
     $dumpvars(0, {top});
   end
 endmodule
@@ -140,7 +142,7 @@ def simulate(
         From `bench.plan.bench_plan`.
     simulator : "verilator" or "icarus"
     waves : Path, optional
-        Where to write the waveforms of the run (VCD with Verilator, FST with Icarus).
+        Where to write the waveforms of the run, in the format of its ending, see `wave_format`.
     bench : str
         Python module with the cocotb tests; they find the plan in the file ``$FABTUNE_PLAN`` and may write results, as
         JSON, to ``$FABTUNE_RESULTS``.
@@ -150,15 +152,37 @@ def simulate(
     """
     seed = power_up_seed(plan["seed"]) if power_up is None else power_up
     require(simulator)
+    kind = wave_format(waves, simulator) if waves else ""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build, results = _build(emitted, simulator, waves is not None), folder / "results.json"
-        done = _test(emitted, plan, simulator, folder, build, results, [bench], seed, waves is not None)
+        build, results = _build(emitted, simulator, kind), folder / "results.json"
+        done = _test(emitted, plan, simulator, folder, build, results, [bench], seed, kind)
         tests = json.loads(results.read_text()) if results.exists() else {}
         failures = tuple(text for _, text in _failures(folder / "results.xml", done.stdout))
         if waves:
             _keep_waves(folder, waves)
     return Run(tests, failures)
+
+
+def wave_format(path: Path, simulator: str) -> str:
+    """Format of a file for waveforms, one of `WAVES`, by its ending.
+
+    Raises
+    ------
+    UserError
+        If the ending is none, or the simulator lacks what it takes to write the format.
+    """
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in WAVES:
+        raise UserError(f"{path}: waveforms are FST or VCD, so the name ends in .fst or .vcd")
+    if kind == "fst" and simulator == "verilator":
+        headers = "-include", "lz4.h", "-include", "zlib.h"
+        if processes.run([compiler(), "-fsyntax-only", "-x", "c++", *headers, "/dev/null"]).returncode:
+            raise UserError(
+                f"{path}: Verilator needs the headers of LZ4 and zlib for FST, apt install liblz4-dev zlib1g-dev; "
+                "or take .vcd, or --simulator icarus"
+            )
+    return kind
 
 
 def simulate_mutants(
@@ -189,7 +213,7 @@ def simulate_mutants(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # there are hundreds, and none is run again: the compiled model does not go into the cache
-        _build_in(emitted, simulator, False, build := folder / "build")
+        _build_in(emitted, simulator, "", build := folder / "build")
         seed, modules = power_up_seed(plan["seed"]), [MUTANTS, BENCH]
         done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, modules, seed)
         if not (endings := folder / "endings.json").exists():
@@ -211,7 +235,7 @@ def _test(
     results: Path,
     modules: Sequence[str],
     power_up: int,
-    waves: bool = False,
+    waves: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run the tests of modules, one after the other, in a folder for what they write."""
     (folder / "plan.json").write_text(json.dumps(plan))
@@ -232,7 +256,7 @@ def _test(
     argument = power_up_argument(power_up)
     if simulator == "icarus":
         library = config.lib_entry("vpi", simulator)
-        command = ["vvp", "-m", library, str(build / _ICARUS_PROGRAM), "-fst" if waves else "-none", argument]
+        command = ["vvp", "-m", library, str(build / _ICARUS_PROGRAM), f"-{waves or 'none'}", argument]
     else:
         env.setdefault("COCOTB_TRUST_INERTIAL_WRITES", "1")
         command = [str(build / emitted.top), *(["--trace"] if waves else []), argument]
@@ -248,19 +272,19 @@ def _gpi_users() -> str:
     return f"{libpython};{config.pygpi_entry_point()}"
 
 
-def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
+def _build(emitted: Emitted, simulator: str, waves: str) -> Path:
     """Folder with the compiled model, made once for each text, simulator and version of it."""
     tools = (simulator, find(simulator), tool_version(simulator), sys.version, package_version("cocotb"), _OWN_SOURCE)
     key = digest_of(*tools, waves, _control(emitted, simulator, waves), emitted.top, emitted.verilog)
     return cached("sim", f"{emitted.top}-{key}", lambda folder: _build_in(emitted, simulator, waves, folder))
 
 
-def _control(emitted: Emitted, simulator: str, waves: bool) -> str:
+def _control(emitted: Emitted, simulator: str, waves: str) -> str:
     """Verilator's configuration for a run without waveforms; empty where there is none."""
     return "" if waves or simulator != "verilator" else _ports_only(emitted)
 
 
-def _build_in(emitted: Emitted, simulator: str, waves: bool, folder: Path) -> None:
+def _build_in(emitted: Emitted, simulator: str, waves: str, folder: Path) -> None:
     """Compile the model in a new folder."""
     folder.mkdir()
     control = _control(emitted, simulator, waves)
@@ -268,7 +292,7 @@ def _build_in(emitted: Emitted, simulator: str, waves: bool, folder: Path) -> No
     if control:
         sources["ports.vlt"] = control
     if simulator == "icarus" and waves:
-        sources["dump.v"] = _DUMP.format(top=emitted.top)
+        sources["dump.v"] = _DUMP.format(top=emitted.top, kind=waves)
     for name, text in sources.items():
         (folder / name).write_text(text, encoding="utf-8")
     refusal, env = f"{simulator} could not build {emitted.top}", environment(simulator, folder.parent)
@@ -279,11 +303,11 @@ def _build_in(emitted: Emitted, simulator: str, waves: bool, folder: Path) -> No
         run_step(command, folder, env, refusal)
         return
     cxx = compiler()
-    flags = [*_VERILATOR_FLAGS, *(["--trace"] if waves else []), *([] if control else ["--public-flat-rw"])]
+    flags = [*_VERILATOR_FLAGS, *([f"--trace-{waves}"] if waves else []), *([] if control else ["--public-flat-rw"])]
     main = config.share_dir / "lib" / "verilator" / "verilator.cpp"
     run_step(["verilator", *flags, "--top-module", emitted.top, "-o", emitted.top, str(main), *sources],
              folder, env, refusal)  # fmt: skip
-    run_step([*make_command(cxx), _OPTIMISED, f"VM_TRACE={int(waves)}"], folder, env, refusal)
+    run_step([*make_command(cxx), _OPTIMISED], folder, env, refusal)
     # objects and headers are some 6 MB a build, the program a tenth of it
     for path in folder.iterdir():
         if path.is_file() and path.name not in (emitted.top, f"{emitted.top}.v"):

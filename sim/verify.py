@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from ..golden.block import Spec, Words
-from ..golden.errors import UserError
 from ..hw.verilog import emit
 from .bench.plan import bench_plan
 from .captures.compare import CaptureComparison
@@ -71,26 +70,12 @@ def verify(
     rtl : Spec, optional
         Parameters of the RTL where they are to differ from golden's, to prove that the difference is seen.
     waves : Path, optional
-        File for the waveforms, see `refuse_waves`.
+        File for the waveforms: ``.fst`` or ``.vcd``.
     power_up : int, optional
         See `simulate`.
     """
     phases = scenario(spec, np.random.default_rng(seed), words)
     return verify_phases(spec, phases, simulator, seed, rtl, waves, power_up)
-
-
-def refuse_waves(waves: Path, force: bool = False) -> None:
-    """Refuse a file for waveforms that is there, unless forced, or whose folder is not.
-
-    Raises
-    ------
-    UserError
-        Naming the file or the folder.
-    """
-    if waves.exists() and not force:
-        raise UserError(f"{waves} exists: name another file for the waveforms, or --force to replace it")
-    if not waves.parent.is_dir():
-        raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
 
 
 def verify_phases(

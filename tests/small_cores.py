@@ -1,7 +1,12 @@
 """Small cores that many tests share, so that each is generated and compiled once."""
 
+import numpy as np
+
+from fabtune.boards.example.task import ExampleTask
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from fabtune.golden.datasets.dataset import Samples
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 OPTIONS = {
@@ -13,6 +18,19 @@ OPTIONS = {
     "validation": True,
 }
 """All that `instantft` has by choice."""
+
+
+def task(spec, **settings):
+    """Make a task of a user's for a core: random weights, few samples as the core reads them."""
+    rng, network = np.random.default_rng(5), spec.described
+
+    def samples(count):
+        shape = (count, *network.input_shape)
+        inputs = rng.integers(0, 256, shape).astype(np.uint8) if spec.byte_inputs else rng.normal(0, 1, shape)
+        return Samples(inputs, rng.integers(0, network.classes, count))
+
+    frozen = random_parameters(network, rng)
+    return ExampleTask("npz:own.npz", "own", frozen, samples(10), samples(13), **settings)
 
 
 def instantft(**settings):

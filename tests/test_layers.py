@@ -52,6 +52,7 @@ TRAIN = {
     "zo": {"sparse"},
     "text": {"zo", "sparse"},
     "federated": {"adapters", "zo"},
+    "tuned": {"adapters", "zo"},
 }
 """The same for the packages of golden/train."""
 

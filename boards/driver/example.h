@@ -1,5 +1,5 @@
-/* Tunes the digits on a core: a network has learnt them as they are scanned, the camera has moved, and the core tunes the
- * network on such images. digits.bin is what is in memory before, digits.h says what is where, and what golden says. */
+/* Tunes a network on a core, and classifies held-out samples before and after it. example.bin is what is in memory before,
+ * example_job.h says what is where, and what golden says. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -15,8 +15,8 @@ enum fabtune_result example_tune(const struct fabtune_core *core, uint64_t memor
 
 /* Infer, tune and infer again; print each part as it begins and ends, and last what came of it.
  *
- * memory, address: the job's memory for the program and for the core, with digits.bin at its beginning.
- * Returns FABTUNE_DIFFERENT where the core classifies another number of images correctly than golden. */
+ * memory, address: the job's memory for the program and for the core, with example.bin at its beginning.
+ * Returns FABTUNE_DIFFERENT where the core has other logits than golden. */
 enum fabtune_result example_run(const struct fabtune_core *core, const volatile void *memory, uint64_t address,
                                 const struct fabtune_host *host);
 

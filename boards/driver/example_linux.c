@@ -1,5 +1,5 @@
-/* Example on Linux:  example [--poll] [--seconds N] /dev/uio4 udmabuf0 digits.bin  (exit statuses: fabtune_text.h) */
-#include "digits.h"
+/* Example on Linux:  example [--poll] [--seconds N] /dev/uio4 udmabuf0 example.bin  (exit statuses: fabtune_text.h) */
+#include "example_job.h"
 #include "example.h"
 #include "fabtune_options.h"
 #include "fabtune_uio.h"
@@ -24,19 +24,19 @@ int main(int count, char **arguments) {
     struct fabtune_uio uio;
     struct fabtune_buffer buffer;
     const struct fabtune_host host = {NULL, print};
-    if (fabtune_options_read(&options, count, arguments, "/dev/uioN UDMABUF digits.bin")) return FABTUNE_STATUS_USAGE;
+    if (fabtune_options_read(&options, count, arguments, "/dev/uioN UDMABUF example.bin")) return FABTUNE_STATUS_USAGE;
     const char *device = options.words[0], *memory = options.words[1], *file = options.words[2];
     if (fabtune_uio_open(&uio, device, options.poll)) return complain(device);
     uio.core.limit = options.limit;
     if (fabtune_buffer_open(&buffer, memory)) return complain(memory);
-    if (buffer.size < DIGITS_MEMORY_SIZE) {
-        fprintf(stderr, "%s has %zu bytes: the example needs %u\n", memory, buffer.size, DIGITS_MEMORY_SIZE);
+    if (buffer.size < EXAMPLE_MEMORY_SIZE) {
+        fprintf(stderr, "%s has %zu bytes: the example needs %u\n", memory, buffer.size, EXAMPLE_MEMORY_SIZE);
         return FABTUNE_STATUS_USAGE;
     }
     fabtune_bus_errors();
     FILE *image = fopen(file, "rb");
     if (!image) return complain(file);
-    if (fread(buffer.bytes, 1, DIGITS_IMAGE_SIZE, image) != DIGITS_IMAGE_SIZE) {
+    if (fread(buffer.bytes, 1, EXAMPLE_IMAGE_SIZE, image) != EXAMPLE_IMAGE_SIZE) {
         fprintf(stderr, "%s is not the file that belongs to this program: it is too short\n", file);
         return FABTUNE_STATUS_USAGE;
     }

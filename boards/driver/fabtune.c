@@ -150,3 +150,12 @@ int fabtune_clock_differs(uint32_t hertz, uint32_t expected) {
     const uint32_t apart = hertz > expected ? hertz - expected : expected - hertz;
     return apart > expected / 50u;
 }
+
+uint32_t fabtune_crc32(const volatile unsigned char *bytes, size_t size) {
+    uint32_t crc = 0xFFFFFFFFu;
+    for (size_t at = 0; at < size; ++at) {
+        crc ^= bytes[at];
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xEDB88320u & (0u - (crc & 1u)));
+    }
+    return ~crc;
+}

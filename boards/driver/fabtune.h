@@ -6,6 +6,7 @@
 #ifndef FABTUNE_H
 #define FABTUNE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -104,6 +105,9 @@ void fabtune_watch(const struct fabtune_core *core, uint32_t cycles_low, uint64_
  * from 60 MHz on. */
 uint32_t fabtune_hertz(const struct fabtune_rate *rate);
 int fabtune_clock_differs(uint32_t hertz, uint32_t expected);
+
+/* CRC-32 of so many bytes, as zlib has it. */
+uint32_t fabtune_crc32(const volatile unsigned char *bytes, size_t size);
 
 #ifdef __cplusplus
 }

@@ -20,15 +20,6 @@ struct run {
 #define FABTUNE_WATCHED_NS 20000000u
 #endif
 
-static uint32_t crc32(const volatile unsigned char *bytes, size_t size) {
-    uint32_t crc = 0xFFFFFFFFu;
-    for (size_t at = 0; at < size; ++at) {
-        crc ^= bytes[at];
-        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xEDB88320u & (0u - (crc & 1u)));
-    }
-    return ~crc;
-}
-
 static int all_zero(const volatile unsigned char *bytes, size_t size) {
     for (size_t at = 0; at < size; ++at)
         if (bytes[at]) return 0;
@@ -45,7 +36,7 @@ static void print(const struct run *run, const char *part, const char *said) {
 static enum fabtune_result compare(struct run *run, const struct fabtune_stage *stage, char said[FABTUNE_LINE]) {
     for (size_t at = 0; at < stage->expectation_count; ++at) {
         const struct fabtune_expectation *one = &stage->expectations[at];
-        const uint32_t found = one->is_memory ? crc32(run->memory + one->offset, one->size)
+        const uint32_t found = one->is_memory ? fabtune_crc32(run->memory + one->offset, one->size)
                                               : run->core->read(run->core->context, one->offset);
         if (found == one->expected) continue;
         run->report.what = one->what, run->report.expected = one->expected, run->report.found = found;

@@ -49,7 +49,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Netlist:
-    """The flattened top module: its primitives, the nets of its ports and what the source calls its nets."""
+    """The flattened top module: its primitives, the nets of its ports and what the source calls their bits."""
 
     top: str
     cells: tuple[Cell, ...]
@@ -73,14 +73,22 @@ def read_netlist(file: Path, top: str) -> Netlist:
     outputs = frozenset(nets["output"] | nets["inout"])
     kept = {name for name, cell in cells.items() if "keep" in cell["attributes"] or cell["type"] in kinds}
     read = outputs.union(*(net["bits"] for net in module["netnames"].values() if "keep" in net["attributes"]))
-    named = sorted((name, net["bits"]) for name, net in module["netnames"].items() if not net["hide_name"])
+    named = sorted((name, net) for name, net in module["netnames"].items() if not net["hide_name"])
     return Netlist(
         top,
         _without_unread([_primitive(name, cell) for name, cell in cells.items()], kept, read),
         frozenset(nets["input"] | nets["inout"]),
         outputs,
-        {bit: name for name, bits in reversed(named) for bit in bits if isinstance(bit, int)},
+        {bit: one for name, net in reversed(named) for bit, one in _bit_names(name, net)},
     )
+
+
+def _bit_names(name: str, net: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Bits of a net with their names in the source, ``count[3]`` or, of a single bit, ``valid``; no constants."""
+    bits, first = net["bits"], net.get("offset", 0)
+    for place, bit in enumerate(reversed(bits) if net.get("upto") else bits):
+        if isinstance(bit, int):
+            yield bit, f"{name}[{first + place}]" if len(bits) > 1 else name
 
 
 def _primitive(name: str, cell: dict[str, Any]) -> Cell:

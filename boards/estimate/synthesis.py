@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,14 @@ Counts = dict[str, Any]
 """Attributes of an `Estimate`, by name."""
 
 
-def _explain(failure: YosysError, top: str, sources: str) -> UserError:
+def _explain(failure: YosysError, top: str, sources: str, texts: Sequence[str]) -> UserError:
     error = str(failure)
     if f"Module `{top}' not found" in error:
-        declared = ", ".join(sorted(set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", failure.log))))
-        return UserError(f"no module {top!r} in {sources}: choose one of {declared or '(none there)'}")
+        declared = set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", failure.log))
+        own = sorted(
+            declared.intersection(re.findall(r"\bmodule\s+(?:automatic\s+|static\s+)?\\?([\w$.]+)", "\n".join(texts)))
+        )
+        return UserError(f"no module {top!r} in {sources}: choose one of {', '.join(own) or '(none there)'}")
     if unknown := re.search(r"Can't find object for defparam `(\w+)`", error):
         return UserError(f"{top!r} has no parameter {unknown[1]!r}")
     if missing := re.search(r"Module `(\S+)' referenced in module `(\S+)'.*is not part of the design", error):
@@ -50,7 +53,7 @@ def _value(name: str, text: str) -> str:
 
 def _synthesise(
     reads: Sequence[str],
-    texts: Iterable[str],
+    texts: Sequence[str],
     top: str,
     sources: str,
     folder: Path,
@@ -64,7 +67,7 @@ def _synthesise(
     try:
         yosys.run(flow(reads, top, values), folder, mappings(top))
     except YosysError as failure:
-        raise _explain(failure, top, sources) from failure
+        raise _explain(failure, top, sources, texts) from failure
     found: Counts = {}
     for name in COUNTS:
         found |= json.loads((folder / name).read_text(encoding="utf-8"))

@@ -7,13 +7,12 @@ learns from what they make of the images, with the integers of `golden.lora.job.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from ...golden.datasets.dataset import Samples
-from ...golden.fixed import Integers, Narrower, q8_16_of_bytes
+from ...golden.fixed import Narrower, q8_16_of_bytes
 from ...golden.lora.adapters import rate_of
 from ...golden.lora.job import Job
 from ...golden.lora.last_layer import added, last_layer_sizes, untuned_layer
@@ -23,6 +22,7 @@ from ...golden.models.presets import NETWORKS
 from ...golden.nn.arithmetic.forward import StageIntegers, run
 from ...golden.nn.arithmetic.products import product_of
 from ...golden.nn.arithmetic.random_parameters import random_parameters
+from .task import ExampleTask
 
 KNOWN = ("digits", "lenet5-mnist")
 """Preset networks that the example is for: its rates were tried with these."""
@@ -36,41 +36,15 @@ GAIN = 1.5
 """Growth of the activations from layer to layer: with less, classes are hard to tell apart after random layers."""
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Task of the example.
-
-    Parameters
-    ----------
-    frozen : list of StageIntegers
-        Network that has learnt digits as they are scanned.
-    tune, test : Samples
-        Digits after the drift, as large as the network's input; `tune` has at most `TUNED`, `test` has `TESTED`.
-    """
-
-    frozen: list[StageIntegers]
-    tune: Samples
-    test: Samples
-
-
 @cache
-def digits_for(name: str) -> Digits:
+def digits_for(name: str) -> ExampleTask:
     """Make the task for one of the networks in `KNOWN`."""
     from ...golden.datasets.tasks import task_of  # scikit-learn takes a second to import
 
     network, task = deployed(NETWORKS[name]), task_of("digits", drift=DRIFT)
     frozen = _pretrained(network, _fitted(task.pretrain, network))
-    return Digits(frozen, _fitted(task.tune[:TUNED], network), _fitted(task.test[:TESTED], network))
-
-
-def as_read(samples: Samples, byte_inputs: bool) -> Integers:
-    """Samples as a core reads them: bytes, or Q8.16."""
-    return samples.inputs.astype(np.int64) if byte_inputs else q8_16_of_bytes(samples.inputs)
-
-
-def correct(logits: Integers, labels: Integers) -> int:
-    """Count the samples whose largest logit is their label's; of equal ones the first counts."""
-    return int(np.count_nonzero(logits.argmax(axis=1) == labels))
+    tune, test = _fitted(task.tune[:TUNED], network), _fitted(task.test[:TESTED], network)
+    return ExampleTask("digits", name, frozen, tune, test, drawn=True)
 
 
 def _fitted(samples: Samples, network: Network) -> Samples:

@@ -1,12 +1,14 @@
-"""An example's job: what is in memory before, numbers for the program, and how often golden is right."""
+"""An example's job: its commands and memory, numbers for the program, and how often golden is right."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...golden.axi.regions import JobMemory
-from ...golden.cores.core import CoreSpec
+from ...golden.cores.network_core import NetworkCoreSpec
+from ..selftest.job import Expectation, SelfTest
+from .task import ExampleTask
 
 
 @dataclass
@@ -15,34 +17,68 @@ class Example:
 
     Parameters
     ----------
-    spec : CoreSpec
-        The core.
+    task : ExampleTask
+        Its network and samples.
+    job : SelfTest
+        Its commands with what golden expects after each, and its memory. Of the regions, ``labels`` has a byte for each
+        held-out sample, ``logits`` what the last inference gave, and ``tuned`` what was tuned.
     before, after : int
-        Images that are classified correctly before and after the tuning.
-    tested, classes, stride : int
-        Images, and classes and words of an image's logits.
+        Held-out samples that are classified correctly before and after the tuning.
+    stride : int
+        Words of 32 bits of a sample's logits.
     settings : dict of str to int
-        Values of registers, by name.
+        Numbers for the program, by name.
+    how : str
+        The tuning, for people.
     program : Path
         C source of the core's commands, what ``boards/driver/example.h`` declares.
-    memory : JobMemory
-        Regions, from offset 0 on; ``labels`` has a byte for each image that is tested.
     """
 
-    spec: CoreSpec
+    task: ExampleTask
+    job: SelfTest
     before: int
     after: int
-    tested: int
-    classes: int
     stride: int
     settings: dict[str, int]
+    how: str
     program: Path
-    memory: JobMemory = field(default_factory=JobMemory)
+
+    @property
+    def spec(self) -> NetworkCoreSpec:
+        """The core."""
+        assert isinstance(self.job.spec, NetworkCoreSpec), "an example classifies"
+        return self.job.spec
+
+    @property
+    def memory(self) -> JobMemory:
+        """Regions, from offset 0 on."""
+        return self.job.memory
+
+    @property
+    def tested(self) -> int:
+        """Held-out samples."""
+        return len(self.task.test)
+
+    @property
+    def classes(self) -> int:
+        """Classes of a sample."""
+        return self.spec.described.classes
+
+    @property
+    def logits(self) -> tuple[Expectation, Expectation]:
+        """What golden expects of the inferences before and after the tuning."""
+        before, after = (one for stage in self.job.stages for one in stage.memory if one.what == "logits")
+        return before, after
+
+    @property
+    def percentages(self) -> tuple[str, str]:
+        """Accuracy before and after, in percent, in whole numbers as the program computes it."""
+        tenths = [(1000 * found + self.tested // 2) // self.tested for found in (self.before, self.after)]
+        before, after = (f"{one // 10}.{one % 10} %" for one in tenths)
+        return before, after
 
     @property
     def line(self) -> str:
         """Line that the program prints where the core's results are golden's."""
-        # whole numbers, as the program computes it
-        tenths = [(1000 * found + self.tested // 2) // self.tested for found in (self.before, self.after)]
-        before, after = (f"{one // 10}.{one % 10} %" for one in tenths)
+        before, after = self.percentages
         return f"accuracy {before} before, {after} after; golden says {before} and {after}"

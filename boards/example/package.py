@@ -8,22 +8,53 @@ from pathlib import Path
 
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.network_core import NetworkCoreSpec
+from ...golden.errors import UserError
 from ..selftest.c_source import assembler_source
 from .c_source import header
 from .digits import KNOWN, digits_for
 from .job import Example
+from .task import MOST_MEMORY, ExampleTask
 
 SYSTEMS = ("linux", "baremetal")
 _DRIVER = Path(__file__).parents[1] / "driver"
 
 
 @cache
-def example_of(spec: CoreSpec) -> Example | None:
-    """Make the example of a core; None for one that has none, or has another network than those in `KNOWN`."""
+def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | None:
+    """Make the example of a core.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    task : ExampleTask, optional
+        The user's network and samples; by default digits, for the networks in `KNOWN`.
+
+    Returns
+    -------
+    Example or None
+        None for a core that has none, and without a task for another network.
+
+    Raises
+    ------
+    UserError
+        If the core cannot run the task, or its memory is more than `MOST_MEMORY`.
+    """
     make = spec.part("boards", "example", "example")
-    if make is None or not isinstance(spec, NetworkCoreSpec) or spec.network not in KNOWN:
+    if make is None or not isinstance(spec, NetworkCoreSpec):
+        if task:
+            raise UserError(f"{spec.name} has no example that tunes a network: leave --data out")
         return None
-    example: Example = make(spec, digits_for(spec.network))
+    if task is None:
+        if spec.network not in KNOWN:
+            return None
+        task = digits_for(spec.network)
+    task.check(spec)
+    example: Example = make(spec, task)
+    if example.memory.end > MOST_MEMORY:
+        raise UserError(
+            f"{task.name}: the job takes {example.memory.end:,} bytes of shared memory, more than {MOST_MEMORY:,}: "
+            "fewer samples, or fewer epochs or steps"
+        )
     return example
 
 
@@ -34,30 +65,57 @@ def example_files(example: Example, system: str) -> dict[str, str | bytes]:
     files: dict[str, str | bytes] = {
         f"example/{name}": path.read_text(encoding="utf-8") for name, path in sources.items()
     }
-    files |= {"example/digits.h": header(example), "example/digits.bin": example.memory.image.tobytes()}
+    files |= {"example/example_job.h": header(example), "example/example.bin": example.memory.image.tobytes()}
     if system == "baremetal":
-        files["example/digits_image.S"] = assembler_source("digits", example.memory)
+        files["example/example_image.S"] = assembler_source("example", example.memory)
     return files
 
 
 def example_page(example: Example, systems: Sequence[str]) -> str:
     """Write the section of the README about the example for some of `SYSTEMS`."""
-    parts = [_WHAT, *(_STEPS[name] for name in SYSTEMS if name in systems), _RESULT.replace("LINE", example.line)]
+    task = example.task
+    what = _DIGITS if task.drawn else _OWN.replace("DATA", task.name).replace("TESTED", f"{example.tested:,}")
+    before, after = example.percentages
+    golden = f"{what} The tuning: {example.how}. Golden says {before} before, {after} after."
+    programs = [_STEPS[name] for name in SYSTEMS if name in systems]
+    if programs:
+        programs = [_PROGRAM, *programs, _RESULT.replace("LINE", example.line)]
+    others = [_STEPS[name] for name in ("pynq", "simulation") if name in systems]
+    parts = [golden, *programs, *others, _MEMORY, memory_table(example)]
     return "\n\n".join(parts).replace("CORE", example.spec.name)
 
 
-_WHAT = """\
-A network has learnt digits as they are scanned; then the camera moved, and the core tunes the network on such images.
+def memory_table(example: Example) -> str:
+    """Write what the regions of the job's memory take, as a table in Markdown."""
+    regions = example.memory.regions.items()
+    rows = [f"| `{name}` | {example.memory.addresses[name]:#x} | {region.size:,} |" for name, region in regions]
+    return "\n".join(
+        ["| region | offset | bytes |", "|---|---:|---:|", *rows, f"| together | | {example.memory.end:,} |"]
+    )
+
+
+_DIGITS = """\
+A network has learnt digits as they are scanned; then the camera moved, and the core tunes the network on such
+images."""
+_OWN = """\
+The core tunes your network, with your weights, on the samples of DATA, and classifies its TESTED held-out samples
+before and after."""
+_PROGRAM = """\
 The core's commands and their settings are in `example/example_CORE.c`, the rest of the program is `example/example.c`:
 a program of your own can begin with these."""
 _STEPS = {
+    "pynq": """\
+On PYNQ the notebook runs it, as does `core.example("example.bin")`, which prints the same line.""",
+    "simulation": """\
+In a simulation, in the folder `tb/`: `make example` runs the same job at full speed on the bench without Python, and
+compares every logit, what was tuned, and the accuracies with golden's. It takes as long as its cycles do.""",
     "linux": """\
 On Linux, where the self-test is right:
 
-    sudo linux/example /dev/uioN udmabuf0 example/digits.bin         # made with linux/selftest""",
+    sudo linux/example /dev/uioN udmabuf0 example/example.bin        # made with linux/selftest""",
     "baremetal": """\
 Without an operating system: a Vitis application as for the self-test, of `fabtune.c`, `fabtune_text.c` and
-`fabtune_mmio.c` of `driver/`, and `example.c`, `example_CORE.c`, `example_baremetal.c` and `digits_image.S` of
+`fabtune_mmio.c` of `driver/`, and `example.c`, `example_CORE.c`, `example_baremetal.c` and `example_image.S` of
 `example/`.""",
 }
 _RESULT = """\
@@ -65,5 +123,6 @@ It prints
 
     example: LINE
 
-with status 0; with status 1 where the core is right about another number of images than golden. The options and the
-other statuses are those of the self-test; a command may take 60 s."""
+with status 0; with status 1 where a logit is not golden's. The options and the other statuses are those of the
+self-test; a command may take 60 s."""
+_MEMORY = "Its memory, whose formats are those of fabtune's page on memory images:"

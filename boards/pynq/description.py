@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
-from ..selftest.job import SelfTest, SelfTestStage
+from ..example.job import Example
+from ..selftest.job import SelfTest
+from ..selftest.saved import described
 from ..vivado.ipxact import vlnv
 
 
-def description(test: SelfTest, name: str, clock_hz: int) -> str:
+def description(test: SelfTest, name: str, clock_hz: int, example: Example | None = None) -> str:
     """Write registers, codes and the self-test of a core; a block design may have it as an IP or as a module.
 
     Parameters
@@ -18,6 +20,8 @@ def description(test: SelfTest, name: str, clock_hz: int) -> str:
         Name of the core's top module and IP; Vivado's project leaves the rate that it reached in ``NAME.clock``.
     clock_hz : int
         Rate of the core's clock that was asked for.
+    example : Example, optional
+        A job that tunes a network, whose accuracies the driver counts.
     """
     core = test.spec.registers
     status = core.map["status"]
@@ -34,20 +38,10 @@ def description(test: SelfTest, name: str, clock_hz: int) -> str:
         "commands": {code.name.lower(): code.value for code in core.commands},
         "errors": {str(code.value): code.name.lower() for code in core.errors},
         **{name: status.field(name).mask for name in ("busy", "done", "error_code")},
-        "selftest": {
-            "size": test.size,
-            "copy": [_stage(stage) for stage in test.copy],
-            "stages": [_stage(stage) for stage in test.stages],
-        },
+        "selftest": described(test),
     }
+    if example:
+        places = {name: example.memory.addresses[name] for name in ("labels", "logits")}
+        sizes = {name: getattr(example, name) for name in ("tested", "classes", "stride", "before", "after")}
+        found["example"] = described(example.job) | places | sizes
     return json.dumps(found, indent=1) + "\n"
-
-
-def _stage(stage: SelfTestStage) -> dict[str, object]:
-    return {
-        "name": stage.name,
-        "command": stage.command.name.lower(),
-        "settings": stage.settings,
-        "counters": stage.counters,
-        "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
-    }

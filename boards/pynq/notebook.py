@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ..example.job import Example
 from ..selftest.job import SelfTest
 
 _TITLE = """# {name} on PYNQ
@@ -17,10 +18,13 @@ _SELFTEST = """The self-test: a small job whose results golden has computed. It 
 or raises an error with the first stage whose bits are not golden's."""
 _COMMAND = """One command by hand, `{command}`, on the memory that the self-test begins with. It returns the core's
 counters, and the cycles of its clock that the command took."""
+_EXAMPLE = """The example tunes a network on samples of {name}: {how}. It classifies {tested} held-out samples before
+and after, and compares every logit with golden's, which says {before} before and {after} after. It needs
+`example.bin`."""
 _ERROR = "A command that cannot be is refused by the core itself: here an address between two beats of the bus."
 
 
-def notebook(test: SelfTest, name: str) -> str:
+def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
     """Write the notebook of a core, as nbformat 4.5 has it, without outputs.
 
     Parameters
@@ -29,6 +33,8 @@ def notebook(test: SelfTest, name: str) -> str:
         The core's self-test.
     name : str
         Name of the core's top module, after which Vivado's project names its files.
+    example : Example, optional
+        A job that tunes a network.
     """
     addresses = [address.name for address in test.spec.registers.addresses]
     # the first command that reads or writes memory
@@ -46,6 +52,7 @@ def notebook(test: SelfTest, name: str) -> str:
         ["{name: hex(core.get(name)) for name in fabtune_core.CORE['registers']}"],
         _SELFTEST.format(count=len(test.stages)),
         ['core.selftest("selftest.bin")'],
+        *_tuning(example),
         _COMMAND.format(command=command),
         [
             "import numpy as np",
@@ -76,6 +83,15 @@ def notebook(test: SelfTest, name: str) -> str:
         "nbformat_minor": 5,
     }
     return json.dumps(found, indent=1) + "\n"
+
+
+def _tuning(example: Example | None) -> list[str | list[str]]:
+    """Make the cells that run an example, where there is one."""
+    if not example:
+        return []
+    before, after = example.percentages
+    what = _EXAMPLE.format(how=example.how, tested=example.tested, name=example.task.name, before=before, after=after)
+    return [what, ['core.example("example.bin")']]
 
 
 def _cell(number: int, content: str | list[str]) -> dict[str, object]:

@@ -39,7 +39,8 @@ _KEYS = {
 }
 _WORKLOAD: dict[str, type] = {
     **dict.fromkeys(("data", "data_dir", "drift", "network", "model", "weights"), str),
-    "as_built": bool,
+    "pretrain": bool,
+    "scale": float,
 }
 """Settings of the workload, as the options of `fabtune tune`; they are not swept."""
 _COMMON: dict[str, type] = {"method": str, "batch": int, "rate": float}
@@ -205,8 +206,14 @@ def combinations(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Va
         yield dict(zip(values, combination, strict=True))
 
 
-def read(file: Path) -> Space:
+def read(file: Path, training: Values | None = None) -> Space:
     """Read a description.
+
+    Parameters
+    ----------
+    file : Path
+    training : dict, optional
+        Fixed settings of training that take the place of those in the file.
 
     Raises
     ------
@@ -218,6 +225,8 @@ def read(file: Path) -> Space:
             table = tomllib.load(stream)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is no TOML: {error}") from None
+    if training:
+        table["training"] = {**_typed("training", table.get("training", {}), dict), **training}
     try:
         return _space(file.stem, table)
     except UserError as error:

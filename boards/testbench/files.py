@@ -10,7 +10,9 @@ from ...golden.cores.core import CoreSpec
 from ...hw.axi.bus import TopPin
 from ...hw.power_up import PLUSARG
 from ...hw.verilog import Emitted
+from ..example.job import Example
 from ..selftest.job import SelfTest
+from ..selftest.saved import saved
 from .job_data import JobData, job_data
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -26,7 +28,7 @@ _CHANNELS = {
 """Pins of a port of the memory model, with their widths, by channel."""
 
 
-def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest) -> dict[str, str]:
+def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest, example: Example | None) -> dict[str, str]:
     """Make the test bench of a core; text by file name below ``tb``.
 
     Parameters
@@ -36,19 +38,31 @@ def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest) -> dict[st
         Its top module.
     test : SelfTest
         The job that the benches run.
+    example : Example or None
+        A longer one, which the bench without Python runs where it is asked for.
     """
     data = job_data(test)
+    longer = job_data(example.job, example) if example else None
     names = {"TOP": emitted.top, "POWER_UP": PLUSARG}
+    names["EXAMPLE"] = _sizes(example.job, longer) if example and longer else ""
     files = {f"tb/{name}": _filled(name, names) for name in ("Makefile", "cocotb.mk", "fabtune.yml")}
     files["tb/test_selftest.py"] = _filled("test_selftest.in", names)
     files["tb/fabtune_axi_memory.sv"] = _filled("fabtune_axi_memory.sv", {})
     files["tb/tb.sv"] = _filled("tb.sv", names | _bench(spec, emitted, test, data))
     files["tb/ports.vlt"] = ports_vlt(emitted)
-    return files | {
-        "tb/data/program.txt": data.program,
-        "tb/data/memory.hex": data.memory,
-        "tb/data/expected.hex": data.expected,
-    }
+    files["tb/data/selftest.json"] = saved(test)
+    for folder, job in (("data", data), ("example", longer)):
+        if job:
+            files[f"tb/{folder}/program.txt"] = job.program
+            files[f"tb/{folder}/memory.hex"] = job.memory
+            files[f"tb/{folder}/expected.hex"] = job.expected
+    return files
+
+
+def _sizes(test: SelfTest, data: JobData) -> str:
+    """Write the parameters of ``tb.sv`` for another job."""
+    sizes = {"WORDS": -(-test.size // BEAT), "EXPECTED": data.expected_words, "IMAGE": data.memory_words}
+    return " ".join(f"{name}={value}" for name, value in sizes.items())
 
 
 def ports_vlt(emitted: Emitted) -> str:

@@ -11,6 +11,7 @@ from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Bytes
 from ...golden.axi.register_map import SIGNATURE
 from ...golden.cores.shell import RESET, Setting
+from ..example.job import Example
 from ..selftest.job import SelfTest, SelfTestStage
 
 
@@ -36,16 +37,17 @@ class JobData:
     expected_words: int
 
 
-def job_data(test: SelfTest) -> JobData:
-    """Write the self-test of a core as data."""
+def job_data(test: SelfTest, example: Example | None = None) -> JobData:
+    """Write the self-test of a core as data, or with `example` that example's job, with its accuracies."""
     memory = _beats(test.image)
     expected = [_beats(one.image) for stage in test.stages for one in stage.memory]
     pending = RESET.field("pending").mask
+    what = "Example" if example else "Self-test"
     lines = [
-        f"# Self-test of {test.spec.name}, generated. tb.sv says what the steps are; all numbers are hexadecimal.",
+        f"# {what} of {test.spec.name}, generated. tb.sv says what the steps are; all numbers are hexadecimal.",
         f"stage signature\n{_read(test, SIGNATURE, 0xFFFFFFFF, test.spec.signature)}",
         f"stage reset\n{_write(test, RESET.name, pending)}\n{_read(test, RESET.name, pending, 0, 'poll')}",
-        *(line for stage in test.stages for line in _steps(test, stage)),
+        *(line for stage in test.stages for line in (*_steps(test, stage), *_accuracy(stage, example))),
     ]
     beats = np.concatenate(expected)
     return JobData("\n".join([*lines, ""]), _hex(memory), _hex(beats), len(memory), len(beats))
@@ -77,6 +79,15 @@ def _steps(test: SelfTest, stage: SelfTestStage) -> Iterator[str]:
         yield _read(test, name, 0xFFFFFFFF, value)
     for one in stage.memory:
         yield f"memory {_number(one.offset)} {_number(one.size)} {_word(one.what)}"
+
+
+def _accuracy(stage: SelfTestStage, example: Example | None) -> Iterator[str]:
+    """Write the step that counts samples that are classified correctly, behind an inference."""
+    if example and (found := [one for one in stage.memory if one in example.logits]):
+        right = example.before if found[0] is example.logits[0] else example.after
+        places = found[0].offset, example.memory.addresses["labels"]
+        sizes = example.tested, example.classes, example.stride
+        yield f"correct {' '.join(map(_number, (*places, *sizes, right)))}"
 
 
 def _writes(test: SelfTest, setting: Setting, value: int) -> Iterator[str]:

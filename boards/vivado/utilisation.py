@@ -32,10 +32,13 @@ class Report:
         is that of a board without any, and left out where the device is not one of ours.
     board : Board or None
         The board with the report's device; None if there is no such.
+    design : str or None
+        Name of the top module; None where the report does not say it.
     """
 
     resources: dict[str, float]
     board: Board | None
+    design: str | None
 
 
 def read_report(path: Path) -> Report:
@@ -85,7 +88,8 @@ def parse_report(text: str) -> Report:
         raise UserError("no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote")
     device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, re.MULTILINE)
     board = next((one for one in BOARDS.values() if device and device[1].startswith(one.device)), None)
-    return Report(_complete(found, board), board)
+    design = re.search(r"^\|\s*Design\s*:\s*(\S+)", text, re.MULTILINE)
+    return Report(_complete(found, board), board, design[1] if design else None)
 
 
 def _amount(text: str, row: str, number: int) -> float:

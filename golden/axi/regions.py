@@ -55,6 +55,8 @@ class JobMemory:
     ----------
     addresses : dict of str to int
         Byte address of each placed region, by name.
+    regions : dict of str to Region
+        What was placed, by name.
     images : dict of int to array of uint8
         Initial contents by address, where a region has any.
     end : int
@@ -63,12 +65,14 @@ class JobMemory:
 
     def __init__(self, base: int = 0) -> None:
         self.addresses: dict[str, int] = {}
+        self.regions: dict[str, Region] = {}
         self.images: dict[int, Bytes] = {}
         self.end = base
 
     def place(self, region: Region, name: str = "") -> int:
         """Place a region under a name, by default its register's; return its address."""
         address = self.addresses[name or region.register] = self.reserve(region.size)
+        self.regions[name or region.register] = region
         if region.image.size:
             self.images[address] = region.image
         return address

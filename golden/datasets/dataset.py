@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,30 @@ class Samples:
         if self.inputs.dtype == np.uint8:
             return self.inputs.astype(np.float32) / np.float32(255)
         return self.inputs.astype(np.float32, copy=False)
+
+    def scaled(self, factor: float, where: str) -> Samples:
+        """Multiply float inputs by a factor, in float32.
+
+        Parameters
+        ----------
+        factor : float
+            1 leaves all as it is.
+        where : str
+            Origin of the samples for messages.
+
+        Raises
+        ------
+        UserError
+            If the factor is not above 0 and finite, or the samples are bytes, whose value is always byte / 255.
+        """
+        if not (isfinite(factor) and factor > 0):
+            raise UserError(f"scale = {factor:g}: samples are multiplied by a factor above 0")
+        if factor == 1 or not len(self):
+            return self
+        if self.inputs.dtype == np.uint8:
+            raise UserError(f"{where}: a scale has no meaning with bytes, whose value is byte / 255: leave it out")
+        with np.errstate(over="ignore"):  # infinity is reported by `check`
+            return replace(self, inputs=self.inputs * np.float32(factor))
 
     def check(self, where: str, classes: int | None = None) -> Samples:
         """Check the samples and return self.
@@ -89,9 +114,21 @@ class Task:
         Samples before the drift.
     tune, test : Samples
         Drifted samples; `test` is held out from both others.
+    scale : float
+        Factor by which the samples were multiplied when they were read.
     """
 
     name: str
     pretrain: Samples
     tune: Samples
     test: Samples
+    scale: float = 1.0
+
+    def scaled(self, factor: float) -> Task:
+        """Multiply all samples by a factor, see `Samples.scaled`."""
+        parts = {part: getattr(self, part).scaled(factor, self.name) for part in ("pretrain", "tune", "test")}
+        found = replace(self, **parts, scale=self.scale * factor)
+        for part, samples in parts.items():
+            if len(samples):
+                samples.check(f"{self.name}, {part}, scaled by {factor:g}")
+        return found

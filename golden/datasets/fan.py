@@ -70,7 +70,8 @@ def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
             np.concatenate([part.inputs for part in parts]), np.concatenate([part.labels for part in parts])
         ).check(f"{path}: {run}", CLASSES)
 
-    return Task(name, *(samples(run) for run in runs))
+    pretrain, tune, test = (samples(run) for run in runs)
+    return Task(name, pretrain, tune, test)
 
 
 def stop_begins(spectra: NDArray[Any], where: str = "recording") -> int:

@@ -23,7 +23,7 @@ from .archive import Arrays, read_arrays
 from .dataset import Inputs, Samples, Task
 
 
-def npz(path: Path, classes: int | None = None) -> Task:
+def npz(path: Path, classes: int | None = None, scale: float = 1.0) -> Task:
     """Read a task from an NPZ file.
 
     Parameters
@@ -31,6 +31,8 @@ def npz(path: Path, classes: int | None = None) -> Task:
     path : Path
     classes : int, optional
         Number of classes of the network, if known.
+    scale : float
+        Factor by which float samples are multiplied, see `Samples.scaled`.
 
     Returns
     -------
@@ -48,11 +50,17 @@ def npz(path: Path, classes: int | None = None) -> Task:
                 f"{path}: x_{part} has samples {samples.inputs.dtype} {samples.shape}, "
                 f"but x_tune {tune.inputs.dtype} {tune.shape}"
             )
-    return Task(f"npz:{path}", train, tune, test)
+    return Task(f"npz:{path}", train, tune, test).scaled(scale)
 
 
-def inputs_of(path: Path) -> Samples:
+def inputs_of(path: Path, scale: float = 1.0) -> Samples:
     """Read samples without labels from an NPZ file: its array x_test, or else x_tune or x_train.
+
+    Parameters
+    ----------
+    path : Path
+    scale : float
+        Factor by which float samples are multiplied, see `Samples.scaled`.
 
     Returns
     -------
@@ -70,7 +78,8 @@ def inputs_of(path: Path) -> Samples:
     if part is None:
         raise UserError(f"{path}: no array x_test, x_tune or x_train")
     inputs = arrays[f"x_{part}"]
-    return _samples({f"x_{part}": inputs, f"y_{part}": np.zeros(inputs.shape[:1], np.int64)}, part, path, None)
+    found = _samples({f"x_{part}": inputs, f"y_{part}": np.zeros(inputs.shape[:1], np.int64)}, part, path, None)
+    return found.scaled(scale, str(path))
 
 
 def _samples(arrays: Arrays, part: str, path: Path, classes: int | None) -> Samples:

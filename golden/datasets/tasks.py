@@ -29,7 +29,7 @@ _TASKS: dict[str, tuple[str, _Loader]] = {
 TASKS = (*_TASKS, "npz:FILE")
 
 
-def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: int = 0) -> Task:
+def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: int = 0, scale: float = 1.0) -> Task:
     """Load a task by name.
 
     Parameters
@@ -42,6 +42,8 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
         Drift of the tuning and test samples, see `Drift.parse`.
     seed : int, at least 0
         Seed of random splits and noise.
+    scale : float
+        Factor by which float samples are multiplied, see `Samples.scaled`.
 
     Raises
     ------
@@ -52,8 +54,8 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
         raise UserError(f"a seed is at least 0, not {seed}")
     change = Drift.parse(drift)
     if name.startswith("npz:"):
-        return change.apply(npz(Path(name.removeprefix("npz:"))), seed)
-    return change.apply(_entry(name)[1](data_dir, seed), seed)
+        return change.apply(npz(Path(name.removeprefix("npz:")), scale=scale), seed)
+    return change.apply(_entry(name)[1](data_dir, seed).scaled(scale), seed)
 
 
 def network_for(name: str) -> str:

@@ -11,6 +11,8 @@ from ..errors import UserError
 class EarlyStop:
     """Rule that ends a fine-tuning, an epoch after the other.
 
+    The epoch to keep is the last one behind which `waited` is 0.
+
     Parameters
     ----------
     limit : int, optional

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import UserError
+from .batch_norm import NormTensors
 from .layers import (
     Add,
     AveragePool,
@@ -42,6 +43,11 @@ class NetworkModule(nn.Sequential):
     tensor_names : mapping of str to str, optional
         By name in this module's state: name in the state of that model, for those that are the same in both. By
         default, all are.
+
+    Attributes
+    ----------
+    scales : dict of int to (NormTensors, dict of str to str)
+        By number of a layer that is a batch norm of that model as a depthwise convolution: its tensors and their names.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class NetworkModule(nn.Sequential):
         self.sources = sources
         self.titles = list(map(str, range(len(self)))) if titles is None else list(titles)
         self.tensor_names = {name: name for name in self.state_dict()} if tensor_names is None else dict(tensor_names)
+        self.scales: dict[int, tuple[NormTensors, dict[str, str]]] = {}
 
     @property
     def reads(self) -> Sources:

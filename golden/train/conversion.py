@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..datasets.dataset import Samples
 from ..fixed import Q4_12, Q8_16, Format, Integers, q8_16_of_bytes
+from ..models.batch_norm import StageParameters
 from ..models.importers.folding import Parameters
 from ..nn.arithmetic.forward import StageIntegers
 
@@ -39,3 +42,15 @@ class Converter:
         if samples.inputs.dtype == np.uint8:
             return q8_16_of_bytes(samples.inputs)
         return self.convert(samples.inputs, Q8_16)
+
+
+def values_of(stages: Sequence[StageIntegers]) -> Parameters:
+    """Values of integers in Q4.12, in float64."""
+    return tuple(StageParameters(Q4_12.to_float(one.weight), Q4_12.to_float(one.bias)) for one in stages)
+
+
+def core_inputs(samples: Samples) -> NDArray[np.integer]:
+    """Samples as a core reads them: bytes, or Q8.16."""
+    if samples.inputs.dtype == np.uint8:
+        return samples.inputs.astype(np.uint8)
+    return Converter().samples(samples)

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from ..cache import cached, digest_of, package_version, source_digest
 from ..datasets.dataset import Samples
 from ..errors import UserError
-from ..models.checkpoint import load_into, save_state
+from ..fixed import Integers
+from ..models.checkpoint import load_into, load_saved, save_state
 from ..models.module import module_of
 from ..models.network import Network
 from .batches import batches
-from .metrics import refuse_diverged
+from .metrics import accuracy, refuse_diverged
 
 PretrainProgress = Callable[[float, float], None]
 """Called after each epoch with the mean loss and the fraction of samples classified correctly."""
@@ -139,12 +141,15 @@ def pretrained(
     module : torch.nn.Module
         In evaluation mode.
     path : Path
-        The cached weights; the name has a digest of network, samples, settings, this code and PyTorch's version.
+        The cached weights; the name has a digest of network, samples, settings, this code and PyTorch's version. The
+        file says how many of the samples are right, see `accuracy_of`.
     """
 
     def make(path: Path) -> None:
-        state = pretrain(network, samples, settings, progress, start).state_dict()
-        save_state(path, {name: one.numpy() for name, one in state.items()}, {}, force=True)
+        module = pretrain(network, samples, settings, progress, start)
+        right = repr(accuracy(logits_of(module, samples), samples.labels))
+        state = {name: one.numpy() for name, one in module.state_dict().items()}
+        save_state(path, state, {"accuracy": right}, force=True)
 
     code = (source_digest(Path(__file__)), package_version("torch"))
     own: list[object] = []
@@ -161,3 +166,27 @@ def pretrained(
     module = _copy_of(start, network)
     load_into(module, path)
     return module.eval(), path
+
+
+def accuracy_of(path: Path) -> float:
+    """Fraction of its samples that a pre-trained network classifies correctly, from the file of `pretrained`."""
+    return float(load_saved(path)[1]["accuracy"])
+
+
+def logits_of(module: nn.Module, samples: Samples, at_once: int = 500) -> NDArray[np.float32]:
+    """Logits of samples by a module in evaluation mode, in float32: (n, classes)."""
+    values = torch.from_numpy(samples.values())
+    with torch.no_grad():
+        return torch.cat([module(part) for part in torch.split(values, at_once)]).float().numpy()
+
+
+def at_chance(right: float, labels: Integers) -> bool:
+    """Tell whether a fraction right is, within two standard deviations, that of naming the most frequent class always.
+
+    Parameters
+    ----------
+    right : float
+    labels : array of int, (n,)
+    """
+    often = float(np.bincount(labels).max()) / len(labels)
+    return bool(right <= often + 2 * np.sqrt(often * (1 - often) / len(labels)))

@@ -99,7 +99,7 @@ class Perturb(wiring.Component):
     def _add(self, weight: Value, step: Value, up: Value, minus: Value, active: Value) -> Value:
         """``weight + sign * (step + up)``, one carry chain: minus x is x inverted plus one."""
         width = Q4_12.width + 1
-        operand = Cat(*(active & (bit ^ minus) for bit in _extended(step, width)))
+        operand = (_extended(step, width) ^ minus.replicate(width)) & active.replicate(width)
         carry = active & (up ^ minus)
         return _extended(weight, width) + operand + carry
 

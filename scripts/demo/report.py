@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import platform
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import torch
 from jinja2 import Environment
 from matplotlib.axes import Axes
 
@@ -30,6 +32,31 @@ CYCLES = 1 << 14
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What a report needs to be made again.
+
+    Parameters
+    ----------
+    command : str
+        As a shell takes it.
+    date : str
+        Day, as in ISO 8601.
+    seed : int
+        Seed of networks, samples, order and perturbations.
+    version : str
+        fabtune's.
+    libraries : str
+        Names and versions of those whose arithmetic the float results depend on.
+    """
+
+    command: str
+    date: str
+    seed: int = 0
+    version: str = __version__
+    libraries: str = f"Python {platform.python_version()}, NumPy {np.__version__}, PyTorch {torch.__version__}"
+
+
+@dataclass(frozen=True)
 class DemoResult:
     """Results of the demo.
 
@@ -39,20 +66,22 @@ class DemoResult:
     adapters : AdapterRuns
     verdicts : dict of str to Verdict
         The RTL of the generators against golden, by what was verified.
-    estimate : Estimate
-        Estimate of the adapters' core.
+    estimates : dict of str to Estimate
+        Of both cores, by name.
     table : dict
         See `pezo_6`.
     files : dict of str to dict of str to str
         Text of the emitted files by folder and name.
+    origin : Origin
     """
 
     zeroth_order: ZerothOrderRun
     adapters: AdapterRuns
     verdicts: dict[str, Verdict]
-    estimate: Estimate
+    estimates: dict[str, Estimate]
     table: Rows
     files: dict[str, dict[str, str]]
+    origin: Origin
 
     def facts(self) -> dict[str, Any]:
         """Accuracies (fractions of held-out images right), comparisons, cycles and resources by name.
@@ -84,10 +113,11 @@ class DemoResult:
             "instantft_milliseconds": instantft.facts["milliseconds"],
             "instantft_mismatches": instantft.mismatches,
             "instantft_bit_exact": instantft.mismatches == 0,
-            "instantft_kv260": self.estimate.resources,
+            **{f"{name}_kv260": self.estimates[name].resources for name in CORES},
             "pezo_compared": sum(verdict.compared for verdict in verdicts),
             "pezo_cycles": sum(verdict.cycles for verdict in verdicts),
             "pezo_mismatches": sum(verdict.mismatches for verdict in verdicts),
+            **asdict(self.origin),
             "bit_exact": not zotrain.mismatches + instantft.mismatches and all(one.passed for one in verdicts),
         }
 
@@ -107,8 +137,8 @@ def render(found: DemoResult) -> str:
         files(__package__).joinpath("report.html.j2").read_text()
     )
     return template.render(
-        version=__version__,
         facts=found.facts(),
+        origin=found.origin,
         trainers=_trainers(found),
         accuracy_plot=inline_picture(lambda axes: _accuracy(axes, found), (9, 4)),
         methods=found.adapters.rows(),
@@ -116,7 +146,7 @@ def render(found: DemoResult) -> str:
         table=found.table,
         plots=plots,
         emitted={folder: list(texts) for folder, texts in found.files.items()},
-        estimate=found.estimate,
+        estimates=[found.estimates[name] for name in CORES],
         device=BOARDS["kv260"].resources,
         estimating=f"fabtune estimate {found.zeroth_order.core.name} --preset {CORE} --board kv260",
     )

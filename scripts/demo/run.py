@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn
 from torch import nn
 
 from ...boards.estimate.estimate import estimate_emitted
@@ -23,22 +23,24 @@ from ...hw.verilog import emit
 from ...sim.compiled.comparison import compiled_core
 from ...sim.simulator import require
 from ..outputs import OutputFolder
-from ..start import Bars
+from ..progress import Bars
 from ..tables.options import Options
 from ..tables.pezo import pezo_6
 from . import adapters, zeroth
-from .report import DemoResult, render
+from .report import CORES, DemoResult, Origin, render
 
 
-def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any]:
+def run(output: OutputFolder, simulator: str, origin: Origin, console: Console) -> dict[str, Any]:
     """Run the demo and write its report and Verilog.
 
-    Beside everything else, which takes as long, processes of their own estimate one core and compile the other.
+    Beside everything else, which takes as long, processes of their own estimate both cores and compile one.
 
     Parameters
     ----------
     output : OutputFolder
     simulator : "verilator" or "icarus"
+    origin : Origin
+        Command and date for the report.
     console : Console
         For the progress bars.
 
@@ -57,18 +59,20 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     torch.set_num_threads(1)
     folders = [*(f"pezo_{name}" for name in zeroth.PRESETS), "tile", "zotrain", "instantft"]
     output.refuse(["report.html", *(f"{folder}/spec.json" for folder in folders)])
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     beside = ThreadPoolExecutor(1)
     try:
-        with Bars(*columns, console=console) as progress:
+        with Bars(console, SpinnerColumn()) as progress:
             network, task = preset("digits"), task_of("digits", drift="camera")
             instantft, zotrain = adapters.core_for_digits(network, task), zeroth.core_for_digits(network, task)
-            bar = progress.add_task("estimate resources", total=5)
+            bar = progress.add_task("estimate resources", total=6)
             compiling = progress.add_task("compile zotrain", total=1)
-            emitted = emit(instantft)
-            estimate = beside.submit(estimate_emitted, emitted)
-            estimate.add_done_callback(lambda _: progress.advance(bar))
+            # here, as no two threads may emit
+            emitted = {core.name: emit(core) for core in (instantft, zotrain)}
+            first_estimate = beside.submit(estimate_emitted, emitted["instantft"])
             compiled = beside.submit(compiled_core, zotrain)
+            estimates = {"instantft": first_estimate, "zotrain": beside.submit(estimate_emitted, emitted["zotrain"])}
+            for estimate in estimates.values():
+                estimate.add_done_callback(lambda _: progress.advance(bar))
             compiled.add_done_callback(lambda _: progress.advance(compiling))
             module = _pretrained(network, task, progress)
             result, undrifted = zeroth.tune_zeroth_order(network, module, task, zotrain, progress)
@@ -81,7 +85,8 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
             files = {f"pezo_{name}": package(spec, "zcu102") for name, spec in zeroth.generators().items()}
             files["tile"] = package(TileSpec(), "zcu102")
             files |= {core.name: package(core, "kv260") for core in (zotrain, instantft)}
-            found = DemoResult(zeroth_order, adapter_runs, verdicts, estimate.result(), table, files)
+            resources = {name: estimate.result() for name, estimate in estimates.items()}
+            found = DemoResult(zeroth_order, adapter_runs, verdicts, resources, table, files, origin)
             report = _write(found, output)
     finally:
         beside.shutdown(cancel_futures=True)
@@ -110,7 +115,10 @@ def summary(facts: dict[str, Any]) -> str:
         100 * facts[f"{name}accuracy_{when}"]
         for name, when in (("", "undrifted"), ("", "before"), ("zotrain_", "after"), ("instantft_", "after"))
     )
-    amounts = ", ".join(f"{amount:,g} {name.upper()}" for name, amount in facts["instantft_kv260"].items())
+    sizes = {
+        core: ", ".join(f"{amount:,g} {name.upper()}" for name, amount in facts[f"{core}_kv260"].items())
+        for core in CORES
+    }
     lines = (
         f"digits: {undrifted:.1f}% right, {before:.1f}% after the drift",
         f"zeroth order, all weights: {zotrain:.1f}% after {facts['zotrain_steps']:,} steps in integers",
@@ -121,7 +129,7 @@ def summary(facts: dict[str, Any]) -> str:
         f"adapters: {instantft:.1f}% after {facts['instantft_batches_compared']:,} batches in the RTL of instantft",
         f"    RTL against golden: {facts['instantft_mismatches']} mismatches; {facts['instantft_cycles']:,} cycles, "
         f"{facts['instantft_cycles_per_batch']:,} a batch, {facts['instantft_milliseconds']} ms at {facts['mhz']} MHz",
-        f"    estimate for the KV260: {amounts}",
+        *(f"{core}, estimate for the KV260: {amounts}" for core, amounts in sizes.items()),
         f"report: {facts['report']} ({facts['seconds']:.0f} s)",
     )
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from ...golden.train.zo.schedule import Schedule
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import tuner_of
 from ...sim.verify import Verdict, verify
-from ..start import core_bar
+from ..progress import core_bar
 
 METHOD = "pezo-otf"
 CORE = "tiny"

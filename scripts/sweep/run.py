@@ -6,7 +6,9 @@ import csv
 import io
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ...boards.sweep.study import Evaluated, Study
 from ...golden.errors import UserError
 from ...golden.train.pretrain import pretraining_defaults
 from .. import start
+from ..heartbeat import doing, keeping, shown_by
 from ..outputs import OutputFolder
 from ..results import refuse_outputs
 from ..tables.options import Options
@@ -27,6 +30,7 @@ from ..tables.trials import run_trials
 from .report import render
 
 JOURNAL, POINTS, REPORT = "journal.log", "points.csv", "report.html"
+_GOES_ON = "the same command goes on"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class SweepRequest:
     processes : int
     force : bool
         Replace points and report in `output`.
+    training : dict
+        Network and weights that take the place of those in the file, see `space.read`.
     """
 
     file: Path
@@ -51,6 +57,7 @@ class SweepRequest:
     journal: Path | None
     processes: int
     force: bool
+    training: dict[str, str] = field(default_factory=dict)
 
 
 def run(request: SweepRequest, console: Console) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
         ``space``, ``points`` (finished), ``of`` (in all), ``infeasible``, ``front`` (``values``, ``objectives`` and
         ``commands`` of each point that no other one dominates), ``journal`` and ``files``.
     """
-    space = read(request.file)
+    space = read(request.file, request.training)
     folder = OutputFolder(request.output or Path("build/sweep") / space.name, request.force, request.output is None)
     folder.refuse((POINTS, REPORT))
     journal = request.journal or folder.path / JOURNAL
@@ -71,11 +78,14 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     torch.set_num_threads(1)
     check(space, next(iter(workloads_of(space, console, trained=False)), None))
     workloads = workloads_of(space, console)
-    with console.status(space.name) as status:
-        study = Study(space, journal)
-        study.close()
-        watch = status.update if request.processes == 1 else None
-        workers = {f"process {at + 1}": (request.file, journal, watch) for at in range(request.processes)}
+    _finished(space, journal)  # refuses a journal of another space, in this process
+    name, alone = f"sweep {space.name}", request.processes == 1
+    watch = partial(_watch, name) if alone else None
+    workers = {f"process {at + 1}": (request, journal, watch) for at in range(request.processes)}
+    with (
+        keeping(lambda: f"{_finished(space, journal)} of {space.total} points are in {journal}: {_GOES_ON}"),
+        nullcontext() if alone else shown_by(lambda: f"{name}: {_finished(space, journal)} of {space.total} points"),
+    ):
         run_trials(_work, workers, Options(processes=request.processes))
     study = Study(space, journal)
     points, front = study.points(), study.front()
@@ -112,7 +122,12 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
     given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
     for name in ("data_dir", "weights"):
         given[name] = Path(str(space.training[name])) if name in space.training else None
-    given |= {"data": space.training.get("data", "digits"), "as_built": space.training.get("as_built", False)}
+    given |= {
+        "shape": None,
+        "data": space.training.get("data", "digits"),
+        "pretrain": space.training.get("pretrain", False),
+        "scale": space.training.get("scale", 1.0),
+    }
     found = []
     for seed in range(space.seeds):
         options = start.Start(**given, seed=seed)
@@ -124,16 +139,29 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
     return found
 
 
-def _work(file: Path, journal: Path, watch: Callable[[str], None] | None) -> None:
+def _finished(space: Space, journal: Path) -> int:
+    """Count the finished points; in this process no trial may run, as its locks would end."""
+    study = Study(space, journal)
+    try:
+        return len(study.points())
+    finally:
+        study.close()
+
+
+def _watch(name: str, state: str) -> None:
+    doing(f"{name}: {state}")
+
+
+def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | None) -> None:
     """Evaluate points until none is left."""
-    space = read(file)
+    space = read(request.file, request.training)
     workloads = workloads_of(space, Console(quiet=True))
     study = Study(space, journal)
     try:
         while (values := study.claim()) is not None:
             if watch:
                 done, shown = len(study.points()), ", ".join(f"{_short(name)}={one}" for name, one in values.items())
-                watch(f"{space.name}: {done} of {space.total} done; {shown}")
+                watch(f"{done} of {space.total} points; {shown}")
             objectives, reason = _evaluate(space, values, workloads)
             study.tell(objectives, reason)
     finally:
@@ -176,10 +204,10 @@ def _tune(space: Space, design: Design) -> list[str]:
     if training is None or not space.trains:
         return []
     words = ["fabtune", "tune", "--method", training.method, "--rate", repr(training.rate)]
-    for name in ("data", "data_dir", "drift", "network", "model", "weights"):
+    for name in ("data", "data_dir", "drift", "scale", "network", "model", "weights"):
         if name in space.training:
             words += [f"--{name.replace('_', '-')}", str(space.training[name])]
-    words += ["--as-built"] if space.training.get("as_built") else []
+    words += ["--pretrain"] if space.training.get("pretrain") else []
     options = design.core.tune_options(training, design.array)
     return [] if options is None else [*words, *options]
 

@@ -26,7 +26,7 @@ from ...golden.train.federated.shards import shards
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from ...golden.zo.scalars import Scalars
 from .options import Options, Rows
-from .trials import run_trials
+from .trials import kept_trials
 
 _SEEDS = 3
 _ROUNDS = 25
@@ -99,7 +99,7 @@ def fedspzo(options: Options) -> Rows:
         for rate in rates
         for seed in range(seeds)
     }
-    found = run_trials(_trial, arguments, options)
+    found = kept_trials(_trial, arguments, options)
     rows = []
     for name in names:
         case = _CASES[name]

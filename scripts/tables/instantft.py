@@ -14,7 +14,7 @@ from ...golden.train.adapters.methods import METHODS
 from ...golden.train.adapters.tune import AdapterSettings, tune
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows
-from .trials import mean_and_deviation, run_trials
+from .trials import kept_trials, mean_and_deviation
 
 _TABLE_1 = {
     # method: trainable parameters, forward and backward operations in millions, KB; MNIST, then SVHN
@@ -90,7 +90,7 @@ def instantft_7a(options: Options) -> Rows:
     arguments = {(data, seed): (data, seed, options.data_dir) for data in _DATASETS for seed in range(seeds)}
     for data in _DATASETS:
         task_of(data, options.data_dir)  # a missing file is found here, not in a process of its own
-    found = run_trials(_rotations, arguments, options)
+    found = kept_trials(_rotations, arguments, options)
     rows: list[dict[str, Any]] = []
     for data, title in _DATASETS.items():
         for degrees in ANGLES:

@@ -37,6 +37,8 @@ class Options:
         Learning rate of zeroth order on all weights.
     progress : callable
         Called with what is being measured.
+    announce : callable
+        Called before work of many minutes with a line about how long it takes.
     """
 
     data_dir: Path | None = None
@@ -49,3 +51,4 @@ class Options:
     steps: int | None = None
     rate: float | None = None
     progress: Callable[[str], None] = lambda _: None
+    announce: Callable[[str], None] = lambda _: None

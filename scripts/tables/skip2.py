@@ -20,7 +20,7 @@ from ...golden.train.adapters.tune import AdapterSettings, engine_of, tune
 from ...golden.train.batches import batches
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows
-from .trials import mean_and_deviation, run_trials
+from .trials import kept_trials, mean_and_deviation
 
 _METHODS = ("ft-all", "ft-last", "ft-bias", "ft-all-lora", "lora-all", "lora-last", "skip-lora", "skip2-lora")
 _PAPER_4 = {
@@ -39,7 +39,7 @@ def skip2_4(options: Options) -> Rows:
     for data in _PAPER_4:
         task_of(data, options.data_dir)  # a missing file is found here, not in a process of its own
     arguments = {(data, seed): (data, seed, options.data_dir) for data in _PAPER_4 for seed in range(seeds)}
-    found = run_trials(_trial, arguments, options)
+    found = kept_trials(_trial, arguments, options)
     rows: list[dict[str, Any]] = []
     for data, (network, printed) in _PAPER_4.items():
         paper = dict(zip(_METHODS, printed, strict=True)) | {"without fine-tuning": _BEFORE[data]}

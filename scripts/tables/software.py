@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ...golden.models.presets import preset
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.tune import AdapterSettings, AdapterTuning
 from ...golden.train.pretrain import pretrained, pretraining_defaults
+from ...golden.train.zo.defaults import zo_defaults
 from ...golden.train.zo.finetune import FineTuning, ZoSettings
 from ...golden.train.zo.integer_tuning import IntegerTuning
 from ...golden.train.zo.network_objective import NetworkObjective
@@ -158,10 +160,13 @@ def _adapters(name: str, drift: str, core: str, options: Options) -> Measured:
         settings = AdapterSettings(method, engine, defaults.epochs, rate=defaults.rate)
         return AdapterTuning(network, deepcopy(module), task, settings)
 
+    def seconds(engine: str) -> float:
+        return tuning(engine).run().seconds
+
     times = {}
     for engine in ("float", "golden"):
         options.progress(f"{method}, {name}: {engine}")
-        times[engine] = _fastest(lambda engine=engine: tuning(engine).run().seconds)
+        times[engine] = _fastest(partial(seconds, engine))
     job, tuner = tuning("rtl"), tuner_of(method)
     spec = tuner.spec_for(network, job.settings, len(task.tune), byte_inputs=True, preset=core)
     _, found = tuner.run(job, spec, lambda stage: options.progress(f"{spec.name} {core}: {stage}"))
@@ -184,16 +189,19 @@ def _zeroth_order(options: Options) -> Measured:
             return FineTuning(NetworkObjective(deepcopy(module), task), chosen)
         return IntegerTuning(network, module, task, settings, core.lanes, core.columns)
 
+    def seconds(engine: str) -> float:
+        return job(part, engine).run().seconds
+
     times, part = {}, zeroth.STEPS_IN_RTL
-    steps = zeroth.zo_defaults("digits").steps
+    steps = zo_defaults("digits").steps
     for engine in ("float", "golden"):
         options.progress(f"{zeroth.METHOD}, digits: {engine}")
-        times[engine] = _fastest(lambda engine=engine: job(part, engine).run().seconds) * steps / part
+        times[engine] = _fastest(partial(seconds, engine)) * steps / part
     tuner = tuner_of(zeroth.METHOD)
     begin: Callable[[str], None] = lambda stage: options.progress(f"{core.name} {zeroth.CORE}: {stage}")  # noqa: E731
     _, found = tuner.run(job(part, "golden"), core, begin)
     _refuse_mismatches(found)
-    title = f"{zeroth.METHOD}, digits, {steps:,} steps of {zeroth.zo_defaults('digits').batch}"
+    title = f"{zeroth.METHOD}, digits, {steps:,} steps of {zo_defaults('digits').batch}"
     return Measured(title, f"{core.name} {zeroth.CORE}", steps, times["float"], times["golden"], part, found.cycles)
 
 

@@ -2,26 +2,77 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from ...golden.cache import cache_folder, cached, digest_of, package_version, source_digest
 from ...hw import processes
+from ..heartbeat import keeping
 from .options import Options
 
 _Key = TypeVar("_Key")
 _Found = TypeVar("_Found")
+_KIND = "trials"
+
+
+def kept_trials(
+    work: Callable[..., _Found], arguments: Mapping[_Key, tuple[Any, ...]], options: Options, unit: str = "trials"
+) -> dict[_Key, _Found]:
+    """Run trials as `run_trials` does, and keep each result in the cache: a table that was stopped goes on there.
+
+    An entry's name has a digest of fabtune's models, RTL, benches and estimates, of the file of `work`, and of the
+    arguments with the sizes and dates of the files in folders among them. `unit` is the plural of what is measured.
+    """
+    houses = (Path(__file__).parents[2] / name for name in ("golden", "hw", "sim", "boards"))
+    sources = source_digest(*houses, Path(inspect.getfile(work)))
+    code = sources, work.__qualname__, package_version("torch"), package_version("numpy")
+    names = {key: digest_of(*code, *map(_identity, these)) for key, these in arguments.items()}
+    found: dict[_Key, _Found] = {}
+    for key, name in names.items():
+        entry = cache_folder() / _KIND / name
+        try:
+            found[key] = pickle.loads(entry.read_bytes())
+        except Exception:  # there is none; or pickle raises anything, of a damaged one
+            entry.unlink(missing_ok=True)
+    kept = len(found)
+
+    def keep(key: _Key, result: _Found) -> None:
+        nonlocal kept
+        cached(_KIND, names[key], lambda made: made.write_bytes(pickle.dumps(result)))
+        kept += 1
+
+    missing = {key: these for key, these in arguments.items() if key not in found}
+    with keeping(lambda: f"{kept} of {len(arguments)} {unit}, which are kept: the same command goes on"):
+        found |= run_trials(work, missing, options, keep, unit)
+    return {key: found[key] for key in arguments}
+
+
+def _identity(argument: object) -> str:
+    """Text of an argument; for a folder with its files' sizes and dates."""
+    if not isinstance(argument, Path) or not argument.is_dir():
+        return repr(argument)
+    files = ((path, path.stat()) for path in sorted(argument.rglob("*")))
+    return repr([(str(path), about.st_size, about.st_mtime_ns) for path, about in files])
 
 
 def run_trials(
-    work: Callable[..., _Found], arguments: dict[_Key, tuple[Any, ...]], options: Options
+    work: Callable[..., _Found],
+    arguments: Mapping[_Key, tuple[Any, ...]],
+    options: Options,
+    keep: Callable[[_Key, _Found], None] = lambda *_: None,
+    unit: str = "trials",
 ) -> dict[_Key, _Found]:
     """Call `work` with each of the arguments, `options.processes` at a time; one at a time takes no further process.
 
@@ -32,22 +83,31 @@ def run_trials(
     arguments : dict
         Arguments of each call by the key of its result.
     options : Options
-        Its `progress` is called with a line about each trial that is done.
+        Its `progress` is called with how many trials are done.
+    keep : callable, optional
+        Called with the key and result of each trial that is done.
+    unit : str
+        Plural of what is measured.
     """
     found: dict[_Key, _Found] = {}
 
     def add(key: _Key, result: _Found) -> None:
+        keep(key, result)
         found[key] = result
-        options.progress(f"{key}: trial {len(found)} of {len(arguments)}")
+        left = (time.monotonic() - began) / len(found) * (len(arguments) - len(found)) / 60
+        soon = f", about {left:.0f} min left" if left > 1 else ""
+        options.progress(f"{len(found)} of {len(arguments)} {unit}{soon}")
 
     processes = min(options.processes or os.cpu_count() or 1, len(arguments))
-    if processes == 1:
+    began = time.monotonic()
+    options.progress(f"0 of {len(arguments)} {unit}")
+    if processes <= 1:
         with _one_thread():
             for key, these in arguments.items():
                 add(key, work(*these))
     else:
         with _pool(processes) as pool:
-            with _without_sigint():
+            with _without_terminal_signals():
                 waiting = {pool.submit(_trial, work, *these): key for key, these in arguments.items()}
             for done in as_completed(waiting):
                 add(waiting[done], done.result())
@@ -86,9 +146,12 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 
 @contextmanager
-def _without_sigint() -> Iterator[None]:
-    """Start processes that never see SIGINT: a terminal sends it to all of them, and each would print a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _without_terminal_signals() -> Iterator[None]:
+    """Start processes that never see SIGINT and SIGHUP.
+
+    A terminal sends them to all processes: each would print a traceback, or end before the command ends it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from ...golden.train.zo.defaults import zo_defaults
 from ...golden.train.zo.finetune import FineTuning, ZoSettings
 from ...golden.train.zo.schedule import Schedule
 from .options import Options, Rows
-from .trials import mean_and_deviation, run_trials
+from .trials import kept_trials, mean_and_deviation
 
 SEEDS = 3
 WINDOW = 50
@@ -64,7 +64,7 @@ def trials(cases: Iterable[tuple[str, int, Way]], options: Options) -> Found:
         text_task(task, options.data_dir, shots, seed)  # a missing file is found here, not in a process of its own
     rates = {way: way.rate or (usual.sparse_rate if way.method == "sparse-zo" else rate) for _, _, way, _ in keys}
     arguments = {key: (*key, steps, rates[key[2]], options.data_dir, folder) for key in keys}
-    return run_trials(_trial, arguments, options)
+    return kept_trials(_trial, arguments, options)
 
 
 def _trial(

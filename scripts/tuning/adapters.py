@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
@@ -16,8 +17,9 @@ from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS, AdapterPlacement
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, Epoch
 from ...golden.train.pretrain import Pretraining, pretraining_defaults
+from ...golden.train.tuned.run_file import by_title
 from ...sim.simulator import compiler
-from ..start import advance
+from ..progress import advance
 from .tuning import Tuning, given_settings
 
 
@@ -38,9 +40,9 @@ class GradientTuning(Tuning):
             yield ["rank"], f"--method {options['method']}"
         if options["engine"] != "rtl":
             yield ["core"], f"--engine {options['engine'] or 'golden'}"
-        for given in ("weights", "as_built"):
-            if options[given]:
-                yield ["pretrain_epochs", "pretrain_rate"], f"--{given.replace('_', '-')}"
+        for given in ("weights", "model"):
+            if options[given] and not options["pretrain"]:
+                yield ["pretrain_epochs", "pretrain_rate"], f"--{given} and without --pretrain"
 
     def prepare(self, console: Console) -> None:
         """Refuse what cannot run, load samples and network, and pre-train."""
@@ -59,8 +61,9 @@ class GradientTuning(Tuning):
         given = {"epochs": options["pretrain_epochs"], "rate": options["pretrain_rate"]}
         pretraining = replace(pretraining_defaults(network.name, start.seed), **given_settings(Pretraining, given))
         module, self.origin = start.ready(network, module, task, pretraining, console)
-        self.network, self.classes = network.name, network.classes
+        self.network, self.classes, self.held_out = network.name, network.classes, task.test.labels
         self.job = AdapterTuning(network, module, task, settings)
+        self.note_start(network, self.job.stages, self.job.state, task.scale)
 
     def bar(self, progress: Progress) -> dict[str, Any]:
         """Add a bar of the epochs."""
@@ -97,13 +100,22 @@ class GradientTuning(Tuning):
             "method": settings.method,
             "engine": settings.engine,
             "epochs": len(self.result.epochs),
+            "kept_epoch": self.result.kept_epoch,
             "seed": settings.seed,
         }
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Settings, and the format of the values."""
-        return self.described | {"format": "float32" if self.job.settings.engine == "float" else "Q4.12"}
+        settings = self.job.settings
+        own = {name: getattr(settings, name) for name in ("rank", "batch", "rate", "schedule")}
+        own |= {"core": self.preset if self.spec else ""}
+        return self.described | own | {"format": "float32" if settings.engine == "float" else "Q4.12"}
+
+    @property
+    def tensors(self) -> Mapping[str, NDArray[np.generic]]:
+        """Adapters, or weights and biases of layers, by the user's names."""
+        return by_title(self.job.network, self.job.stages, self.job.state, self.result.tensors)
 
     @property
     def loss(self) -> float:
@@ -127,14 +139,16 @@ class GradientTuning(Tuning):
         before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
         lines = [
             f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% "
-            f"after, in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values "
-            "clipped"
+            f"after; tuned in {result['seconds']} s, {result['total_seconds']} s in all; cache "
+            f"{result['cache_bytes']} bytes, {result['saturations']} values clipped"
         ]
         if result["validation_loss"]:
             loss, right = (result[f"validation_{name}"] for name in ("loss", "accuracy"))
-            best = min(range(len(loss)), key=loss.__getitem__)
+            kept = result["kept_epoch"] - 1
             lines.append(
-                f"validation: loss {loss[-1]:.3f}, {100 * right[-1]:.1f}% right after epoch {len(loss)}; smallest loss "
-                f"{loss[best]:.3f}, after epoch {best + 1}"
+                f"validation: loss {loss[-1]:.3f}, {100 * right[-1]:.1f}% right after epoch {len(loss)}; kept is epoch "
+                f"{kept + 1}, of loss {loss[kept]:.3f} and {100 * right[kept]:.1f}% right"
             )
+        elif result["kept_epoch"] < result["epochs"]:
+            lines.append(f"kept is epoch {result['kept_epoch']} of {result['epochs']}, the one of the smallest loss")
         return lines

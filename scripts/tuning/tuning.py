@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +15,17 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
+from ... import __version__
 from ...golden.errors import UserError
+from ...golden.fixed import Integers
+from ...golden.models.importers.own_tensors import StageTensors, State
+from ...golden.models.network import Network
+from ...golden.train.pretrain import at_chance
+from ...golden.train.tuned.run_file import run_metadata
 from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
+from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
-from ..start import Start, core_bar, progress_bars
+from ..start import Origin, Start
 
 
 class Tuning(ABC):
@@ -34,8 +43,12 @@ class Tuning(ABC):
     network : str
         Name of the network or transformer, from `prepare` on.
     classes : int
-    origin : str
-        File or function from which its weights come.
+    held_out : array of int, optional
+        Labels of the held-out samples of a network of layers.
+    origin : Origin
+        Where its weights come from.
+    run_start : mapping of str to str
+        What the file of a network of layers says of the run's start.
     job : AdapterTuning, FineTuning or IntegerTuning
         What runs, from `prepare` on.
     spec : NetworkCoreSpec or None
@@ -53,7 +66,9 @@ class Tuning(ABC):
 
     network: str
     classes: int
-    origin: str
+    held_out: Integers | None = None
+    run_start: Mapping[str, str] = MappingProxyType({})
+    origin: Origin
     job: Any
     spec: Any = None
     result: Any
@@ -124,13 +139,27 @@ class Tuning(ABC):
         """Settings that are saved with what was tuned."""
         return self.described
 
+    @property
+    def tensors(self) -> Mapping[str, NDArray[np.generic]]:
+        """What was tuned, by the user's own names."""
+        found: Mapping[str, NDArray[np.generic]] = self.result.tensors
+        return found
+
+    def note_start(self, network: Network, stages: Sequence[StageTensors], state: State, scale: float) -> None:
+        """Note what a run's file says of its start, see `run_metadata`; for a network of layers."""
+        start = self.start
+        weights = self.origin.start if self.origin.epochs is not None else str(start.weights or "")
+        named = start.model or network.name
+        self.run_start = run_metadata(named, weights, network.input_shape, scale, stages, state)
+        self.run_start |= {"fabtune": __version__, "seed": str(start.seed)}
+
     def save(self) -> dict[str, str]:
         """Write files beside what was tuned; return their names by key."""
         return {}
 
     def run(self, console: Console) -> dict[str, Any]:
         """Run the job with progress bars; with the engine "rtl" the comparison's figures come back."""
-        with progress_bars(console) as progress:
+        with Bars(console) as progress:
             arguments = self.bar(progress)
             if self.spec is None or self.job.settings.engine != "rtl":
                 self.result = self.job.run(**arguments)
@@ -176,18 +205,17 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
     -------
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), the `figures` of the method, those of
-        the comparison with the core, the settings, ``warning`` (see `spoilt`), ``start``, the origin of the weights,
-        and the file under the method's key.
+        the comparison with the core, the settings, ``warning`` (see `warnings_of`), ``total_seconds`` (of all, loading
+        and simulation included), the origin of the weights, and the file under the method's key.
     """
-    options = tuning.options
+    began, options = time.monotonic(), tuning.options
     plot, force = options["plot"], options["force"]
     refuse_outputs(tuning.outputs, plot, force)
     tuning.prepare(console)
     facts = tuning.run(console)
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
-    tensors: Mapping[str, NDArray[np.generic]] = tuning.result.tensors
     name = f"{options['data'].partition(':')[0]}-{options['method']}"
-    output = save_tuned(options["output"], name, tensors, tuning.metadata, force)
+    output = save_tuned(options["output"], name, tuning.tensors, {**tuning.metadata, **tuning.run_start}, force)
     described = tuning.described | tuning.save()
     if plot:
         tuning.draw(plot)
@@ -197,15 +225,30 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
         **tuning.figures,
         **facts,
         **described,
-        "warning": spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy),
-        "start": tuning.origin,
+        **tuning.origin.facts,
+        "warning": "; ".join(warnings_of(tuning)) or None,
+        "total_seconds": round(time.monotonic() - began, 1),
         tuning.kept_as: str(output),
     }
 
 
+def warnings_of(tuning: Tuning) -> list[str]:
+    """Warn of a start at chance, and of a run that left the network worse than it was, see `spoilt`."""
+    before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
+    found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy)]
+    labels = tuning.held_out if tuning.origin.epochs is None else None
+    if labels is not None and at_chance(before, labels):
+        found.insert(
+            0,
+            f"{tuning.origin.start} is taken as it is, and {100 * before:.1f}% right before fine-tuning is no more "
+            "than by guessing: if it is not trained, give --weights, or --pretrain",
+        )
+    return [one for one in found if one]
+
+
 def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
     """Describe what `tune` gave in a few lines."""
-    lines = kind.summary(result)
+    lines = [_origin(result), *kind.summary(result)]
     if "cycles" in result:
         lines.append(
             f"the core took {result['cycles']:,} cycles ({result['milliseconds']} ms at {result['mhz']} MHz); "
@@ -213,3 +256,13 @@ def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
             f"with the integers, {result['mismatches']} mismatches"
         )
     return "\n".join([*lines, result[kind.kept_as]])
+
+
+def _origin(result: Mapping[str, Any]) -> str:
+    """Say where the weights before fine-tuning come from."""
+    if not result["pretrained"]:
+        return f"weights of {result['start']}, as they are"
+    return (
+        f"pre-trained for {result['pretrain_epochs']} epochs, {100 * result['pretrain_accuracy']:.1f}% of its samples "
+        "right"
+    )

@@ -12,19 +12,23 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ...golden.errors import UserError
+from ...golden.models.importers.folding import described
+from ...golden.models.importers.own_tensors import stage_tensors, user_state
 from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
 from ...golden.train.zo.defaults import CORE_EPS, EPS, zo_defaults
-from ...golden.train.zo.finetune import FineTuning, ZoResult, ZoSettings
-from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings, has_own_names, refuse_folded
+from ...golden.train.zo.finetune import FineTuning, Objective, ZoResult, ZoSettings
+from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.methods import METHODS
 from ...golden.train.zo.network_objective import NetworkObjective
 from ...golden.train.zo.schedule import Schedule
 from ...golden.zo.split import Split
 from ...sim.simulator import compiler
 from ..options import given
+from ..progress import Bars
+from ..start import Origin
 from .tuning import Tuning, given_settings
 
 POINTS = 20
@@ -78,18 +82,21 @@ class ZerothOrderTuning(Tuning):
                     raise UserError(f"--{name} belongs to {integers}")
         torch.set_num_threads(2 if text else 1)
         if text:
-            self._prepare_text()
+            self._prepare_text(console)
         else:
             self._prepare_network(console, settings.writes_deltas)
 
-    def _prepare_text(self) -> None:
+    def _prepare_text(self, console: Console) -> None:
         """Load a transformer and a task of text."""
         options = self.options
         for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
-        if options["as_built"]:
-            raise UserError("--as-built belongs to a network of layers; a text task takes --model FOLDER")
+        if options["shape"] is not None:
+            raise UserError("--input belongs to a network of layers; a text task takes --model FOLDER")
+        for name, one in (("pretrain", options["pretrain"]), ("scale", options["scale"] != 1)):
+            if one:
+                raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         if options["engine"] == "rtl":
             raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
         task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
@@ -99,8 +106,8 @@ class ZerothOrderTuning(Tuning):
         generic = options["generic"]
         if generic is None and options["data_dir"]:
             generic = generic_text(options["data_dir"])
-        self.network, self.origin, self.classes = "transformer", str(folder), len(task.prompts)
-        self.job = FineTuning(TextObjective(classifier, task, generic), self.settings(self.network))
+        self.network, self.origin, self.classes = "transformer", Origin(str(folder)), len(task.prompts)
+        self.job = self._masked(TextObjective(classifier, task, generic), self.settings(self.network), console)
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
@@ -114,15 +121,25 @@ class ZerothOrderTuning(Tuning):
             settings = core_settings(settings)
             byte_inputs = task.tune.inputs.dtype == np.uint8
             self.spec = self.tuner.spec_for(network, settings, len(task.tune), byte_inputs, self.preset)
-            if self.options["delta"]:
-                refuse_folded(has_own_names(network, module))
         pretraining = pretraining_defaults(network.name, start.seed)
         module, self.origin = start.ready(network, module, task, pretraining, console)
-        self.network, self.classes = network.name, network.classes
+        self.network, self.classes, self.held_out = network.name, network.classes, task.test.labels
         if self.spec:
             self.job = IntegerTuning(network, module, task, settings, self.spec.lanes, self.spec.columns)
+            self.note_start(network, self.job.stages, self.job.state, task.scale)
         else:
-            self.job = FineTuning(NetworkObjective(module, task), settings)
+            own = described(network, module)
+            self.note_start(network, stage_tensors(network, own), user_state(module, own), task.scale)
+            self.job = self._masked(NetworkObjective(module, task), settings, console)
+
+    @staticmethod
+    def _masked(objective: Objective, settings: ZoSettings, console: Console) -> FineTuning:
+        """Prepare a job in software, with a bar while sensitive weights are chosen."""
+        with Bars(console, transient=not console.is_terminal) as progress:
+            bar = progress.add_task("choose sensitive weights", total=None, visible=settings.sparse)
+            return FineTuning(
+                objective, settings, lambda done, total: progress.update(bar, completed=done, total=total)
+            )
 
     def bar(self, progress: Progress) -> dict[str, Any]:
         """Add a bar of the steps."""
@@ -137,11 +154,12 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Loss of the first and last 50 steps, ``seconds`` (of the steps), parameters, directions, clipped values."""
+        """Mean losses of the first and last quarter of the steps, ``seconds`` (of the steps), and counts."""
         result = self.result
         return {
-            "loss_before": result.loss_before,
-            "loss_after": result.loss_after,
+            "loss_first": result.loss_first,
+            "loss_last": result.loss_last,
+            "loss_steps": result.quarter,
             "seconds": round(result.seconds, 3),
             "trained_parameters": result.trained_parameters,
             "directions": result.directions,
@@ -162,13 +180,13 @@ class ZerothOrderTuning(Tuning):
             "steps": settings.schedule.steps,
             "rate": settings.rate,
             "seed": self.start.seed,
-            **({"array": f"{self.spec.lanes} x {self.spec.columns}"} if self.spec else {}),
+            **({"array": f"{self.spec.lanes} x {self.spec.columns}", "core": self.preset} if self.spec else {}),
         }
 
     @property
     def loss(self) -> float:
-        """Mean cross entropy of the last 50 steps."""
-        return self.result.loss_after
+        """Mean cross entropy of the last quarter of the steps."""
+        return self.result.loss_last
 
     @property
     def remedy(self) -> str:
@@ -180,7 +198,8 @@ class ZerothOrderTuning(Tuning):
         file = self.options["delta"]
         if not file:
             return {}
-        self.job.delta().save(file, self.options["force"])
+        run = {name: one for name, one in self.run_start.items() if name not in ("layout", "base")}
+        self.job.delta(run).save(file, self.options["force"])
         return {"delta": str(file)}
 
     def draw(self, path: Path) -> None:
@@ -193,11 +212,30 @@ class ZerothOrderTuning(Tuning):
     def summary(cls, result: Mapping[str, Any]) -> list[str]:
         """Describe a result in lines."""
         before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
+        different = f"{result['directions']:,}" if result["directions"] else "endlessly many"
         clipped = f"; {result['saturations']} values clipped" if "saturations" in result else ""
         return [
             f"{result['method']} ({result['generator']}) on {result['data']}, {result['engine']}: {before:.1f}% right "
-            f"before, {after:.1f}% after {result['steps']} steps in {result['seconds']} s; "
-            f"loss {result['loss_before']:.3f} to {result['loss_after']:.3f}",
-            f"{result['trained_parameters']:,} parameters, "
-            f"{result['directions'] or 'endless'} perturbations before the first returns{clipped}",
+            f"before, {after:.1f}% after {result['steps']} steps; tuned in {result['seconds']} s, "
+            f"{result['total_seconds']} s in all; {_losses(result)}",
+            *_array(result),
+            f"{result['trained_parameters']:,} parameters; {different} different perturbations{clipped}",
         ]
+
+
+def _losses(result: Mapping[str, Any]) -> str:
+    """Describe the losses of the first and the last steps."""
+    steps, first, last = (result[f"loss_{name}"] for name in ("steps", "first", "last"))
+    if result["steps"] == 1:
+        return f"loss {first:.3f} in its only step"
+    each = "step" if steps == 1 else f"{steps} steps"
+    return f"mean loss {first:.3f} in the first {each}, {last:.3f} in the last {each}"
+
+
+def _array(result: Mapping[str, Any]) -> Iterator[str]:
+    """Say on which array a core's integers were tuned, and why another one gives other figures."""
+    if "array" in result:
+        yield (
+            f"array of {result['array']} (lanes x columns) of the core {result['core']}: it decides which number "
+            "perturbs which weight, so another --core ends at another accuracy"
+        )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...boards.example.task import ExampleTask
 from ...boards.packaging import selftest_of
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Bytes
@@ -52,10 +53,10 @@ class CapturedUpdate:
     complete: bool = False
 
 
-def golden_updates(spec: CoreSpec) -> list[GoldenUpdate]:
-    """List the batches or steps of a core's self-test, in their order."""
+def golden_updates(spec: CoreSpec, task: ExampleTask | None = None) -> list[GoldenUpdate]:
+    """List the batches or steps of a core's self-test, random or of a task's samples, in their order."""
     found = []
-    for number, stage in enumerate(selftest_of(spec).stages, 1):
+    for number, stage in enumerate(selftest_of(spec, task).stages, 1):
         for at, (before, after) in enumerate(zip(stage.images[:-1], stage.images[1:], strict=True), 1):
             found.append(GoldenUpdate(f"stage {number}, {stage.name}, its update {at}", before, after))
     return found
@@ -143,9 +144,11 @@ def compare_updates(
     return comparison
 
 
-def compare_capture(spec: CoreSpec, path: Path, skip: int = 0, drop: int = 0) -> CaptureComparison:
+def compare_capture(
+    spec: CoreSpec, path: Path, skip: int = 0, drop: int = 0, task: ExampleTask | None = None
+) -> CaptureComparison:
     """Compare the CSV of a logic analyser with the self-test of a core; see `read_updates` and `compare_updates`."""
-    return compare_updates(golden_updates(spec), read_updates(path), skip, drop)
+    return compare_updates(golden_updates(spec, task), read_updates(path), skip, drop)
 
 
 def _compared(

@@ -108,7 +108,7 @@ def compare(
     dram: Dram | None,
     seed: int,
     stage: Callable[[str], None],
-) -> tuple[Ran, Found, Figures]:
+) -> tuple[Ran, Found, Bytes, Figures]:
     """Emit, compile and simulate a core, run a job on it through the host driver, and compare.
 
     Compared is what `ComparedJob.mismatches` does, and then the logits of held-out samples with what the core found.
@@ -130,6 +130,8 @@ def compare(
         The core's result of the job.
     object
         What the core found.
+    array of uint8, (steps, bytes)
+        Image of what the core updates, after each step.
     Comparison
         Its figures.
     """
@@ -153,7 +155,7 @@ def compare(
         simulated=device.simulated,
         seconds=device.seconds,
     )
-    return ran, found, comparison
+    return ran, found, traced, comparison
 
 
 def simulated_core(spec: CoreSpec, dram: Dram | None, seed: int, stage: Callable[[str], None]) -> SimulatedDevice:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Samples
 from ...golden.errors import UserError
+from ...golden.fixed import Integers
 from ...golden.models.network import Network
 from ...golden.nn.arithmetic.forward import StageIntegers
 from ...golden.registry import CORES
 from ...golden.rng.pezo import PezoSpec
 from ...golden.train.federated.configuration import FederatedConfig
+from ...golden.train.tuned.network import TunedNetwork
 from .comparison import Comparison
 
 DEFAULT_CORE = "small"
@@ -76,6 +79,44 @@ class Tuner(Protocol):
             Of the tuning's ``run``; accuracy after tuning, and tensors, are those of the core's parameters.
         Comparison
         """
+
+    def infer(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage) -> Inference:
+        """Run samples through a network on the compiled core.
+
+        Parameters
+        ----------
+        tuned : TunedNetwork
+        rank : int
+            Of its adapters.
+        samples : Samples
+        preset : str
+            A preset of the core, for this network.
+        stage : Stage
+
+        Raises
+        ------
+        UserError
+            If there is no such preset, or the core cannot run the network.
+        """
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Outputs of a network on the compiled core.
+
+    Parameters
+    ----------
+    spec : NetworkCoreSpec
+        The core.
+    logits : array of int64, (n, classes)
+        Q8.16.
+    cycles : int
+        Clock cycles of all commands, loads included.
+    """
+
+    spec: NetworkCoreSpec
+    logits: Integers
+    cycles: int
 
 
 class Federation(Protocol):

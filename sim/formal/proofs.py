@@ -47,7 +47,13 @@ def formal_module(name: str) -> ModuleType:
         if path.stem == f"{_PREFIX}{name}":
             place = path.relative_to(_SIM).with_suffix("").parts
             return import_module(f"...{'.'.join(place)}", __name__)
-    raise UserError(f"no proof of {name!r}: choose from {', '.join(proved_names())}")
+    if name in BLOCKS:
+        area = BLOCKS[name].__module__.split(".")[2:-1]
+        raise UserError(
+            f"{name} has no rules yet: {'/'.join(['sim', *area, f'{_PREFIX}{name}.py'])} is to have them, "
+            "see docs/proofs.md"
+        )
+    raise UserError(f"no block or part is called {name!r}: choose from {', '.join(proved_names())}")
 
 
 def checker_of(name: str, spec: Spec | None = None) -> Checker:

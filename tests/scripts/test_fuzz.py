@@ -110,10 +110,14 @@ def _no_work():
                 "scripts.federate.FederatedExperiment",
                 "scripts.demo.run.run",
             ),
-            *("scripts.tables.trials.run_trials", "scripts.tables.zeroth.run_trials", "scripts.tables.skip2.tune"),
-            *("scripts.tables.instantft.run_trials", "scripts.tables.fedspzo.run_trials", "scripts.tables.pezo.pezo_6"),
+            *("scripts.tables.trials.run_trials", "scripts.tables.zeroth.kept_trials", "scripts.tables.skip2.tune"),
             *(
-                "scripts.tables.skip2.run_trials",
+                "scripts.tables.instantft.kept_trials",
+                "scripts.tables.fedspzo.kept_trials",
+                "scripts.tables.pezo.pezo_6",
+            ),
+            *(
+                "scripts.tables.skip2.kept_trials",
                 "scripts.tables.skip2.skip2_6",
                 "scripts.cores.zotrain.pezo_core.pezo_core",
             ),

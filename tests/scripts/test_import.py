@@ -1,6 +1,7 @@
 """`fabtune import`: what a model became, where it fits, what saturates, and mistakes in one line."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
+from fabtune.golden.settings import build
 
 MODEL = """
 import torch
@@ -188,7 +190,7 @@ def test_an_onnx_file_is_tuned(fabtune, onnx_file, tmp_path):
     arrays = {f"x_{part}": rng.normal(0, 1, (40, 6)).astype(np.float32) for part in ("tune", "test")}
     arrays |= {f"y_{part}": np.arange(40) % 3 for part in ("tune", "test")}
     np.savez("task.npz", **arrays)
-    asked = ("--data", "npz:task.npz", "--model", "net.onnx", "--as-built", "--epochs", "2", "--json")
+    asked = ("--data", "npz:task.npz", "--model", "net.onnx", "--epochs", "2", "--json")
     status, out, err = fabtune("tune", *asked)
     assert (status, err.count("Traceback")) == (0, 0)
     report = json.loads(out)
@@ -215,8 +217,19 @@ def test_tables_for_people(fabtune):
         assert text in out
 
 
+def test_the_line_that_it_prints_is_the_network_for_set(fabtune):
+    status, out, err = fabtune("import", "--model", "mine.py:build", "--input", "1x8x8")
+    assert (status, err) == (0, "")
+    (line,) = (one for one in out.splitlines() if "--set" in one)
+    _, setting = shlex.split(line.partition(": ")[2])
+    spec = build(ZotrainSpec, [setting], "tiny")
+    assert spec.network == "1x8x8 conv4k3p1 relu conv4k3p1 add@2,1 relu avg2 flatten fc3"
+
+
 MISTAKES = {
-    "import lenet6": "lenet6 is neither file.py:build, file.onnx nor a preset: lenet5-mnist",
+    "import": "name the network: fabtune import FILE.py:BUILD, FILE.onnx or a preset",
+    "import digits --model digits": "digits and --model digits both name the network: give one of them",
+    "import lenet6": "lenet6 is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
     "import mine.py:build": "mine.py:build does not say which samples it takes: give --input, such as 3x32x32 or 640",
     "import mine.py:build --input 8x8": "--input '8x8' is not CHANNELSxHEIGHTxWIDTH or FEATURES",
     "import mine.py:build --input 0x8x8": "--input '0x8x8' is not",

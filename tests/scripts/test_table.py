@@ -13,7 +13,7 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
-from fabtune.scripts.tables.trials import run_trials
+from fabtune.scripts.tables.trials import kept_trials, run_trials
 from fabtune.scripts.tables.zeroth import Way, _trial
 from fabtune.sim.cores.zotrain.step_cycles import StepCycles
 
@@ -57,8 +57,32 @@ def test_trials_side_by_side_are_those_one_after_the_other():
         options = Options(processes=processes, progress=lines.append)
         found = run_trials(divmod, arguments, options)
         assert list(found.items()) == [(key, divmod(*numbers)) for key, numbers in arguments.items()]
-    assert lines[2] == "('b', 1): trial 3 of 3"
-    assert sorted(line.partition(": trial")[0] for line in lines[3:]) == ["('a', 1)", "('a', 2)", "('b', 1)"]
+    assert [line.partition(",")[0] for line in lines] == 2 * [f"{done} of 3 trials" for done in range(4)]
+
+
+def test_trials_that_are_done_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "numbers").write_text("17 5")
+    arguments = {at: (tmp_path / "data", at) for at in range(4)}
+    with monkeypatch.context() as patch:
+        patch.setitem(arguments, 2, (tmp_path / "gone", 2))
+        with pytest.raises(FileNotFoundError) as caught:
+            kept_trials(numbers_of, arguments, Options(processes=1))
+    assert caught.value.__notes__ == ["2 of 4 trials, which are kept: the same command goes on"]
+    lines = []
+    found = kept_trials(numbers_of, arguments, Options(processes=1, progress=lines.append), "sums")
+    assert found == {0: [17, 5, 0], 1: [17, 5, 1], 2: [17, 5, 2], 3: [17, 5, 3]}
+    assert lines == ["0 of 2 sums", "1 of 2 sums", "2 of 2 sums"]
+    entry = next((tmp_path / "cache" / "trials").iterdir())
+    entry.write_bytes(entry.read_bytes()[:-3])
+    (tmp_path / "data" / "numbers").write_text("23 7 1")
+    assert kept_trials(numbers_of, arguments, Options(processes=1))[3] == [23, 7, 1, 3]
+
+
+def numbers_of(folder, at):
+    """Numbers in a file, and one more."""
+    return [*map(int, (folder / "numbers").read_text().split()), at]
 
 
 def test_a_trial_that_collapses_is_told_from_one_that_cannot_start(sentences, tmp_path, tiny_transformer):
@@ -92,25 +116,26 @@ def test_skip2_takes_less_time_than_lora_all(monkeypatch):
     assert counted["Skip2-LoRA"] < 10
 
 
-def test_cores_with_pezo_and_gaussian_generators(monkeypatch):
+def test_cores_with_pezo_and_gaussian_generators(monkeypatch, tmp_path):
     from fabtune.scripts.cores.zotrain import pezo_core
 
-    simulated, lines = [], []
+    monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))  # what stands for estimates here is not kept for others
+    simulated, lines, told = [], [], []
 
     def estimate(spec):
         whole = {"lut": 2000, "ff": 1000, "bram36": 7.5, "uram": 0, "dsp": 3}
         share = {"lut": spec.width, "ff": spec.state_bits} if hasattr(spec, "width") else {}
         return Estimate(whole | share, {}, 1, 1, TimingPath(1.0, "a", "b", {}), 0, [])
 
-    def cycles(spec, batch, stage):
-        stage("simulate the job")
+    def cycles(spec, batch):
         simulated.append(spec)
         return StepCycles(1000 + spec.source.replay_cycles, 0)
 
     monkeypatch.setattr(pezo_core, "estimate_spec", estimate)
     monkeypatch.setattr(pezo_core, "step_cycles", cycles)
-    options = Options(preset="tiny", seeds=2, steps=3, processes=1, progress=lines.append)
+    options = Options(preset="tiny", seeds=2, steps=3, processes=1, progress=lines.append, announce=told.append)
     result = table_of("pezo-core")(options)
+    assert told == ["6 cores to estimate and 4 to simulate take about 15 minutes; what is measured is kept"]
     rows = {row.pop("core"): row for row in result["rows"]}
     assert [row["generator lut"] for row in rows.values()] == [31, 31, 32, 64, 64, 64]
     assert rows["Gaussian, tree"]["generator ff"] == 64 * 68
@@ -121,7 +146,7 @@ def test_cores_with_pezo_and_gaussian_generators(monkeypatch):
     assert len({row["before"] for row in rows.values()}) == 1
     assert any("2 seeds" in note and "3 steps" in note for note in result["notes"])
     assert result["title"].endswith("digits, tiny")
-    assert "PeZO on the fly, 8 bits: simulate the job" in lines
+    assert {"0 of 6 cores estimated", "4 of 4 cores simulated", "10 of 10 trials"} < set(lines)
     assert "before" not in table_of("pezo-core")(Options())["rows"][0]
 
 
@@ -164,3 +189,39 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing(refused, sentences, mistake):
     assert MISTAKES[mistake] in refused(mistake)
+
+
+def test_software_beside_the_cores(monkeypatch):
+    from fabtune.scripts.tables import software
+
+    lenet = software.Measured("a", "b tiny", 500, 0.1, 0.2, 500, 750_000, 6.0)
+    part = software.Measured("c", "d tiny", 2000, 1.0, 2.0, 200, 1_500_000)
+    monkeypatch.setattr(software, "_adapters", lambda *_: lenet)
+    monkeypatch.setattr(software, "_zeroth_order", lambda *_: part)
+    monkeypatch.setattr(software, "clock_mhz", lambda: 2666.0)
+    monkeypatch.setattr(software.torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    first, second = table_of("software")(Options())["rows"]
+    assert (first["A53 by clock"], first["A53 by clock and vectors"], first["four A53, paper"]) == (200, 400, 6000)
+    # 187.5 MHz: 750,000 cycles are 4 ms; 200 of 2,000 steps in 8 ms are a job of 80
+    assert (first["core, ms"], second["core, ms"]) == (4.0, 80.0)
+    assert (first["core is faster"], second["core is faster"]) == ("50 to 100 times", "25 to 50 times")
+
+
+def test_a_processor_that_does_not_say_its_clock_is_refused(monkeypatch, tmp_path):
+    from fabtune.scripts.tables import software
+
+    for text in ("", "processor\t: 0\nBogoMIPS\t: 48.00\n"):
+        (tmp_path / "cpuinfo").write_text(text)
+        monkeypatch.setattr(software, "CPUINFO", tmp_path / "cpuinfo")
+        with pytest.raises(UserError, match="does not say the clock"):
+            table_of("software")(Options())
+    (tmp_path / "cpuinfo").write_text("cpu MHz\t\t: 2596.140\n")
+    assert software.clock_mhz() == 2596.14
+
+
+@pytest.mark.slow
+def test_software_and_cores_are_measured():
+    rows = table_of("software")(Options())["rows"]
+    assert [row["updates"] for row in rows] == [500, 2000]
+    # docs/blocks/cores: 1,537 cycles a batch and 9,052 a step, but for what begins and ends a job
+    assert [round(row["core, ms"] * 187_500 / row["updates"], -2) for row in rows] == [1500, 9100]

@@ -71,6 +71,7 @@ def _folder(fabtune, tmp_path):
     np.savez("label.npz", **(samples | {"y_tune": np.full(60, 3)}))
     np.savez("alone.npz", **{name: one for name, one in samples.items() if "train" not in name})
     np.savez("nan.npz", **(samples | {"x_test": np.full((60, 6), np.nan, np.float32)}))
+    np.savez("noise.npz", **(samples | {"y_train": rng.integers(0, 3, 60)}))
     np.savez("objects.npz", **(samples | {"x_tune": np.array([{}], object)}))
     torch.manual_seed(0)
     module = nn.Sequential(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU()), nn.Dropout(), nn.Linear(8, 3))
@@ -119,6 +120,7 @@ def test_it_stops_at_a_loss(fabtune, engine):
     assert 1 < reports[1]["epochs"] < 5
     assert json.loads(fabtune(*asked, "--epochs", "5", "--stop-at", "0")[1]) == reports[0] | {
         "seconds": ANY,
+        "total_seconds": ANY,
         "adapters": ANY,
     }
     assert json.loads(fabtune(*asked, "--stop-at", "100")[1])["epochs"] == 1
@@ -147,7 +149,7 @@ def test_it_validates(fabtune, engine):
 
 def test_a_users_network_weights_and_samples(fabtune, tmp_path):
     mine = ("--model", "mine.py:build", "--data", "npz:mine.npz", "--json")
-    status, out, _ = fabtune("tune", *mine, "--epochs", "80", "--rate", "0.2", "--plot", "curve.png")
+    status, out, _ = fabtune("tune", *mine, "--pretrain", "--epochs", "80", "--rate", "0.2", "--plot", "curve.png")
     assert status == 0
     report = json.loads(out)
     assert report["accuracy_after"] > report["accuracy_before"]
@@ -170,31 +172,59 @@ def before(fabtune, *arguments):
 
 
 def test_weights_of_a_users_function_are_used(fabtune, tmp_path, monkeypatch):
-    """As they are with ``--as-built``, and otherwise as the start of pre-training."""
+    """As they are, and with ``--pretrain`` as the start of pre-training."""
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path / "cache"))
     given = before(fabtune, "--model", "mine.py:build", "--weights", "mine.pt")
-    built = before(fabtune, "--model", "mine.py:loaded", "--as-built")
+    built = before(fabtune, "--model", "mine.py:loaded")
     assert given["accuracy_before"] == built["accuracy_before"]
     assert (given["start"], built["start"]) == ("mine.pt", "mine.py:loaded")
+    assert (given["pretrained"], given["pretrain_epochs"], given["pretrain_accuracy"]) == (False, None, None)
     assert not (tmp_path / "cache").exists()
-    slow = ("--pretrain-epochs", 1, "--pretrain-rate", "1e-30", "--seed", 1)
-    trained = before(fabtune, "--model", "mine.py:loaded", *slow)
-    tensors, _ = load_saved(Path(trained["start"]))
-    assert np.array_equal(tensors["2.weight"], torch.load("mine.pt")["2.weight"].numpy())
+    slow = ("--pretrain", "--pretrain-epochs", 1, "--pretrain-rate", "1e-30", "--seed", 1)
+    for own in (("mine.py:loaded",), ("mine.py:build", "--weights", "mine.pt")):
+        trained = before(fabtune, "--model", *own, *slow)
+        assert (trained["pretrained"], trained["pretrain_epochs"]) == (True, 1)
+        tensors, _ = load_saved(Path(trained["start"]))
+        assert np.array_equal(tensors["2.weight"], torch.load("mine.pt")["2.weight"].numpy())
+
+
+def test_pretraining_is_said(fabtune):
+    """How long and how well, also from the cache; and that it ended at chance."""
+    mine = ("tune", "--model", "mine.py:build", "--data", "npz:mine.npz", "--epochs", 1, "--pretrain")
+    for _ in range(2):
+        status, out, err = fabtune(*mine, "--pretrain-epochs", 20, "--json", "--force")
+        report = json.loads(out)
+        assert (status, report["pretrained"], report["pretrain_epochs"]) == (0, True, 20)
+        assert report["pretrain_accuracy"] > 0.9
+        assert "at chance" not in err
+    noise = [one.replace("mine.npz", "noise.npz") for one in map(str, mine)]
+    _, out, err = fabtune(*noise, "--pretrain-epochs", 1, "--pretrain-rate", "1e-30")
+    assert "pre-trained for 1 epochs, " in out
+    assert "fabtune: warning: pre-training ended at chance: " in err
+    assert err.count("warning") == 1
+
+
+def test_weights_that_guess_are_told(fabtune):
+    mine = ("tune", "--model", "mine.py:build", "--data", "npz:mine.npz", "--epochs", 1)
+    _, out, err = fabtune(*mine)
+    assert "weights of mine.py:build, as they are" in out
+    assert "fabtune: warning: mine.py:build is taken as it is, and " in err
+    assert "--weights, or --pretrain" in err
 
 
 def test_drawn_weights_are_those_of_the_seed(fabtune):
     torch.manual_seed(3)  # what was drawn before does not matter
-    one = before(fabtune, "--model", "mine.py:build", "--pretrain-epochs", 1)
-    assert before(fabtune, "--model", "mine.py:build", "--pretrain-epochs", 1)["start"] == one["start"]
-    assert before(fabtune, "--model", "mine.py:build", "--pretrain-epochs", 1, "--seed", 1)["start"] != one["start"]
+    mine = ("--model", "mine.py:build", "--pretrain", "--pretrain-epochs", 1)
+    one = before(fabtune, *mine)
+    assert before(fabtune, *mine)["start"] == one["start"]
+    assert before(fabtune, *mine, "--seed", 1)["start"] != one["start"]
 
 
 def test_nothing_is_written_beside_a_users_model(fabtune, tmp_path):
     (tmp_path / "models").mkdir()
     (tmp_path / "mine.py").rename(tmp_path / "models" / "mine.py")
     for folder in (tmp_path / "models", "models"):
-        before(fabtune, "--model", f"{folder}/mine.py:build", "--pretrain-epochs", 1)
+        before(fabtune, "--model", f"{folder}/mine.py:build")
     assert [one.name for one in (tmp_path / "models").iterdir()] == ["mine.py"]
 
 
@@ -273,13 +303,16 @@ MISTAKES = {
     "tune --data npz:mine.npz --model mine.py:gone": "gone",
     "tune --data npz:mine.npz --model mine.py:nan": "mine.py:nan: 0.1.running_mean has NaN or infinity",
     "tune --data npz:mine.npz --model mine.py:infinite": "mine.py:infinite: 2.weight has NaN or infinity",
-    "tune --data npz:mine.npz --model mine.py:nan --as-built": "mine.py:nan: 0.1.running_mean has NaN or infinity",
-    "tune --data npz:mine.npz --model mine.py:frozen": "no parameter of mine.py:frozen requires gradients",
-    "tune --as-built": "--as-built takes the weights of your own network: give it with --model",
-    "tune --data npz:mine.npz --model mine.py:build --as-built --weights mine.pt": "--weights or --as-built, not both",
-    "tune --data npz:mine.npz --model mine.py:build --as-built --pretrain-epochs 3": "no meaning with --as-built",
-    "tune --data npz:alone.npz --model mine.py:build": "or take those that your function made with --as-built",
-    "tune --method mezo --data csv:. --as-built": "--as-built belongs to a network of layers",
+    "tune --data npz:mine.npz --model mine.py:nan --pretrain": "mine.py:nan: 0.1.running_mean has NaN or infinity",
+    "tune --data npz:mine.npz --model mine.py:frozen --pretrain": "no parameter of mine.py:frozen requires gradients",
+    "tune --as-built": "--as-built is what happens now: leave it out",
+    "tune --data npz:mine.npz --model mine.py:build --pretrain-epochs 3": "--pretrain-epochs has no meaning with"
+    " --model and without --pretrain: leave it out",
+    "tune --data npz:alone.npz --model mine.py:build --pretrain": "no samples to pre-train on: leave out --pretrain",
+    "tune --method mezo --data csv:. --pretrain": "--pretrain belongs to a network of layers",
+    "tune --method mezo --data csv:. --scale 2": "--scale belongs to a network of layers",
+    "tune --scale 2": "digits: a scale has no meaning with bytes, whose value is byte / 255: leave it out",
+    "tune --data npz:mine.npz --model mine.py:build --scale 0": "scale = 0: samples are multiplied by a factor above 0",
     "tune --data npz:mine.npz --model gone.py:build": "gone.py",
     "tune --data npz:mine.npz --model mine.py": "mine.py",
     "tune --data npz:mine.npz --model mine.py:build --weights other.pt": "other.pt",
@@ -316,7 +349,19 @@ def build():
 )
 def test_own_network_in_rtl(fabtune, tmp_path, method, more):
     (tmp_path / "mine.py").write_text(OWN)
-    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", method, *more, "--json"]
+    asked = [
+        "--model",
+        "mine.py:build",
+        "--epochs",
+        "2",
+        "--pretrain",
+        "--pretrain-epochs",
+        "5",
+        "--method",
+        method,
+        *more,
+        "--json",
+    ]
     status, out, err = fabtune("tune", "--engine", "rtl", "--core", "tiny", *asked)
     assert status == 0, err
     found = json.loads(out)

@@ -21,7 +21,7 @@ def test_digits(fabtune, tmp_path, method, engine, generator):
     report = json.loads(out)
     assert report["accuracy_before"] < 0.6
     assert report["accuracy_after"] > report["accuracy_before"] + 0.1
-    assert report["loss_after"] < report["loss_before"]
+    assert report["loss_last"] < report["loss_first"]
     assert (report["engine"], report["generator"]) == (engine, generator)
     assert (report["directions"] is None) == (method == "mezo")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -50,7 +50,7 @@ def test_digits_in_rtl(fabtune, tmp_path, method, split, cycles):
     _, out, _ = fabtune("tune", *asked, "--delta", "golden.safetensors")
     expected = json.loads(out)
     assert (found["engine"], expected["engine"]) == ("rtl", "golden")
-    for name in ("accuracy_before", "accuracy_after", "loss_after", "saturations", "trained_parameters", "array"):
+    for name in ("accuracy_before", "accuracy_after", "loss_last", "saturations", "trained_parameters", "array"):
         assert found[name] == expected[name], name
     assert (tmp_path / "rtl.safetensors").read_bytes() == (tmp_path / "golden.safetensors").read_bytes()
     tuned = [load_saved(tmp_path / one["weights"])[0] for one in (found, expected)]

@@ -25,7 +25,7 @@ def built(tmp_path, monkeypatch, fast_simulator):
 
     monkeypatch.setattr(module, "_build_in", build_in)
 
-    def run(emitted=None, waves=False):
+    def run(emitted=None, waves=""):
         builds.clear()
         folder = module._build(emitted or emit(SPEC), fast_simulator, waves)
         assert any(folder.iterdir())
@@ -49,7 +49,7 @@ def test_another_text_is_another_build(built, fast_simulator):
 
 def test_waveforms_are_another_build(built, fast_simulator):
     built()
-    assert built(waves=True) == [fast_simulator]
+    assert built(waves="vcd") == [fast_simulator]
 
 
 @pytest.mark.parametrize("changed", ["tool_version", "package_version"])

@@ -7,83 +7,131 @@ from pathlib import Path
 import numpy as np
 
 from ....golden.axi.bus import BEAT
-from ....golden.axi.regions import JobMemory, Region
+from ....golden.axi.regions import Region
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import REGISTERS
-from ....golden.fixed import Integers, q8_16_of_bytes
+from ....golden.cores.instantft.registers import REGISTERS, Command
+from ....golden.errors import UserError
+from ....golden.fixed import Q4_12, Integers
 from ....golden.lora.adapters import Adapters, rate_of
 from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
+from ....golden.lora.images import logits_image
 from ....golden.lora.job import Job
 from ....golden.lora.last_layer import untuned_layer
-from ...example.digits import Digits, as_read, correct
+from ....golden.train.adapters.defaults import AdapterDefaults, adapter_defaults
+from ....golden.train.adapters.engine import initial_adapters
+from ....golden.train.batches import epoch_batches
 from ...example.job import Example
+from ...example.task import ExampleTask, as_read, correct, only, values_of
+from ...selftest.job import SelfTest
 
-EPOCHS, BATCH = 10, 20
+BATCH = 20
 """A core of smaller batches has the same rate for a sample."""
-RATES = {"adapters": 0.2, "layer": 0.1, "biases": 0.1}
-"""By what is tuned, for a batch of `BATCH`."""
+DRAWN = {"adapters": AdapterDefaults(10, 0.2), "layer": AdapterDefaults(10, 0.1), "biases": AdapterDefaults(10, 0.1)}
+"""Epochs and rate for a network that was drawn, by what is tuned."""
 PROGRAM = Path(__file__).with_name("example.c")
 """The core's commands in C."""
 
 
-def example(spec: InstantftSpec, digits: Digits) -> Example:
-    """Make the example of a core.
+def example(spec: InstantftSpec, task: ExampleTask) -> Example:
+    """Make the example of a core: the job of `fabtune tune` with the same seed, epochs, batch and rate.
+
+    Longer than most: its commands go on from one job.
 
     Parameters
     ----------
     spec : InstantftSpec
-    digits : Digits
-        Task for its network.
+    task : ExampleTask
+        Network, samples and settings.
+
+    Raises
+    ------
+    UserError
+        If the samples or the batch are more than the core was generated for.
     """
-    network, layout, test = spec.described, spec.layout, digits.test
-    tune = digits.tune[: spec.cache_entries]
-    x, xt = q8_16_of_bytes(tune.inputs), q8_16_of_bytes(test.inputs)
-    raw, size = spec.raw_modes[0], min(spec.batch, len(tune), BATCH)
+    network, layout, tune, test = spec.described, spec.layout, task.tune, task.test
+    if task.drawn:
+        tune = tune[: spec.cache_entries]
+    defaults = DRAWN[spec.tunes] if task.drawn else adapter_defaults(task.network)
+    _check(spec, task, len(tune))
+    batch, epochs = task.batch or BATCH, task.epochs or defaults.epochs
+    rate, size = rate_of(task.rate or defaults.rate, batch), min(spec.batch, batch)
+    x, xt, raw = values_of(tune), values_of(test), spec.raw_modes[0]
     codec = WordCodec(network) if raw else record_layout(network)
     cache = None if spec.cache == "none" else ForwardCache(network, codec, len(tune))
-    rng = np.random.default_rng(2)
-    adapters, rate = _initial(spec, rng), rate_of(RATES[spec.tunes], BATCH)
-    tuned = [chosen for _ in range(EPOCHS) for chosen in _batches(rng.permutation(len(tune)), size)]
-    tested = _batches(np.arange(len(test)), spec.batch)
+    adapters = _initial(spec, task.seed)
+    tuned = [chosen for epoch in epoch_batches(len(tune), size, epochs, task.seed) for chosen in epoch]
+    tested = np.split(np.arange(len(test)), range(spec.batch, len(test), spec.batch))
 
-    memory = JobMemory()
-    memory.place(layout.parameters(digits.frozen))
-    memory.place(layout.adapters(adapters))
-    memory.place(layout.samples(as_read(tune, spec.byte_inputs)), "tune_samples")
-    memory.place(layout.order([(one, tune.labels[one]) for one in tuned]), "tune_order")
-    memory.place(layout.samples(as_read(test, spec.byte_inputs)), "test_samples")
-    memory.place(layout.order([(one, test.labels[one]) for one in tested]), "test_order")
-    memory.place(Region.containing("labels", test.labels.astype(np.uint8)))
-    memory.place(layout.cache(len(tune), raw))
-    memory.place(layout.scratch(), "scratch")
-    memory.place(layout.logits(len(test)))
-
-    job = Job(network, digits.frozen, adapters, rate, cache, spec.noise)
-    before = correct(job.logits(xt), test.labels)
-    for one in tuned:
-        job.batch(x[one], tune.labels[one], one)
-    after = correct(job.logits(xt), test.labels)
-    settings = {
-        "tune_count": len(tune),
-        "epochs": EPOCHS,
-        "tune_batch": size,
-        "test_count": len(test),
-        "test_batch": spec.batch,
-        "rate": rate,
-        "mode": REGISTERS["mode"].field("raw").mask * raw,
+    job = SelfTest(spec)
+    at = {
+        "parameters": job.place(layout.parameters(task.frozen)),
+        "adapters": job.place(layout.adapters(adapters)),
+        "tune_samples": job.place(layout.samples(as_read(tune, spec.byte_inputs)), "tune_samples"),
+        "tune_order": job.place(layout.order([(one, tune.labels[one]) for one in tuned]), "tune_order"),
+        "test_samples": job.place(layout.samples(as_read(test, spec.byte_inputs)), "test_samples"),
+        "test_order": job.place(layout.order([(one, test.labels[one]) for one in tested]), "test_order"),
+        "labels": job.place(Region.containing("labels", test.labels.astype(np.uint8))),
+        "cache": job.place(layout.cache(len(tune), raw)),
+        "scratch": job.place(layout.scratch(), "scratch"),
+        "logits": job.place(layout.logits(len(test))),
+        "tuned": job.place(layout.adapters(), "tuned"),
     }
-    stride = spec.mapping.logit_beats * BEAT // 4
-    return Example(spec, before, after, len(test), network.classes, stride, settings, PROGRAM, memory)
+    golden = Job(network, task.frozen, adapters, rate, cache, spec.noise)
+    infer = {"samples": at["test_samples"], "order": at["test_order"], "cache": at["scratch"], "logits": at["logits"]}
+    infer |= {"samples_per_epoch": len(test), "epochs": 1, "batch": spec.batch, "mode": 0}
+
+    def inferred(name: str) -> int:
+        logits = _logits(golden, xt)
+        job.stage(name, Command.INFER, infer, memory={"logits": (at["logits"], logits_image(spec.mapping, logits))})
+        return correct(logits, test.labels)
+
+    job.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
+    job.stage("load adapters", Command.LOAD_ADAPTERS, {"adapters": at["adapters"]})
+    before = inferred("infer")
+    job.stage("forget the cache", Command.FORGET)
+    clipped = golden.saturations
+    misses = sum(golden.batch(x[one], tune.labels[one], one).misses for one in tuned)
+    mode = REGISTERS["mode"].field("raw").mask * raw
+    registers = {"samples": at["tune_samples"], "order": at["tune_order"], "cache": at["cache"], "logits": at["logits"]}
+    registers |= {"cache_entries": len(tune), "samples_per_epoch": len(tune), "epochs": epochs, "batch": size}
+    registers |= {"rate": rate, "mode": mode} | ({"validation_samples": 0, "patience": 0} if spec.validation else {})
+    counters = {"batches": len(tuned), "misses": misses, "saturations": golden.saturations - clipped}
+    job.stage("tune", Command.TUNE, registers, counters)
+    after = inferred("infer again")
+    image = layout.adapters(golden.adapters).image
+    job.stage(
+        "save adapters", Command.SAVE_ADAPTERS, {"adapters": at["tuned"]}, memory={"adapters": (at["tuned"], image)}
+    )
+
+    settings = {"tune_count": len(tune), "epochs": epochs, "tune_batch": size, "test_count": len(test)}
+    settings |= {"test_batch": spec.batch, "rate": rate, "mode": mode}
+    how = f"{epochs} epochs of {len(tune)} samples, batches of {size}, rate {task.rate or defaults.rate:g}"
+    return Example(task, job, before, after, spec.mapping.logit_beats * BEAT // 4, settings, how, PROGRAM)
 
 
-def _initial(spec: InstantftSpec, rng: np.random.Generator) -> Adapters:
+def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:
+    """Refuse samples and batches that the core has no room for."""
+    only(task, spec.name, "epochs", "steps")
+    if samples > spec.cache_entries:
+        most = 1 << (samples - 1).bit_length()
+        raise UserError(
+            f"{samples} samples to tune on, and the core's cache has {spec.cache_entries} entries: "
+            f"--set cache_entries={most}, or fewer samples"
+        )
+    if task.batch is not None and task.batch > spec.batch:
+        raise UserError(f"--batch {task.batch}: the core takes at most {spec.batch}: --set batch={task.batch}")
+
+
+def _initial(spec: InstantftSpec, seed: int) -> Adapters:
     """Adapters at the start, which change nothing."""
     shape = spec.mapping.shape
     if shape.selects:
         return untuned_layer(shape)
-    a = [rng.normal(0, width**-0.5, (shape.rank, width)) for width in shape.inputs]
-    return Adapters.of(shape, a, [np.zeros((shape.classes, shape.rank))] * len(a))
+    a = initial_adapters(shape.inputs, shape.rank, np.random.default_rng([seed, 1]))
+    zeros = np.zeros((shape.classes, shape.rank), np.int64)
+    return Adapters.of(shape, [Q4_12.from_float(one) for one in a], [zeros] * len(a))
 
 
-def _batches(order: Integers, size: int) -> list[Integers]:
-    return np.split(order, range(size, len(order), size))
+def _logits(job: Job, inputs: Integers) -> Integers:
+    """Outputs for samples, computed in parts."""
+    return np.concatenate([job.logits(inputs[first : first + 500]) for first in range(0, len(inputs), 500)])

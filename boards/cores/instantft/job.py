@@ -14,6 +14,7 @@ from ....golden.cores.instantft.registers import REGISTERS, Command
 from ....golden.errors import UserError
 from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
+from ....golden.lora.early_stop import EarlyStop
 from ....golden.lora.images import adapters_of, logits_of
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ...host.driver import Core, Finished
@@ -161,6 +162,53 @@ class FineTuner:
             return tuned
         done = batches[: tuned.finished.counts["batches"]]
         return Tuned(tuned.finished, tuned.logits[: sum(len(batch) for batch, _ in done)])
+
+    def tune_best(
+        self,
+        inputs: NDArray[np.integer],
+        labels: Integers,
+        epochs: Sequence[Sequence[Integers]],
+        rate: int | Sequence[int],
+        stop_loss: int | None = None,
+        validation: Integers | None = None,
+        patience: int = 0,
+    ) -> tuple[int, Adapters]:
+        """Fine-tune with one command for each epoch, and keep the adapters behind the one with the smallest loss.
+
+        Every epoch has the bits of `tune`. The rule of the end is the core's own, `EarlyStop`, on the losses that it
+        gives. At the end the core has the adapters that are kept.
+
+        Parameters
+        ----------
+        inputs, labels, epochs, rate, stop_loss, validation, patience
+            See `tune`; a rate for each batch is given as there, for all epochs.
+
+        Returns
+        -------
+        int
+            Number of the epoch, from 1; the first one of equal losses.
+        Adapters
+
+        Raises
+        ------
+        UserError
+            As `tune`, and if the core knows no loss.
+        """
+        if not self.spec.early_stop:
+            raise UserError("this core knows no loss: generate it with early_stop=true")
+        counter = "epoch_loss" if validation is None else "validation_loss"
+        stop, best, kept, first = EarlyStop(stop_loss, patience), 0, self.adapters(), 0
+        for number, epoch in enumerate(epochs, start=1):
+            own = rate if isinstance(rate, int) else rate[first : first + len(epoch)]
+            first += len(epoch)
+            done = self.tune(inputs, labels, [epoch], own, validation=validation)
+            ends = stop.ends(done.finished.counts[counter])
+            if stop.waited == 0:
+                best, kept = number, self.adapters()
+            if ends:
+                break
+        self.load_adapters(kept)
+        return best, kept
 
     @staticmethod
     def _with_validation(rates: Sequence[int], batches: int, behind: int) -> list[int | None]:

@@ -11,7 +11,7 @@ from ....golden.lora.adapters import Adapters
 from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ....golden.lora.images import cache_image, logits_image
 from ....golden.lora.job import Job
-from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
+from ...example.task import ExampleTask, start_of
 from ...selftest.job import SelfTest
 
 SAMPLES, BATCH = 6, 3
@@ -19,8 +19,8 @@ RATE = 5243
 """Learning rate of a sample: 0.01 for batches of eight."""
 
 
-def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
-    """Make the self-test of a core, with random parameters and samples.
+def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None) -> SelfTest:
+    """Make the self-test of a core, with random parameters and samples, or with a task's and the first of its samples.
 
     Longer than most: its stages go on from one job.
 
@@ -28,14 +28,15 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     ----------
     spec : InstantftSpec
     seed : int
+    task : ExampleTask, optional
     """
     rng = np.random.default_rng(seed)
     network, mapping, layout = spec.described, spec.mapping, spec.layout
-    samples, batch = min(SAMPLES, spec.cache_entries), min(BATCH, spec.batch)
-    frozen = random_parameters(network, rng)
+    batch = min(BATCH, spec.batch)
+    frozen, inputs, x, labels = start_of(spec, min(SAMPLES, spec.cache_entries), rng, task)
+    samples = len(labels)
     flat = np.rint(1500 * rng.normal(0, 1, mapping.shape.parameters)).astype(np.int64).clip(-32768, 32767)
     start = Adapters(mapping.shape, flat)
-    inputs, x, labels = random_samples(network, spec.byte_inputs, samples, rng, spec.labels)
     batches = [np.arange(first, min(first + batch, samples)) for first in range(0, samples, batch)]
 
     test = SelfTest(spec)

@@ -6,12 +6,12 @@ import numpy as np
 
 from ....golden.cores.zotrain.registers import Command
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
-from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ....golden.zo.deltas import DELTA, PerturbationTable
 from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.network_model import NetworkModel
 from ....golden.zo.step_settings import StepSettings
+from ...example.task import ExampleTask, start_of
 from ...selftest.job import SelfTest
 
 SAMPLES, BATCH, STEPS = 6, 3, 3
@@ -19,19 +19,20 @@ RATE = 2e-3
 """Learning rate of a mean loss."""
 
 
-def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
-    """Make the self-test of a core, with random parameters and samples.
+def selftest(spec: ZotrainSpec, seed: int = 1, task: ExampleTask | None = None) -> SelfTest:
+    """Make the self-test of a core, with random parameters and samples, or with a task's and the first of its samples.
 
     Parameters
     ----------
     spec : ZotrainSpec
     seed : int
+    task : ExampleTask, optional
     """
     rng = np.random.default_rng(seed)
-    network, layout, source = spec.described, spec.layout, spec.source
-    frozen = random_parameters(network, rng)
-    inputs, x, labels = random_samples(network, spec.byte_inputs, SAMPLES, rng, spec.labels)
-    drawn = [rng.integers(0, SAMPLES, BATCH) for _ in range(STEPS)]
+    layout, source = spec.layout, spec.source
+    frozen, inputs, x, labels = start_of(spec, SAMPLES, rng, task)
+    samples = len(labels)
+    drawn = [rng.integers(0, samples, BATCH) for _ in range(STEPS)]
     rates, common = StepSettings(loss=spec.loss).with_rates([RATE] * STEPS, [BATCH] * STEPS, PerturbationTable(source))
     steps = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
     job = ZerothOrderJob(NetworkModel(spec.mapping, frozen), source, common)
@@ -58,7 +59,7 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
     def infer(name: str, part: str, chosen: list[StepOrder]) -> None:
         found = layout.logits_image(job.logits(x[np.concatenate([one.indices for one in chosen])]))
         settings = {"samples": at["samples"], "order": orders[part], "logits": logits}
-        settings |= {"sample_count": SAMPLES, "steps": len(chosen), "batch": BATCH}
+        settings |= {"sample_count": samples, "steps": len(chosen), "batch": BATCH}
         test.stage(name, Command.INFER, settings, memory={"logits": (logits, found)})
 
     def train(name: str, part: str, chosen: list[StepOrder]) -> None:
@@ -68,7 +69,7 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
             found += job.step(x[one.indices], one.labels, one.rate)
             images.append(layout.deltas(job.rows).image)
         settings = {"samples": at["samples"], "order": orders[part], "state": states[part], "records": records}
-        settings |= {"sample_count": SAMPLES, "steps": len(chosen), "batch": BATCH, "position": position}
+        settings |= {"sample_count": samples, "steps": len(chosen), "batch": BATCH, "position": position}
         settings |= spec.step_registers(common)
         counters = {
             "steps_done": len(chosen),

@@ -6,6 +6,7 @@ In a notebook::
     import fabtune_core                       # before the overlay is loaded: it binds the driver to the core
     core = Overlay("CORE.bit").core
     core.selftest("selftest.bin")             # names the first part that is not golden's
+    core.example("example.bin")               # where the package has one: accuracies, which are golden's
     core.run("load", parameters=buffer)       # buffers of pynq.allocate, or numbers
 
 In a terminal, as root: ``python3 fabtune_core.py [--poll] [--seconds N] CORE.bit selftest.bin``. Exit status: 0 all is
@@ -28,6 +29,8 @@ from pynq import DefaultIP, Overlay, allocate
 CORE = json.loads(Path(__file__).with_name("fabtune_core.json").read_text())
 SECONDS = 10.0
 """Time that a command may take."""
+EXAMPLE_SECONDS = 60.0
+"""The same of the example."""
 RESET_POLLS = 10_000
 """Reads of the register after which a soft reset counts as hung: 10 ms and more."""
 WAIT = 0.1
@@ -204,11 +207,7 @@ class FabtuneCore(DefaultIP):
             say("registers: begin")
             self._part("registers", say, self.try_registers)
             say(f"registers: right, signature {CORE['signature']:#010x}")
-            buffer = allocate(shape=(test["size"],), dtype=np.uint8)
-            buffer[:] = 0
-            start = np.frombuffer(Path(image).read_bytes(), np.uint8)
-            buffer[: len(start)] = start
-            say(f"memory: begins, {test['size']} bytes at {int(buffer.device_address):#x}")
+            buffer = self._memory(test, image, say)
             for stage in test["copy"]:
                 self._stage(f"memory, {stage['name']}", say, stage, buffer, seconds, poll)
             taken = []
@@ -226,6 +225,49 @@ class FabtuneCore(DefaultIP):
             raise
         say(f"self-test: all {len(test['stages'])} stages are right")
         return [stage["name"] for stage in test["stages"]]
+
+    def example(self, image, *, say=print, seconds=EXAMPLE_SECONDS, poll=True):
+        """Tune the network of the package's example; returns how many held-out samples are right before and after.
+
+        Raises
+        ------
+        CoreError
+            Naming the first command that left something else than golden says.
+        """
+        job, right = CORE["example"], []
+        self._part("registers", say, self.try_registers)
+        buffer = self._memory(job, image, say)
+        for number, stage in enumerate(job["stages"], 1):
+            where = f"command {number} of {len(job['stages'])}, {stage['name']}"
+            say(f"{where}: begins")
+            self._stage(where, say, stage, buffer, seconds, poll)
+            if any(what == "logits" for what, *_ in stage["memory"]):
+                right.append(self._right(job, buffer))
+        found, golden = (
+            [f"{(1000 * one + job['tested'] // 2) // job['tested'] / 10} %" for one in some]
+            for some in (right, (job["before"], job["after"]))
+        )
+        say(f"example: accuracy {found[0]} before, {found[1]} after; golden says {golden[0]} and {golden[1]}")
+        return tuple(right)
+
+    @staticmethod
+    def _memory(job, image, say):
+        """Make the memory of a job, at its beginning a file."""
+        buffer = allocate(shape=(job["size"],), dtype=np.uint8)
+        buffer[:] = 0
+        start = np.frombuffer(Path(image).read_bytes(), np.uint8)
+        buffer[: len(start)] = start
+        say(f"memory: begins, {job['size']} bytes at {int(buffer.device_address):#x}")
+        return buffer
+
+    @staticmethod
+    def _right(job, buffer):
+        """Count the samples whose largest logit is that of their label."""
+        tested, stride = job["tested"], job["stride"]
+        words = np.asarray(buffer[job["logits"] : job["logits"] + 4 * tested * stride]).tobytes()
+        logits = np.frombuffer(words, np.int32).reshape(tested, stride)[:, : job["classes"]]
+        labels = np.asarray(buffer[job["labels"] : job["labels"] + tested])
+        return int((logits.argmax(axis=1) == labels).sum())
 
     @staticmethod
     def _part(where, say, try_it, *arguments):

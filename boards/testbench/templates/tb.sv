@@ -10,17 +10,21 @@
 //   read OFFSET MASK VALUE         a register, whose bits in MASK are those of VALUE
 //   poll OFFSET MASK VALUE         the same, read until it is so
 //   memory PLACE BYTES WHAT        so many bytes of the job's memory are the next words of data/expected.hex
+//   correct PLACE LABELS SAMPLES CLASSES STRIDE RIGHT  so many samples have their largest logit at their label: logits of
+//                                  32 bits at PLACE, STRIDE of them a sample, labels of a byte at LABELS
 //
 // All numbers are hexadecimal. data/memory.hex is the job's memory before the first stage. Arguments of the simulation:
 // +data=FOLDER +latency=CYCLES +stall=PERCENT +seed=NUMBER +limit=CYCLES (of a wait) +waves (tb.vcd).
 
 `timescale 1ns / 1ps
 
-module tb;
+module tb #(
+    parameter integer WORDS = @WORDS@,  // of the job's memory
+    parameter integer EXPECTED = @EXPECTED@,  // in data/expected.hex, at most
+    parameter integer IMAGE = @IMAGE@  // in data/memory.hex
+);
   localparam integer PORTS = @PORTS@, ID = @ID@, DATA = @DATA@, OFFSETS = @OFFSETS@;
-  localparam integer WORDS = @WORDS@;  // of the job's memory
   localparam integer BYTES = DATA / 8, SHIFT = $clog2(BYTES), INDEX = WORDS > 1 ? $clog2(WORDS) : 1;
-  localparam integer EXPECTED = @EXPECTED@;  // in data/expected.hex, at most
   localparam [63:0] BASE = 64'h@BASE@;  // byte address of the job's memory: any in which the core's address bits suffice
   localparam real PERIOD = 10.0;
 
@@ -184,6 +188,34 @@ module tb;
     end
   endtask
 
+  // samples whose largest logit, of equal ones the first, is that of their label
+  task count_correct(input [31:0] logits, input [31:0] labels, input [31:0] samples, input [31:0] classes,
+                     input [31:0] stride, input [31:0] golden_right);
+    reg [31:0] right, sample, one, best;
+    reg signed [31:0] largest, logit;
+    begin
+      right = 0;
+      for (sample = 0; sample < samples; sample = sample + 1) begin
+        best = 0;
+        largest = 0;
+        for (one = 0; one < classes; one = one + 1) begin
+          at = {32'd0, logits} + 64'd4 * ({32'd0, sample} * {32'd0, stride} + {32'd0, one});
+          here = memory.words[at[SHIFT+:INDEX]] >> (8 * at[SHIFT-1:0]);
+          logit = here[31:0];
+          if (one == 0 || logit > largest) begin
+            best = one;
+            largest = logit;
+          end
+        end
+        at = {32'd0, labels} + {32'd0, sample};
+        here = memory.words[at[SHIFT+:INDEX]] >> (8 * at[SHIFT-1:0]);
+        if (here[7:0] == best[7:0]) right = right + 1;
+      end
+      $display("%0s: %0d of %0d samples are right, golden says %0d", stage, right, samples, golden_right);
+      if (right !== golden_right) $fatal(1, "FAIL: stage %0d, %0s: another accuracy", stages, stage);
+    end
+  endtask
+
   initial begin
     if (!$value$plusargs("data=%s", folder)) folder = "data";
     read  = $value$plusargs("latency=%d", latency);
@@ -196,7 +228,7 @@ module tb;
       $dumpvars(0, tb);
     end
     for (word_at = 0; word_at < WORDS; word_at = word_at + 1) memory.words[word_at] = 0;
-    $readmemh({folder, "/memory.hex"}, memory.words, 0, @IMAGE@ - 1);
+    $readmemh({folder, "/memory.hex"}, memory.words, 0, IMAGE - 1);
     $readmemh({folder, "/expected.hex"}, expected);
     file = $fopen({folder, "/program.txt"}, "r");
     if (file == 0) $fatal(1, "FAIL: there is no %0s/program.txt", folder);
@@ -238,6 +270,9 @@ module tb;
       end else if (word == "memory") begin
         read = $fscanf(file, "%h %h %s", place, size, what);
         compare_memory;
+      end else if (word == "correct") begin
+        read = $fscanf(file, "%h %h %h %h %h %h", place, low, high, value, found, word_read);
+        count_correct(place[31:0], low, high, value, found, word_read);
       end else if (word == "#") begin
         read = $fgets(rest, file);
       end else begin

@@ -138,10 +138,11 @@ class ZotrainSpec(NetworkCoreSpec):
             raise UserError(f"fold = true with cut_rows = {self.cut_rows}: a folded network is not cut")
         mapping, times = self.mapping, self._times
         least, most = replace(mapping, times=0).words, 1 << (2 * times.bit_length())
+        size = "large" if least >= most else "small"
         if not times <= least < most or mapping.cycles > 1 or mapping.bias_words > times:
             raise UserError(
-                f"fold = true: {self.network} has {least} words, and numbers return after {times}: more than these, "
-                f"and fewer than {most}, can be folded"
+                f"fold = true: {self.network} is too {size} to fold: its parameters are {least} words of the array, "
+                f"{times} to {most - 1} can share the {times} rows of deltas; without fold each word has a row"
             )
 
     @cached_property

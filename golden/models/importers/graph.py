@@ -63,6 +63,8 @@ class GraphLayer:
         Names of these tensors in the state of the model.
     eps : float
         Of a batch norm.
+    scale : NormTensors, optional
+        The batch norm that the layer is in the model, with `names` of its tensors, where it could not be folded.
     """
 
     layer: Layer
@@ -71,6 +73,7 @@ class GraphLayer:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     eps: float = 0.0
+    scale: NormTensors | None = None
 
     def norm(self) -> NormTensors:
         """Tensors of a batch norm."""
@@ -141,6 +144,9 @@ class LayerGraph:
         module.tensor_names = {}
         for number, (child, layer) in enumerate(zip(module, self.layers, strict=True)):
             _load(child, layer)
+            if layer.scale is not None:
+                module.scales[number] = layer.scale, layer.names
+                continue
             module.tensor_names |= {f"{number}.{kind}": name for kind, name in layer.names.items()}
         return network, module.eval()
 
@@ -150,7 +156,7 @@ class LayerGraph:
         channels = len(norm.mean)
         ones = StageParameters(np.ones((channels, 1, 1, 1)), np.zeros(channels))
         parameters = norm.folded(ones, layer.place.title)
-        layer.layer, layer.names = Depthwise(1), {}
+        layer.layer, layer.scale = Depthwise(1), norm
         layer.tensors = {"weight": torch.from_numpy(parameters.weight), "bias": torch.from_numpy(parameters.bias)}
 
     def _network(self) -> Network:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -106,3 +107,13 @@ class PropagateEngine:
     def tensors(self) -> Tensors:
         """Trained parameters by PyTorch's names."""
         return {name: np.array(one.detach().numpy()) for name, one in self._trained.items()}
+
+    def kept(self) -> list[NDArray[np.generic]]:
+        """Copies of the trained parameters, see `Engine.kept`."""
+        return list(self.tensors().values())
+
+    def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
+        """Take trained parameters that `kept` gave."""
+        with torch.no_grad():
+            for own, one in zip(self._trained.values(), kept, strict=True):
+                own.copy_(torch.from_numpy(one))

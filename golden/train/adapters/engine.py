@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -59,6 +60,12 @@ class Engine(Protocol):
 
     def tensors(self) -> Tensors:
         """Trained parameters by name."""
+
+    def kept(self) -> list[NDArray[np.generic]]:
+        """Copies of the trained parameters, to come back to with `restore`."""
+
+    def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
+        """Take trained parameters that `kept` gave."""
 
 
 def initial_adapters(inputs: tuple[int, ...], rank: int, rng: np.random.Generator) -> list[Floats]:

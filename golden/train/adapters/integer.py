@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Q4_12, Q8_16, Floats, Integers
@@ -126,6 +127,14 @@ class IntegerEngine:
             for at, pair in enumerate(pairs, first)
             for name, one in zip("ab", pair, strict=True)
         }
+
+    def kept(self) -> list[NDArray[np.generic]]:
+        """Copy of the adapters, see `Engine.kept`."""
+        return [self.job.adapters.flat.copy()]
+
+    def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
+        """Take adapters that `kept` gave."""
+        (self.job.adapters.flat[:],) = kept
 
     def integers(self, samples: Samples) -> Integers:
         """Convert samples to Q8.16, see `Converter.samples`."""

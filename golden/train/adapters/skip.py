@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Floats, Integers
@@ -109,6 +110,15 @@ class SkipEngine:
         pairs = zip(self.a, np.split(self.b, len(self.a), axis=1), strict=True)
         named = {f"adapter.{at}.{name}": one for at, (a, b) in enumerate(pairs) for name, one in (("a", a.T), ("b", b))}
         return {name: np.ascontiguousarray(one) for name, one in named.items()}
+
+    def kept(self) -> list[NDArray[np.generic]]:
+        """Copies of all A and of B, see `Engine.kept`."""
+        return [one.copy() for one in (*self.a, self.b)]
+
+    def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
+        """Take adapters that `kept` gave."""
+        for own, one in zip((*self.a, self.b), kept, strict=True):
+            own[:] = one
 
     def _read(self, values: Floats, outputs: Floats) -> tuple[list[Floats], Floats]:
         """Inputs of the adapters and base logits, from the inputs of the network and the outputs of all stages."""

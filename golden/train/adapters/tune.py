@@ -19,6 +19,7 @@ from ...lora.early_stop import EarlyStop
 from ...lora.epoch_loss import LARGEST_SUM, LOSS
 from ...lora.update_noise import NOISE_NUMBER_BITS
 from ...models.importers.folding import deployed_module, described, folded
+from ...models.importers.own_tensors import stage_tensors, user_state
 from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec
 from .. import metrics
@@ -65,6 +66,9 @@ class AdapterSettings:
         Share of the samples that is not learnt from and measured behind each epoch, 0 for none.
     patience : int
         Epochs in a row without a smaller loss than all before that end fine-tuning, 0 for any number.
+
+    With a validation or patience, what is kept at the end are the parameters behind the epoch of the smallest loss, the
+    first one among equals: of its validation, or of the epoch itself where there is none.
     """
 
     method: str = "instantft"
@@ -107,6 +111,11 @@ class AdapterSettings:
         if self.engine != "float":
             rate_of(self.rate, self.batch)
         rate_factors(self.schedule, self.epochs, 1)
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the parameters of the epoch with the smallest loss are kept, not those of the last one."""
+        return self.validate > 0 or self.patience > 0
 
     def split(self, samples: int) -> tuple[Integers, Integers]:
         """Draw which of so many samples are learnt from and which are validated: indices of both, in their order.
@@ -176,6 +185,8 @@ class AdapterResult:
     tensors : dict of str to array
         Trained parameters.
     epochs : list of Epoch
+    kept_epoch : int
+        Number, from 1, of the epoch behind which the parameters are kept: the last, see `AdapterSettings`.
     """
 
     accuracy_before: float
@@ -185,6 +196,7 @@ class AdapterResult:
     saturations: int
     tensors: Tensors
     epochs: list[Epoch] = field(default_factory=list)
+    kept_epoch: int = 0
 
     @property
     def trained_parameters(self) -> int:
@@ -261,7 +273,8 @@ def tune(
     """
     engine = engine or engine_of(network, module, settings, len(task.tune))
     before = accuracy(engine, task.test) if before is None else before
-    samples, epochs, seconds = len(task.tune), [], 0.0
+    samples, epochs, seconds, kept_epoch = len(task.tune), [], 0.0, 0
+    kept: list[NDArray[np.generic]] = []
     factors, stop = settings.factors(samples).tolist(), settings.early_stop(samples)
     learnt, checked = settings.split(samples)
     logits = np.empty((samples, network.classes), np.float32)
@@ -285,10 +298,15 @@ def tune(
         if progress:
             progress(epochs[-1])
         total = validation[0] * len(checked) if validation else loss * samples
-        if stop.ends(engine.end_epoch(total, validated=validation is not None) * 2**LOSS.fraction):
+        ends = stop.ends(engine.end_epoch(total, validated=validation is not None) * 2**LOSS.fraction)
+        if not settings.keeps_best or stop.waited == 0:
+            kept_epoch, kept = number + 1, engine.kept() if settings.keeps_best else []
+        if ends:
             break
-    after = accuracy(engine, task.test)
-    return AdapterResult(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
+    if kept:
+        engine.restore(kept)
+    after, saturations = accuracy(engine, task.test), engine.saturations
+    return AdapterResult(before, after, seconds, engine.cache_bytes, saturations, engine.tensors(), epochs, kept_epoch)
 
 
 class AdapterTuning:
@@ -308,12 +326,16 @@ class AdapterTuning:
         As given.
     engine : Engine
         What is tuned, see `engine_of`.
+    stages : tuple of StageTensors
+    state : dict of str to Tensor
+        The user's tensors before tuning, by name.
     """
 
     def __init__(self, network: Network, module: nn.Module, task: Task, settings: AdapterSettings) -> None:
         self.network, self.task, self.settings = network, task, settings
-        self._module = module
-        self.engine = engine_of(network, module, settings, len(task.tune))
+        self._module = own = described(network, module)
+        self.stages, self.state = stage_tensors(network, own), user_state(module, own)
+        self.engine = engine_of(network, own, settings, len(task.tune))
 
     def run(self, progress: Callable[[Epoch], None] | None = None, watch: bool = False) -> AdapterResult:
         """Run all epochs, see `tune`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -53,7 +54,7 @@ class TextObjective:
         """Fraction of held-out sentences classified correctly."""
         return self.module.accuracy(self.task.test)
 
-    def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
+    def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:
         """Closures that return losses: of single tuning sentences ("task"), or of generic text ("generic").
 
         Generic text has the contrastive loss of sentence-transformers: the first half of each of 16 passages has to
@@ -61,12 +62,12 @@ class TextObjective:
         has no language-model head.
         """
         if kind == "task":
-            return (self.closure_of(np.array([one])) for one in range(self.samples))
+            return [self.closure_of(np.array([one])) for one in range(self.samples)]
         if self.generic is None:
             raise UserError("the generic mask needs generic text; or take --mask task or --mask random")
         halves = _halves(self.generic)
         groups = [halves[start : start + _AT_ONCE] for start in range(0, len(halves), _AT_ONCE)]
-        return (lambda group=group: self._matched(group) for group in groups)  # type: ignore[misc]
+        return [partial(self._matched, group) for group in groups]
 
     def _matched(self, halves: list[tuple[str, str]]) -> Tensor:
         first, second = (self.module.embed(self.module.tokens(some)) for some in zip(*halves, strict=True))

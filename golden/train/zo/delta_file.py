@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from torch import Tensor
 from ...cache import digest_of
 from ...errors import UserError
 from ...fixed import Format
+from ...models.batch_norm import StageParameters
 from ...models.checkpoint import load_saved, save_state
+from ...models.importers.own_tensors import StageTensors, State, returned
 from ...rng.pezo import PezoSpec
 from ...settings import build, settings_of
 from ...zo.deltas import DELTA, PerturbationTable
@@ -51,8 +53,11 @@ class Delta:
     total : array (times, n) of int32
         Sum of the updates, modulo 2**32; of a core's order with a cut those of both parts, (2, times, n).
     order : ArrayOrder, optional
-        Order in which a core perturbs the parameters, which then are Q4.12: weight and bias of each layer. By default
+        Order in which a core perturbs the parameters, which then are Q4.12: weight and bias of each stage. By default
         they are perturbed as they stand, and keep their format.
+    run : dict of str to str
+        The run's start, see `tuned.run_file.run_metadata`. Its ``stages`` are the tensors of the base from which the
+        parameters are folded; without them they are the parameters themselves.
 
     Raises
     ------
@@ -67,6 +72,7 @@ class Delta:
     base: str
     total: NDArray[np.int32]
     order: ArrayOrder | None = None
+    run: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.source.spec, PezoSpec):
@@ -136,20 +142,46 @@ class Delta:
         UserError
             If a tensor is missing or has another shape, or the parameters are not those of the base.
         """
-        for name, shape in self.parameters:
+        names = (
+            [name for one in self.stages for name in one.names] if self.order else [name for name, _ in self.parameters]
+        )
+        for name in names:
             if name not in state:
                 raise UserError(f"the base lacks {name}, which the delta changes")
-            if tuple(state[name].shape) != shape:
+        for name, shape in self.parameters:
+            if name in state and tuple(state[name].shape) != shape:
                 raise UserError(f"{name} of the base is {tuple(state[name].shape)}, the delta's is {shape}")
-        tuned = {name: state[name].detach().clone().contiguous() for name, _ in self.parameters}
+        tuned = {name: state[name].detach().clone().contiguous() for name in names}
         if (found := base_digest(tuned)) != self.base:
             raise UserError(f"this is another base: its parameters have the digest {found}, the delta's {self.base}")
         if self.order is not None:
-            found_tensors = self.order.tuned(list(tuned.values()), self.source.spec, self.total.astype(np.int64))
-            return {**state, **dict(zip(tuned, found_tensors, strict=True))}
+            return {**state, **self._in_order(self.order, state)}
         weights = IntegerWeights(list(tuned.values()), self.source, self.format)
         weights.apply(self.source.table_of(torch.from_numpy(self.total)))
         return {**state, **tuned}
+
+    @property
+    def stages(self) -> tuple[StageTensors, ...]:
+        """Tensors of the base from which the parameters of an array's order are folded."""
+        if "stages" in self.run:
+            return stages_of(self.run)
+        pairs = zip(self.parameters[::2], self.parameters[1::2], strict=True)
+        return tuple(
+            StageTensors(weight.removesuffix(".weight"), weight, bias, {}, 0.0, shape[0])
+            for (weight, _), (bias, shape) in pairs
+        )
+
+    def _in_order(self, order: ArrayOrder, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors of a state that an array's updates change."""
+        folded = [one.folded(state) for one in self.stages]
+        tensors = [torch.from_numpy(values) for one in folded for values in (one.weight, one.bias)]
+        tuned = [one.numpy() for one in order.tuned(tensors, self.source.spec, self.total.astype(np.int64))]
+        values = [StageParameters(*pair) for pair in zip(tuned[::2], tuned[1::2], strict=True)]
+        changed = returned(self.stages, values, state)
+        return {
+            name: torch.from_numpy(one).to(state[name].dtype if name in state else torch.float32)
+            for name, one in changed.items()
+        }
 
     def plus(self, other: Delta, sign: int = 1) -> Delta:
         """Add the updates of another run from the same base, or subtract them.
@@ -202,6 +234,8 @@ class Delta:
         }
         if self.order:
             metadata |= {"network": self.order.network, "array": str(self.order)}
+        if self.run:
+            metadata["run"] = json.dumps(self.run)
         save_state(path, {_TENSOR: self.total}, metadata, force)
 
     @classmethod
@@ -228,7 +262,8 @@ class Delta:
             if metadata["layout"] == ARRAY_LAYOUT:
                 order = ArrayOrder.parse(metadata["network"], metadata["array"])
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
-            return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total, order)
+            run = json.loads(metadata.get("run", "{}"))
+            return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total, order, run)
         except (KeyError, ValueError, TypeError) as error:
             raise UserError(f"{path} is a damaged delta file: {error!r}") from error
 
@@ -240,3 +275,13 @@ def base_digest(tensors: Mapping[str, Tensor]) -> str:
         data = one.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         parts += [name, one.dtype, tuple(one.shape), data]
     return digest_of(*parts)
+
+
+def stages_digest(stages: Iterable[StageTensors], state: State) -> str:
+    """Digest of all tensors from which the stages of a network come."""
+    return base_digest({name: state[name] for one in stages for name in one.names})
+
+
+def stages_of(run: Mapping[str, str]) -> tuple[StageTensors, ...]:
+    """Read the tensors of all stages from a run's metadata."""
+    return tuple(StageTensors.parse(one) for one in json.loads(run["stages"]))

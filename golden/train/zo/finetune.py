@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import frexp, isfinite
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 import numpy as np
@@ -52,7 +53,7 @@ class Objective(Protocol):
     def accuracy(self) -> float:
         """Fraction of held-out samples classified correctly."""
 
-    def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
+    def losses(self, kind: Literal["generic", "task"]) -> Sequence[Callable[[], Tensor]]:
         """Closures of losses that score weights' sensitivity: on pre-training data ("generic") or on the task."""
 
 
@@ -176,14 +177,19 @@ class ZoResult:
         return self.curve[-1][1]
 
     @property
-    def loss_before(self) -> float:
-        """Mean loss of the first 50 steps."""
-        return float(np.mean(self.losses[:50]))
+    def quarter(self) -> int:
+        """Steps of the first and of the last quarter, at least one each; they do not overlap in two steps or more."""
+        return max(len(self.losses) // 4, 1)
 
     @property
-    def loss_after(self) -> float:
-        """Mean loss of the last 50 steps."""
-        return float(np.mean(self.losses[-50:]))
+    def loss_first(self) -> float:
+        """Mean loss of the first quarter of the steps."""
+        return float(np.mean(self.losses[: self.quarter]))
+
+    @property
+    def loss_last(self) -> float:
+        """Mean loss of the last quarter of the steps."""
+        return float(np.mean(self.losses[-self.quarter :]))
 
 
 StepProgress = Callable[[int, float, float | None], None]
@@ -198,6 +204,8 @@ class FineTuning:
     objective : Objective
         Model and samples; the module is tuned in place.
     settings : ZoSettings
+    masking : callable, optional
+        Called while sensitive weights are chosen, with how many losses have been scored, and of how many.
 
     Attributes
     ----------
@@ -215,7 +223,9 @@ class FineTuning:
         If settings and module do not fit together.
     """
 
-    def __init__(self, objective: Objective, settings: ZoSettings) -> None:
+    def __init__(
+        self, objective: Objective, settings: ZoSettings, masking: Callable[[int, int], object] | None = None
+    ) -> None:
         self.objective = objective
         self.schedule = settings.schedule
         self.losses: list[float] = []
@@ -223,7 +233,7 @@ class FineTuning:
         if settings.engine == "rtl":
             raise UserError("--engine rtl is for a network of layers: take --engine golden or float")
         if settings.sparse:
-            sparsify(objective.module, mask_of(objective, settings), unpacked=True)
+            sparsify(objective.module, mask_of(objective, settings, masking), unpacked=True)
         periodic = isinstance(settings.source(), Periodic)
         self.engine = settings.engine or ("golden" if periodic else "float")
         self.settings = settings = replace(settings, engine=self.engine)
@@ -275,8 +285,13 @@ class FineTuning:
         directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
         return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
 
-    def delta(self) -> Delta:
+    def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
         """Sum of the updates so far.
+
+        Parameters
+        ----------
+        run : mapping of str to str
+            Metadata of the run's start.
 
         Raises
         ------
@@ -288,7 +303,8 @@ class FineTuning:
                 "deltas are sums of integer updates of all parameters: take --engine golden and a pezo method"
             )
         tensors = _trained(self.objective.module)
-        return Delta.of(tensors, self._base, self.source, self.optimiser.format, self.moves)
+        found = Delta.of(tensors, self._base, self.source, self.optimiser.format, self.moves)
+        return replace(found, run=dict(run))
 
 
 def fine_tune(
@@ -305,12 +321,20 @@ def format_of(module: nn.Module) -> Format:
     return Format(integer, 32 - integer)
 
 
-def mask_of(objective: Objective, settings: ZoSettings) -> Mask:
-    """Select the weights that the sparse method tunes."""
+def mask_of(objective: Objective, settings: ZoSettings, masking: Callable[[int, int], object] | None = None) -> Mask:
+    """Select the weights that the sparse method tunes; `masking` as in `FineTuning`."""
     if settings.mask == "random":
         return random_mask(objective.module, settings.fraction, settings.schedule.seed)
     kind: Literal["generic", "task"] = "generic" if settings.mask == "generic" else "task"
-    scores = squared_gradients(objective.module, objective.losses(kind))
+    losses = objective.losses(kind)
+
+    def counted() -> Iterator[Callable[[], Tensor]]:
+        for done, loss in enumerate(losses, 1):
+            yield loss
+            if masking:
+                masking(done, len(losses))
+
+    scores = squared_gradients(objective.module, counted())
     return sensitive({name: score for name, score in scores.items() if score.any()}, settings.fraction)
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import frexp
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from ...datasets.dataset import Task
 from ...errors import UserError
 from ...fixed import Q4_12
-from ...models.importers.folding import deployed_module, described, folded
-from ...models.layers import BatchNorm, Weighted
+from ...models.importers.folding import described, folded
+from ...models.importers.own_tensors import by_stage, returned, stage_tensors, user_state
 from ...models.network import Network, deployed
 from ...zo.coefficient import LARGEST_BATCH
 from ...zo.deltas import DELTA, PerturbationTable
 from ...zo.job import ZerothOrderStep
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
-from .array_order import ArrayOrder, flat
-from .delta_file import Delta, base_digest
+from ..conversion import values_of
+from .array_order import ArrayOrder
+from .delta_file import Delta, stages_digest
 from .finetune import StepProgress, ZoResult, ZoSettings
 from .integer import IntegerZerothOrder
 from .methods import CORE_PARAMETERS, integer_source_of, start_of
@@ -48,6 +51,9 @@ class IntegerTuning:
         As given.
     integers : IntegerZerothOrder
         The job.
+    stages : tuple of StageTensors
+    state : dict of str to Tensor
+        The user's tensors before tuning, by name.
 
     Raises
     ------
@@ -61,10 +67,9 @@ class IntegerTuning:
         check_settings(settings, len(task.tune))
         self.task, self.settings = task, settings
         own = described(network, module)
+        self.network, self.stages, self.state = network, stage_tensors(network, own), user_state(module, own)
         self._order = ArrayOrder.of(network, lanes, columns, settings.split.cut)
         self._source = source_of(settings, self._order.mapping.width)
-        self._base = tuned_tensors(network, own)
-        self._own_names = has_own_names(network, own)
         self.integers = IntegerZerothOrder(
             deployed(network),
             folded(network, own),
@@ -104,7 +109,7 @@ class IntegerTuning:
             started = time.perf_counter()
 
         self.integers.run(after)
-        engine, count = self.settings.engine or "golden", sum(one.numel() for one in self._base.values())
+        engine, count = self.settings.engine or "golden", self.network.parameters
         tensors, saturations = self.tensors(), self.integers.saturations
         return ZoResult(engine, losses, curve, seconds, self._source.spec.period, tensors, count, saturations)
 
@@ -122,22 +127,35 @@ class IntegerTuning:
             job.move([slope.coefficient for slope in step])
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """Tuned parameters: values of Q4.12 as float32, named as in `tuned_tensors`."""
-        values = flat(self.integers.model.tuned(self.integers.job))
-        return {name: Q4_12.to_float(one).astype(np.float32) for name, one in zip(self._base, values, strict=True)}
+        """Whole state of the user's network, tuned: with batch norm as it is, which folds to values of Q4.12.
 
-    def delta(self) -> Delta:
+        Where its batch norm cannot hold them, see `StageTensors.returned`, it is the folded parameters alone.
+        """
+        values = values_of(self.integers.model.tuned(self.integers.job))
+        before = {name: one.cpu().numpy() for name, one in self.state.items()}
+        try:
+            return {**before, **returned(self.stages, values, self.state)}
+        except UserError:
+            return {**by_stage(self.stages, values)}
+
+    def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
         """Sum of the updates so far.
 
-        Raises
-        ------
-        UserError
-            As `refuse_folded` does.
+        Parameters
+        ----------
+        run : mapping of str to str
+            Other metadata of the run's start.
         """
-        refuse_folded(self._own_names)
-        shapes = tuple((name, tuple(one.shape)) for name, one in self._base.items())
+        shapes: list[tuple[str, tuple[int, ...]]] = []
+        for own, one in zip(self.stages, self.integers.model.frozen, strict=True):
+            shapes += [(own.weight_name, one.weight.shape), (own.bias_name, one.bias.shape)]
         total = self.integers.job.total.astype(np.int32)
-        return Delta(self._source, DELTA, shapes, base_digest(self._base), total, self._order)
+        start = {**run, "stages": json.dumps([one.described for one in self.stages])}
+        if all(one.bias and not one.norm for one in self.stages):
+            del start["stages"]  # the parameters say it
+        return Delta(
+            self._source, DELTA, tuple(shapes), stages_digest(self.stages, self.state), total, self._order, start
+        )
 
 
 def core_settings(settings: ZoSettings) -> ZoSettings:
@@ -202,44 +220,3 @@ def source_of(settings: ZoSettings, width: int) -> Periodic:
 def loss_of(step: ZerothOrderStep) -> float:
     """Mean cross entropy of both sides of a step, from probabilities of at least a last place."""
     return float(-np.log(Q4_12.to_float(np.maximum(step.probabilities, 1))).mean())
-
-
-def has_own_names(network: Network, module: nn.Module) -> bool:
-    """Whether a module has each weight and bias of its deployed network as a tensor of its own."""
-    names = described(network, module).tensor_names
-    norms = any(isinstance(layer, BatchNorm) for layer in network.layers)
-    return not norms and names.keys() >= set(_weights_and_biases(network))
-
-
-def refuse_folded(own_names: bool) -> None:
-    """Refuse a delta of a module for which `has_own_names` is false.
-
-    Raises
-    ------
-    UserError
-        If it is false.
-    """
-    if not own_names:
-        raise UserError(
-            "a delta belongs to a network whose layers each have weights and a bias: fold its batch norm first, and "
-            "give layers without a bias one of zeros"
-        )
-
-
-def tuned_tensors(network: Network, module: nn.Module) -> dict[str, Tensor]:
-    """Weight and bias of all layers before a run, by name.
-
-    Names are those of the module's state dict; where it does not have them (batch norm, no bias), those of the deployed
-    network's.
-    """
-    own = described(network, module)
-    if not has_own_names(network, own):
-        network, own = deployed(network), deployed_module(network, own)
-    state = own.state_dict()
-    return {own.tensor_names[name]: state[name].detach().clone() for name in _weights_and_biases(network)}
-
-
-def _weights_and_biases(network: Network) -> list[str]:
-    """Names of the tensors of all layers with weights in the module of a description."""
-    weighted = [number for number, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
-    return [f"{number}.{kind}" for number in weighted for kind in ("weight", "bias")]

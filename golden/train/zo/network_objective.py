@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -50,11 +51,14 @@ class NetworkObjective:
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
         return sum(int((self.module(some).argmax(1) == those).sum()) for some, those in pairs) / len(labels)
 
-    def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
+    def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:
         """Closures that return the loss of single samples: of pre-training ("generic") or tuning ("task")."""
         inputs, labels = self._tensors((self.task.pretrain if kind == "generic" else self.task.tune)[:_SCORED])
-        for at in range(len(labels)):
-            yield lambda at=at: functional.cross_entropy(self.module(inputs[at : at + 1]), labels[at : at + 1])  # type: ignore[misc]
+
+        def loss(at: int) -> Tensor:
+            return functional.cross_entropy(self.module(inputs[at : at + 1]), labels[at : at + 1])
+
+        return [partial(loss, at) for at in range(len(labels))]
 
     def _tensors(self, samples: Samples) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(samples.values()).to(default_device()), torch.from_numpy(samples.labels).to(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,6 +43,7 @@ def command(
     top: str | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
     if board is None:
@@ -52,12 +54,13 @@ def command(
     from ....boards.vivado.package import package
     from ...outputs import OutputFolder
 
-    spec = spec_of(block, settings, preset)
-    files = package(spec, board, top or design_name(spec, name, None if settings else preset), mhz)
-    folder = output or Path("build") / block
-    written = OutputFolder(folder, force, default=output is None).write(files)
+    spec = spec_of(block, settings, preset, **own_network)
+    known = None if settings or own_network["model"] else preset
+    folder = OutputFolder(output or Path("build") / block, force, default=output is None)
+    folder.refuse(["spec.json"])  # before seconds of work; the others when all are known
+    written = folder.write(package(spec, board, top or design_name(spec, name, known), mhz))
     if as_json:
-        show_json({"folder": str(folder), "files": written})
+        show_json({"folder": str(folder.path), "files": written})
         return
     for file in written:
-        click.echo(folder / file)
+        click.echo(folder.path / file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....golden.files import refuse_unwritable
 from ...display import show_json, show_table
 from ...options import FILE, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from ....sim.mutation.record import Score
 
 RECORDS = Path("build/mutation")
-_OPTIONS = ("preset", "settings", "faults", "seed", "component", "simulator", "words", "seconds", "output", "force")
+_OPTIONS = (
+    *("preset", "settings", "model", "weights", "shape", "faults", "seed"),
+    *("component", "simulator", "words", "seconds", "output", "force"),
+)
 """Options of a campaign; the summary takes none."""
 
 
@@ -59,6 +63,7 @@ def command(
     output: Path | None,
     force: bool,
     as_json: bool,
+    **own: Any,
 ) -> None:
     """Put single faults into a block's RTL and count those that its bench sees.
 
@@ -88,12 +93,13 @@ def command(
         click.echo(summary(RECORDS))
         return
     path = output or RECORDS / f"{block}.jsonl"
+    refuse_unwritable(path)
     campaign: Campaign[Any]
     if block in set(proved_names()) - set(BLOCKS):
-        of_blocks = ("preset", "settings", "component", "simulator", "words")
+        of_blocks = ("preset", "settings", "model", "weights", "shape", "component", "simulator", "words")
         refuse_options(of_blocks, f"{block}, a part that is proved")
         campaign = RuleCampaign(block, RuleSettings(faults, seed, seconds), path, force)
-    elif isinstance(spec := spec_of(block, settings, preset), CoreSpec) and spec.part("sim", "trials", "TRIALS"):
+    elif isinstance(spec := spec_of(block, settings, preset, **own), CoreSpec) and spec.part("sim", "trials", "TRIALS"):
         refuse_options(("simulator", "words", "seconds"), f"{block}, a whole core")
         campaign = CoreCampaign(spec, CoreSettings(faults, seed, component), path, force)
     else:

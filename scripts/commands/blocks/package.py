@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ....boards.board import DEFAULT_MHZ
 from ....golden.errors import UserError
 from ...display import show_json
-from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option, section, spec_of
+from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option, section, task_options
 
 
 @click.command(cls=SectionedCommand, short_help="Write a core as an IP, with scripts and drivers for a board.")
 @section("Core", block())
+@section(
+    "Samples, of which self-test and example are; they are random, and digits, without",
+    task_options,
+)
 @section(
     "Board",
     option("--board", required=True, metavar="zcu102|kv260", help="The board that the package is for."),
@@ -54,32 +59,42 @@ def command(
     name: str | None,
     force: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
+    """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers.
+
+    With --weights and --data the self-test and the example are of your network and samples, with golden's results.
+    """
     from ....boards.board import board as board_of
+    from ....boards.example.package import example_of
     from ....boards.identity import design_name
     from ....boards.manifest import earlier_package, replaced
     from ....boards.packaging import core_package, settings_file
     from ....golden.cores.core import CoreSpec
     from ...outputs import OutputFolder
+    from ...own_task import job_facts, job_lines, spec_and_task
 
-    target, spec = board_of(board), spec_of(block, settings, preset)
+    target, (spec, task) = board_of(board), spec_and_task(block, settings, preset, options)
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
-    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if settings else preset)
+    own = settings or options["model"] or task
+    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if own else preset)
     spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
-    earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets, top))
+    earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets, top, task))
     if targets and earlier and earlier.targets:  # what the folder is for already it stays for
         targets += earlier.targets
-    files = core_package(spec, target, targets, mhz, top)
+    files = core_package(spec, target, targets, mhz, top, task)
     left = {file: was for file, was in (earlier.digests if earlier else {}).items() if file not in files}
     written = folder.write(files, instead_of=left)
     if earlier and earlier.targets is None:
         click.echo(replaced(folder.path, len(left)), err=True)
+    found = job_facts(example_of(spec, task) if task else None)
     if as_json:
-        show_json({"folder": str(folder.path), "files": written})
+        show_json({"folder": str(folder.path), "files": written, **found})
         return
     for file in written:
         click.echo(folder.path / file)
+    for line in job_lines(found):
+        click.echo(line, err=True)

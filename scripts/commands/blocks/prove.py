@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ....golden.errors import UserError
+from ....golden.files import refuse_unwritable
 from ...display import show_json, show_table
-from ...options import PATH, SectionedCommand, as_json, option, section, spec_of
+from ...options import PATH, SectionedCommand, as_json, network_options, option, section, spec_of
 
 if TYPE_CHECKING:
     from ....sim.formal.prover import Proof
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     "Block",
     option("--preset", metavar="NAME", help="Named parameters of the one BLOCK."),
     option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it; may be repeated."),
+    network_options,
 )
 @section(
     "Proof",
@@ -45,6 +47,7 @@ def command(
     seconds: int,
     counterexamples: Path | None,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Prove rules of blocks for all inputs: handshakes, no word lost or made, no deadlock, AXI.
 
@@ -53,16 +56,17 @@ def command(
     """
     from ....sim.formal.proofs import formal_module, prove_block, proved_names
 
-    if len(names) != 1 and (preset or settings or rules):
-        raise UserError("--preset, --set and --rule are for one BLOCK: name it")
+    described = preset or settings or any(own_network.values())
+    if len(names) != 1 and (described or rules):
+        raise UserError("--preset, --set, --model and --rule are for one BLOCK: name it")
     if counterexamples and counterexamples.exists():
         raise UserError(f"{counterexamples} exists: name another folder for the counterexamples")
-    if counterexamples and not counterexamples.parent.is_dir():
-        raise UserError(f"there is no folder {counterexamples.parent} for the counterexamples: make it first")
+    if counterexamples:
+        refuse_unwritable(counterexamples / "rule.vcd")
     chosen = list(names) or proved_names()
     for name in chosen:
         formal_module(name)
-    spec = spec_of(chosen[0], settings, preset) if preset or settings else None
+    spec = spec_of(chosen[0], settings, preset, **own_network) if described else None
     found = []
     for name in chosen:
         keep = counterexamples and counterexamples / name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,7 +28,7 @@ from ...options import FILE, SEED, SectionedCommand, as_json, block, option, ref
 )
 @section(
     "Output",
-    option("--waves", type=FILE, help="File for the waveforms."),
+    option("--waves", type=FILE, help="File for the waveforms: .fst or .vcd."),
     option("--force", is_flag=True, help="Replace it."),
     as_json,
 )
@@ -42,15 +43,19 @@ def command(
     waves: Path | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
     if waves is None:
         refuse_options(["force"], "no --waves")
-    from ....sim.verify import refuse_waves, verify
+    from ....sim.simulator import wave_format
+    from ....sim.verify import verify
+    from ...results import refuse_outputs
 
-    spec = spec_of(block, settings, preset)
+    spec = spec_of(block, settings, preset, **own_network)
     if waves:
-        refuse_waves(waves, force)
+        wave_format(waves, simulator)
+        refuse_outputs([waves], None, force)
     verdict = verify(spec, simulator, words, seed, waves=waves, power_up=power_up)
     if as_json:
         show_json(dataclasses.asdict(verdict))

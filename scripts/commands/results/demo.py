@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,15 +17,19 @@ from ...options import PATH, SectionedCommand, as_json, option
 @option("--output", "-o", type=PATH, help="Folder to write, by default build/demo.")
 @option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus")
 @option("--force", is_flag=True, help="Replace the files of an earlier demo.")
+@option("--date", help="Day that the report names, by default today.")
 @as_json
-def command(output: Path | None, simulator: str, force: bool, as_json: bool) -> None:
+def command(output: Path | None, simulator: str, force: bool, date: str | None, as_json: bool) -> None:
     """Fine-tune on drifted digits in integers and in the RTL of both cores, emit, estimate, and write a report."""
     from rich.console import Console
 
+    from ...demo.report import Origin
     from ...demo.run import run, summary
     from ...outputs import OutputFolder
 
     folder = OutputFolder(output or Path("build/demo"), force, default=output is None)
-    result = run(folder, simulator, Console(stderr=True))
+    words = ["fabtune", "demo", *(["-o", str(output)] if output else []), "--simulator", simulator]
+    origin = Origin(shlex.join(words), date or datetime.date.today().isoformat())
+    result = run(folder, simulator, origin, Console(stderr=True))
     show_json(result) if as_json else click.echo(summary(result))
     sys.exit(0 if result["bit_exact"] else 1)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ...display import show_json, show_table
+from ...heartbeat import doing
 from ...options import FILE, PATH, STEPS, SectionedCommand, as_json, data_dir, option, refuse_options, section
 from ...tables import TABLES, options_of, table_of
 
@@ -49,12 +50,15 @@ def command(name: str, plot: Path | None, force: bool, as_json: bool, **options:
         refuse_outputs([], plot, force)
     refuse_options([one for one in (*options, "plot") if one not in takes], f"table {name}")
     refuse_options(["force"] if plot is None else [], "no --plot")
-    from rich.console import Console
-
     from ...tables.options import Options
 
-    with Console(stderr=True).status(name) as status:
-        result = table_of(name)(Options(progress=status.update, **options))
+    def progress(text: str) -> None:
+        doing(f"table {name}: {text}")
+
+    def announce(text: str) -> None:
+        click.echo(f"table {name}: {text}", err=True)
+
+    result = table_of(name)(Options(progress=progress, announce=announce, **options))
     if plot:
         from ...curve import draw_curves
 

@@ -48,6 +48,7 @@ def command(
     output: Path | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Count what toggles in a core during a job, and write it for Vivado's power report: SAIF and power.tcl.
 
@@ -62,7 +63,7 @@ def command(
     from ....sim.simulator import compiler
     from ...outputs import OutputFolder
 
-    spec = spec_of(block, settings, preset)
+    spec = spec_of(block, settings, preset, **own_network)
     if not isinstance(spec, CoreSpec):
         names = " or ".join(name for name, core in CORES.items() if core.part("sim", "activity", "ACTIVITY"))
         raise UserError(f"{block} is no core: the activity of a job is that of {names}")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ...display import show_json
-from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+from ...options import PATH, SectionedCommand, as_json, block, option, sample_options, section
 
 
 @click.command(cls=SectionedCommand, short_help="Compare a CAPTURE (CSV, hex words or NPZ) with golden.")
 @section("Block", block())
 @click.argument("capture", type=PATH)
+@section("Samples of the package whose self-test was run, where it is not random", sample_options)
 @section(
     "Alignment",
     option("--skip", type=click.IntRange(0), default=0, help="Words, or a core's updates, of golden before the first."),
@@ -28,6 +30,7 @@ def command(
     skip: int,
     drop: int,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference.
 
@@ -37,12 +40,13 @@ def command(
     from ....hw.top import ports_of
     from ....sim.captures.capture import read_capture
     from ....sim.captures.compare import compare
+    from ...own_task import spec_and_task
 
-    spec = spec_of(block, settings, preset)
+    spec, task = spec_and_task(block, settings, preset, options)
     if isinstance(spec, CoreSpec):  # its monitor in the self-test
         from ....sim.captures.updates import compare_capture
 
-        comparison, what = compare_capture(spec, capture, skip, drop), "beats"
+        comparison, what = compare_capture(spec, capture, skip, drop, task), "beats"
     else:
         comparison, what = compare(spec, read_capture(capture, spec, ports_of(spec)), skip, drop), "numbers"
     agreed = comparison.compared - comparison.mismatches

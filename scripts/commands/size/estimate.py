@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,6 +53,7 @@ def command(
     parameters: tuple[str, ...],
     board: str,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
     from ....boards.board import board as board_of
@@ -65,21 +66,21 @@ def command(
     if verilog:
         if not top:
             raise UserError("--verilog needs --top NAME, the module to estimate")
-        if settings or preset:
-            raise UserError("--set and --preset belong to a BLOCK, not to --verilog")
+        if settings or preset or any(own_network.values()):
+            raise UserError("--set, --preset and --model belong to a BLOCK, not to --verilog")
         if odd := next((one for one in parameters if "=" not in one), None):
             raise UserError(f"--parameter {odd!r} is not NAME=VALUE")
         _show(estimate_verilog(verilog, top, dict(one.split("=", 1) for one in parameters)), target, as_json)
         return
     if top or parameters:
         raise UserError("--top and --parameter belong to --verilog, not to a BLOCK")
-    spec = spec_of(str(block), settings, preset)
+    spec = spec_of(str(block), settings, preset, **own_network)
     with without_garbage_collection():  # or it searches what emission leaves, between emission and synthesis
         _show(estimate_spec(spec, target.fabric), target, as_json)
 
 
 def _show(result: Estimate, target: Board, as_json: bool) -> None:
-    from ....boards.estimate.accuracy import PATH_SPREAD, interval, path_interval
+    from ....boards.estimate.accuracy import interval, path_interval
 
     shares = target.utilisation(result.resources)
     if as_json:
@@ -105,17 +106,21 @@ def _show(result: Estimate, target: Board, as_json: bool) -> None:
         range_of = interval(name, count)
         between = f"{range_of[0]:g} to {range_of[1]:g}" if range_of else ""
         rows.append((name, f"{count:g}", between, percent, str(result.raw.get(name, ""))))
-    show_table(("resource", "estimate", "4 of 5 designs", f"% of {target.name}", "raw count"), rows)
+    show_table(("resource", "estimate", "80 % range", f"% of {target.name}", "Yosys's count"), rows)
     slowest = result.slowest
     through = ", ".join(f"{count} {kind}" for kind, count in slowest.through.items() if count) or "no cell"
-    click.echo(f"logic levels {result.logic_levels}, carry cells {result.carry_cells}; open synthesis, not Vivado")
+    least, most = path_interval(slowest.ns)
+    click.echo("open synthesis, not Vivado: of five published designs four had Vivado's count within the 80 % range")
+    click.echo(f"logic levels {result.logic_levels} (LUTs on the deepest path), CARRY8 on a path {result.carry_cells}")
     click.echo(
-        f"slowest path {slowest.ns} ns, x/: {PATH_SPREAD}, to compare designs: {slowest.start} to {slowest.end}"
-        f" through {through}"
+        f"slowest path {slowest.ns} ns, in two of three designs {least} to {most} ns with Vivado: "
+        f"from {slowest.start} to {slowest.end} through {through}"
     )
     share = result.with_reset / max(result.raw["ff"], 1)
     click.echo(f"flip-flops with a reset {result.with_reset} of {result.raw['ff']} ({share:.0%})")
-    show_table(("loads", "net", "pins"), [(str(one.loads), one.net, _pins(one)) for one in result.fan_outs])
+    show_table(
+        ("fan-out", "net", "pins that it drives"), [(str(one.loads), one.net, _pins(one)) for one in result.fan_outs]
+    )
 
 
 def _pins(net: FanOut) -> str:

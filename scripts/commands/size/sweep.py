@@ -8,11 +8,12 @@ import click
 
 from ....golden.errors import UserError
 from ...display import show_json, show_table
-from ...options import FILE, PATH, SectionedCommand, as_json, option, section
+from ...options import FILE, PATH, SectionedCommand, as_json, network_options, option, refuse_options, section
 
 
 @click.command(cls=SectionedCommand, short_help="Find the right core in a space of parameters.")
 @click.argument("file", metavar="SPACE.toml", type=FILE)
+@section("The network, instead of what [training] in the file says", network_options)
 @section(
     "Work",
     option("--processes", type=click.IntRange(1, 1000), default=1, show_default=True, help="Points at the same time."),
@@ -24,7 +25,17 @@ from ...options import FILE, PATH, SectionedCommand, as_json, option, section
     option("--force", is_flag=True, help="Replace these two; the journal is continued in any case."),
     as_json,
 )
-def command(file: Path, processes: int, journal: Path | None, output: Path | None, force: bool, as_json: bool) -> None:
+def command(
+    file: Path,
+    model: str | None,
+    weights: Path | None,
+    shape: tuple[int, ...] | None,
+    processes: int,
+    journal: Path | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Find the right core: accuracy, time and resources of every point of a space, and the Pareto front.
 
     The journal has all finished points: a sweep that was stopped, or killed, goes on where it was, and the same command
@@ -38,7 +49,11 @@ def command(file: Path, processes: int, journal: Path | None, output: Path | Non
 
     from ...sweep import run as sweep
 
-    result = sweep.run(sweep.SweepRequest(file, output, journal, processes, force), Console(stderr=True))
+    if shape is not None:
+        refuse_options(["shape"], "a sweep, whose data say it")
+    training = {name: str(one) for name, one in (("model", model), ("weights", weights)) if one}
+    request = sweep.SweepRequest(file, output, journal, processes, force, training)
+    result = sweep.run(request, Console(stderr=True))
     if as_json:
         show_json(result)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,7 +26,13 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 )
 @section("Output", as_json)
 def command(
-    report: Path, block: str, settings: tuple[str, ...], preset: str | None, board: str | None, as_json: bool
+    report: Path,
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    board: str | None,
+    as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Show a REPORT of Vivado's report_utilization beside the estimate of the BLOCK, and their ratio.
 
@@ -33,17 +40,24 @@ def command(
     """
     from ....boards.board import board as board_of
     from ....boards.estimate.estimate import estimate_spec
+    from ....boards.identity import design_name
     from ....boards.vivado.utilisation import ratios, read_report
 
-    spec = spec_of(block, settings, preset)
+    spec = spec_of(block, settings, preset, **own_network)
     named, found = board_of(board) if board else None, read_report(report)
     if named and found.board and named != found.board:
         raise UserError(f"{report} is of the {found.board.name}'s device, not of the {board}'s: leave --board out")
+    usual = {spec.name, design_name(spec), design_name(spec, None, None if settings else preset)}
+    if found.design and found.design not in usual:
+        names = " or ".join(sorted(usual))
+        click.echo(f"fabtune: note: {report} is of the design {found.design}, not of {names}", err=True)
     vivado, target = found.resources, named or found.board or board_of(DEFAULT_BOARD)
     estimate = estimate_spec(spec, target.fabric).resources
     ratio = ratios(estimate, vivado)
     if as_json:
-        show_json({"vivado": vivado, "estimate": estimate, "ratio": ratio, "board": target.name})
+        show_json(
+            {"vivado": vivado, "estimate": estimate, "ratio": ratio, "board": target.name, "design": found.design}
+        )
         return
     rows = [
         (name, f"{vivado[name]:g}", f"{estimate[name]:g}", "-" if ratio[name] is None else f"{ratio[name]:.3f}")

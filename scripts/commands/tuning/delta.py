@@ -45,10 +45,11 @@ def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -
     import torch
 
     from ....golden.errors import UserError
-    from ....golden.models.checkpoint import load_state, refuse_existing, save_state
+    from ....golden.models.checkpoint import load_state, save_state
     from ....golden.train.zo.delta_file import Delta
+    from ...results import refuse_outputs
 
-    refuse_existing(output, force)
+    refuse_outputs([output], None, force)
     tuned = Delta.load(file).applied(load_state(weights))
     for name, one in tuned.items():
         if one.dtype is torch.bfloat16:
@@ -63,10 +64,10 @@ def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -
 @section("Output", output, force, as_json)
 def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
     """Add the deltas of several runs from the same base, such as two tasks or two clients."""
-    from ....golden.models.checkpoint import refuse_existing
     from ....golden.train.zo.delta_file import Delta
+    from ...results import refuse_outputs
 
-    refuse_existing(output, force)
+    refuse_outputs([output], None, force)
     total, *others = (Delta.load(file) for file in files)
     for other in others:
         total = total.plus(other)

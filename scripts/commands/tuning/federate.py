@@ -71,5 +71,6 @@ def command(as_json: bool, **options: Any) -> None:
         show_table(("", "right before %", "after %", "loss after", "upload bytes", "forward operations"), rows)
         for refusal in result["refused"]:
             click.echo(f"refused: {refusal}")
-        click.echo("every bit the same" if result["bit_identical"] else "server and clients DIFFER")
+        equal = "equal in every bit" if result["bit_identical"] else "NOT EQUAL"
+        click.echo(f"models of the clients and the server's, rebuilt from integer scalars: {equal}")
     sys.exit(0 if result["bit_identical"] else 1)

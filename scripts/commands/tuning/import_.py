@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
 
 from ....golden.errors import UserError
 from ...display import show_json, show_table
-from ...options import FILE, SectionedCommand, as_json, option, section
+from ...options import FILE, SectionedCommand, as_json, network_options, option, section
 
 
 @click.command(cls=SectionedCommand, short_help="Show what a MODEL becomes, where it fits, what saturates.")
-@click.argument("model", metavar="MODEL")
+@click.argument("argument", metavar="[MODEL]", required=False)
 @section(
     "The network",
-    option("--input", "shape", metavar="SHAPE", help="Shape of a sample of file.py:build, such as 3x32x32 or 640."),
-    option("--weights", type=FILE, help="A state dict for it: safetensors, or of torch.save."),
+    network_options,
     option("--samples", type=FILE, help="NPZ file with x_test, for the range of each tensor."),
 )
 @section(
@@ -26,18 +24,27 @@ from ...options import FILE, SectionedCommand, as_json, option, section
     as_json,
 )
 def command(
-    model: str, shape: str | None, weights: Path | None, samples: Path | None, estimate: tuple[str, ...], as_json: bool
+    argument: str | None,
+    model: str | None,
+    shape: tuple[int, ...] | None,
+    weights: Path | None,
+    samples: Path | None,
+    estimate: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Show what a MODEL becomes: its stages, where it fits, what saturates.
 
-    MODEL is a preset, a file of ONNX, or file.py:build, a function that returns a torch.nn.Module; file.py is run.
+    MODEL, also given as --model, is a preset, a file of ONNX, or file.py:build, a function that returns a
+    torch.nn.Module; file.py is run.
     """
-    from ... import import_model
+    if argument and model:
+        raise UserError(f"{argument} and --model {model} both name the network: give one of them")
+    if not (named := argument or model):
+        raise UserError("name the network: fabtune import FILE.py:BUILD, FILE.onnx or a preset")
+    from ...import_model import ImportRequest, run, summary
+    from ...own_network import OwnNetwork
 
-    if shape is not None and not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5}x[1-9]\d{0,5})?", shape):
-        raise UserError(f"--input {shape!r} is not CHANNELSxHEIGHTxWIDTH or FEATURES, such as 3x32x32 or 640")
-    sizes = None if shape is None else tuple(map(int, shape.split("x")))
-    result = import_model.run(import_model.ImportRequest(model, sizes, weights, samples, estimate))
+    result = run(ImportRequest(OwnNetwork(named, weights, shape), samples, estimate))
     if as_json:
         show_json(result)
         return
@@ -45,5 +52,5 @@ def command(
     def show(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
         show_table(columns, rows, title, piped_width=400)
 
-    for line in import_model.summary(result, show):
+    for line in summary(result, show):
         click.echo(line)

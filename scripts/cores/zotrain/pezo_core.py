@@ -21,7 +21,7 @@ from ....golden.train.zo.integer import IntegerZerothOrder
 from ....golden.train.zo.schedule import Schedule
 from ....sim.cores.zotrain.step_cycles import step_cycles
 from ...tables.options import Options, Rows
-from ...tables.trials import mean_and_deviation, run_trials
+from ...tables.trials import kept_trials, mean_and_deviation
 
 DESIGNS = {
     "PeZO on the fly, 8 bits": (),
@@ -35,6 +35,8 @@ DESIGNS = {
 FORMS = ("tree", "select", "sum")
 BATCH = 20
 PRESET = "small"
+MINUTES = {"tiny": 15, "small": 50}
+"""Time of the table without seeds by preset, on two processor cores, mainly of Yosys."""
 
 _NETWORK = "digits"
 _RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
@@ -51,14 +53,18 @@ def pezo_core(options: Options) -> Rows:
     """
     chosen = options.preset or PRESET
     specs = {name: _core(settings, chosen) for name, settings in DESIGNS.items()}
-    rows, cycles = [], dict[ZotrainSpec, int]()
-    for name, spec in specs.items():
-        options.progress(f"{name}: estimate")
-        whole, generator = estimate_spec(spec).resources, estimate_spec(spec.source).resources
-        # the forms of Gaussian numbers differ in nothing but logic between registers
-        simulated = _with_form(spec, "sum", *FORMS)
-        if simulated not in cycles:
-            cycles[simulated] = _cycles(name, simulated, options)
+    if chosen in MINUTES:
+        options.announce(
+            f"{len(specs)} cores to estimate and {len(specs) + 1 - len(FORMS)} to simulate take about "
+            f"{MINUTES[chosen]} minutes; what is measured is kept"
+        )
+    one_by_one = replace(options, processes=1)
+    estimates = kept_trials(_estimates, {name: (spec,) for name, spec in specs.items()}, one_by_one, "cores estimated")
+    # the forms of Gaussian numbers differ in nothing but logic between registers
+    simulated = {name: _with_form(spec, "sum", *FORMS) for name, spec in specs.items()}
+    cycles = kept_trials(_cycles, {spec: (spec,) for spec in simulated.values()}, one_by_one, "cores simulated")
+    rows = []
+    for name, (whole, generator) in estimates.items():
         rows.append(
             {
                 "core": name,
@@ -66,7 +72,7 @@ def pezo_core(options: Options) -> Rows:
                 "generator lut": generator["lut"],
                 "generator ff": generator["ff"],
                 "generator % of lut": round(100 * generator["lut"] / whole["lut"], 1),
-                "cycles a step": cycles[simulated],
+                "cycles a step": cycles[simulated[name]],
             }
         )
     network = next(iter(specs.values())).network
@@ -99,9 +105,14 @@ def _core(settings: tuple[str, ...], chosen: str) -> ZotrainSpec:
     return spec
 
 
-def _cycles(name: str, spec: ZotrainSpec, options: Options) -> int:
-    found = step_cycles(spec, BATCH, stage=lambda stage: options.progress(f"{name}: {stage}"))
-    assert not found.mismatches, f"{name} is not bit-exact"
+def _estimates(spec: ZotrainSpec) -> tuple[dict[str, float], dict[str, float]]:
+    """Resources of a core, and of its generator alone."""
+    return estimate_spec(spec).resources, estimate_spec(spec.source).resources
+
+
+def _cycles(spec: ZotrainSpec) -> int:
+    found = step_cycles(spec, BATCH)
+    assert not found.mismatches, f"{spec} is not bit-exact"
     return found.cycles
 
 
@@ -111,7 +122,7 @@ def _accuracies(specs: dict[str, ZotrainSpec], steps: int, options: Options) -> 
     for name, spec in zip(specs, tuned, strict=True):
         first.setdefault(spec, name)  # select gives the numbers of tree
     arguments = {(name, seed): (spec, seed, steps) for spec, name in first.items() for seed in seeds}
-    found = run_trials(_trial, arguments, options)
+    found = kept_trials(_trial, arguments, options)
     rows = []
     for spec in tuned:
         before, after = zip(*(found[first[spec], seed] for seed in seeds), strict=True)

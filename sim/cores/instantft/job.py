@@ -16,7 +16,7 @@ from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
 from ....golden.lora.early_stop import EarlyStop
 from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from ....golden.lora.images import adapters_image
+from ....golden.lora.images import adapters_image, adapters_of
 from ....golden.lora.job import BatchResult, Job
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ...compiled.comparison import Comparison, compare
@@ -66,6 +66,12 @@ class TuningJob:
     def rates(self) -> Sequence[int]:
         """Learning rate of a sample in each batch."""
         return [self.rate] * sum(map(len, self.epochs)) if isinstance(self.rate, int) else self.rate
+
+    @property
+    def batches_of_epoch(self) -> int:
+        """Batches of an epoch, with those of its validation."""
+        size = max(map(len, self.epochs[0]))
+        return len(self.epochs[0]) + (0 if self.validation is None else -(-len(self.validation) // size))
 
     def golden(self, spec: InstantftSpec) -> Job:
         """Make the integer job, before its first batch."""
@@ -162,6 +168,7 @@ def compare_job(
     dram: Dram | None = None,
     seed: int = 0,
     stage: Callable[[str], None] = lambda _: None,
+    kept_epoch: int | None = None,
 ) -> tuple[Adapters, JobComparison]:
     """Emit, compile and simulate a core, run a job on it through the host driver, and compare.
 
@@ -174,12 +181,16 @@ def compare_job(
     job : TuningJob
     held_out, dram, seed, stage
         See `compiled.comparison.compare`.
+    kept_epoch : int, optional
+        Number, from 1, of the epoch whose adapters are returned; by default the last one that ran.
 
     Returns
     -------
     Adapters
-        The core's adapters at the end.
+        The core's adapters at the end, or behind that epoch.
     JobComparison
     """
-    _, found, comparison = compare(JobComparison, spec, job, held_out, dram, seed, stage)
+    _, found, traced, comparison = compare(JobComparison, spec, job, held_out, dram, seed, stage)
+    if kept_epoch is not None and (rows := kept_epoch * job.batches_of_epoch) <= len(traced):
+        found = adapters_of(spec.mapping, traced[rows - 1].copy())
     return found, comparison

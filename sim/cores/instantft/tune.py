@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ....boards.cores.instantft.job import FineTuner
+from ....boards.host.driver import Core
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.datasets.dataset import Samples
 from ....golden.errors import UserError
@@ -14,8 +16,11 @@ from ....golden.models.network import Network
 from ....golden.train.adapters.integer import IntegerEngine
 from ....golden.train.adapters.methods import METHODS, AdapterPlacement, Cache, method_of
 from ....golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, accuracy
+from ....golden.train.conversion import core_inputs
+from ....golden.train.tuned.network import TunedNetwork
+from ...compiled.comparison import simulated_core
 from ...compiled.session import Dram
-from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Stage
+from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage
 from .job import JobComparison, TuningJob, compare_job
 
 
@@ -28,9 +33,7 @@ class InstantftTuner:
         self, network: Network, settings: AdapterSettings, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
     ) -> InstantftSpec:
         """Choose the core for a job; a preset gets more columns where the rank needs them."""
-        if preset not in InstantftSpec.presets:
-            raise UserError(f"there is no core {preset!r}; there are: {', '.join(InstantftSpec.presets)}")
-        chosen: dict[str, Any] = dict(InstantftSpec.presets[preset])
+        chosen = self._preset(preset)
         method = method_of(settings.method)
         if method.cache is not Cache.NF4 and chosen.get("cache") == "chip":
             others = [name for name, values in InstantftSpec.presets.items() if values.get("cache") != "chip"]
@@ -101,11 +104,41 @@ class InstantftTuner:
             validation=checked if len(checked) else None,
             patience=settings.patience,
         )
-        found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)
+        kept = result.kept_epoch if settings.keeps_best else None
+        found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage, kept)
         engine.job.adapters.flat[:] = found.flat
         result.accuracy_after = accuracy(engine, task.test)
         result.tensors = engine.tensors()
         return result, comparison
+
+    def infer(
+        self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage = lambda _: None
+    ) -> Inference:
+        """Run samples through a network with its adapters, see `compiled.tuner.Tuner`."""
+        chosen, job = self._preset(preset), tuned.job(rank)
+        byte_inputs = samples.inputs.dtype == np.uint8
+        spec = InstantftSpec.of(
+            tuned.network,
+            rank=rank,
+            last_only=not tuned.tuned_layer and len(job.adapters.a) < len(tuned.network.stages),
+            tunes=tuned.tuned_layer or "adapters",
+            byte_inputs=byte_inputs,
+            **chosen | {"columns": max(chosen["columns"], 1 << (rank - 1).bit_length())},
+        )
+        device = simulated_core(spec, None, 0, stage)
+        core = Core(spec.registers, device, device, device.interrupt)
+        tuner = FineTuner(core, spec, 1, raw=spec.raw_modes[0])
+        stage("simulate the network")
+        tuner.load(job.frozen)
+        tuner.load_adapters(job.adapters)
+        logits = tuner.logits(core_inputs(samples))
+        return Inference(spec, logits, device.simulated)
+
+    @staticmethod
+    def _preset(name: str) -> dict[str, Any]:
+        if name not in InstantftSpec.presets:
+            raise UserError(f"there is no core {name!r}; there are: {', '.join(InstantftSpec.presets)}")
+        return dict(InstantftSpec.presets[name])
 
 
 TUNER = InstantftTuner()

@@ -139,7 +139,7 @@ def compare_zeroth_order(
         The core's records, one for each slope.
     ZerothOrderComparison
     """
-    trained, _, comparison = compare(ZerothOrderComparison, spec, job, held_out, dram, seed, stage)
+    trained, _, _, comparison = compare(ZerothOrderComparison, spec, job, held_out, dram, seed, stage)
     return trained.slopes, comparison
 
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ....boards.cores.zotrain.job import ZerothOrderTrainer
+from ....boards.host.driver import Core
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ....golden.datasets.dataset import Samples
 from ....golden.errors import UserError
 from ....golden.models.network import Network, deployed
 from ....golden.rng.pezo import PezoSpec
+from ....golden.train.conversion import Converter, core_inputs
+from ....golden.train.tuned.network import TunedNetwork
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
-from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, source_of
+from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, core_settings, source_of
 from ....golden.train.zo.methods import METHODS
+from ...compiled.comparison import simulated_core
 from ...compiled.session import Dram
-from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Stage
+from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage
 from .job import TrainingJob, ZerothOrderComparison, compare_zeroth_order
 
 
@@ -81,6 +89,24 @@ class ZotrainTuner:
         result.curve[-1] = (len(job.steps), tuning.accuracy())
         result.tensors = tuning.tensors()
         return result, comparison
+
+    def infer(
+        self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage = lambda _: None
+    ) -> Inference:
+        """Run samples through a network without adapters, see `compiled.tuner.Tuner`."""
+        merged = tuned.merged()
+        if merged.adapters:
+            raise UserError("this core has no adapters: name a method of gradients")
+        byte_inputs = samples.inputs.dtype == np.uint8
+        generator = source_of(core_settings(ZoSettings()), 1).spec
+        assert isinstance(generator, PezoSpec), "the default method's generator is a preset of pezo"
+        spec = self.spec_with(tuned.network, byte_inputs, generator, preset)
+        device = simulated_core(spec, None, 0, stage)
+        trainer = ZerothOrderTrainer(Core(spec.registers, device, device, device.interrupt), spec)
+        stage("simulate the network")
+        trainer.load(Converter().stages(merged.parameters))
+        logits = trainer.logits(core_inputs(samples))
+        return Inference(spec, logits, device.simulated)
 
 
 TUNER = ZotrainTuner()

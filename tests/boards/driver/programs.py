@@ -141,12 +141,13 @@ class Array(np.ndarray):
         self[:] = self.buffer.array
 
 
-def overlay_core(name, folder, monkeypatch):
+def overlay_core(name, folder, monkeypatch, task=None):
     """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
-    files = core_package(CORES[name], BOARDS["kv260"], ["pynq"])
-    for path in ("fabtune_core.py", "fabtune_clock.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
-        content = files[f"pynq/{path}"]
-        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    files = core_package(CORES[name], BOARDS["kv260"], ["pynq"], task=task)
+    for path, content in files.items():
+        if not path.startswith("pynq/"):
+            continue
+        (folder / Path(path).name).write_bytes(content if isinstance(content, bytes) else content.encode())
     device, _ = simulated(name)
 
     class DefaultIP:

@@ -1,5 +1,6 @@
 """Example in C: built from a package's files, on the compiled core."""
 
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 
 from fabtune.boards.board import BOARDS
-from fabtune.boards.cores.zotrain import example as zotrain_example
 from fabtune.boards.example.digits import digits_for
 from fabtune.boards.example.package import example_files, example_of
 from fabtune.boards.packaging import core_package, selftest_of
@@ -21,13 +21,15 @@ from fabtune.golden.settings import build
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import zotrain
+from ...small_cores import instantft, task, zotrain
 from .programs import nanoseconds
 
 CORES = {
     "instantft": build(InstantftSpec, ["network=digits", "cache_entries=512"], "tiny"),
     "zotrain": build(ZotrainSpec, [], "tiny"),
 }
+OWN = {"zotrain": zotrain(), "instantft": instantft()}
+"""Cores of a user's network, whose package has the user's weights and samples."""
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 HERE = Path(__file__).parent
@@ -36,15 +38,20 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here
 
 
 @cache
-def package(spec, *targets):
+def package(spec, *targets, task=None):
     """Make the files of a package, which several tests look at."""
-    return core_package(spec, BOARDS["kv260"], targets)
+    return core_package(spec, BOARDS["kv260"], targets, task=task)
 
 
 def written(name, folder, example=None):
     """Write a package to a folder, perhaps with another example than its own; what the example prints."""
     example = example or example_of(CORES[name])
-    for path, content in (package(CORES[name], "linux", "baremetal") | example_files(example, "linux")).items():
+    return put(package(CORES[name], "linux", "baremetal") | example_files(example, "linux"), folder, example)
+
+
+def put(files, folder, example):
+    """Write files to a folder; what the example prints."""
+    for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
     return f"example: {example.line}"
@@ -59,15 +66,16 @@ def compiled(name, folder):
     subprocess.run(command, check=True, cwd=folder)
 
 
-def play(name, folder):
+def play(name, folder, spec=None, task=None):
     """Run the program with the compiled core at its other end: its status, and the lines that it printed."""
-    device, size = SimulatedDevice(compiled_core(CORES[name])), example_of(CORES[name]).memory.end
+    spec = spec or CORES[name]
+    device, size = SimulatedDevice(compiled_core(spec)), example_of(spec, task).memory.end
     buffer = device.allocate(size)
     (folder / "memory").write_bytes(b"\xa5" * size)  # what was in the buffer before does not matter
     memory = np.memmap(folder / "memory", np.uint8, "r+")
     printed = ""
     with subprocess.Popen(
-        [folder / "program", "uio", "memory", "example/digits.bin"],
+        [folder / "program", "uio", "memory", "example/example.bin"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -77,7 +85,7 @@ def play(name, folder):
         for line in process.stdout:
             kind, *words = line.split()
             if kind == "write":
-                if int(words[0]) == CORES[name].registers.map["command"].offset:
+                if int(words[0]) == spec.registers.map["command"].offset:
                     buffer.array[:] = memory
                     buffer.flush()
                 device.write(int(words[0]), int(words[1]))
@@ -98,7 +106,7 @@ def play(name, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "after", "crc32"), [("instantft", 35, 155, 1131003069), ("zotrain", 35, 127, 2971858123)]
+    ("name", "before", "after", "crc32"), [("instantft", 35, 167, 3212475480), ("zotrain", 35, 123, 3084819131)]
 )
 def test_the_job_is_the_same_on_every_machine(name, before, after, crc32):
     example = example_of(CORES[name])
@@ -120,9 +128,9 @@ def test_the_example_prints_what_golden_says(name, tmp_path):
 
 
 @needs_compiler
-def test_a_shorter_example_of_zotrain_prints_what_golden_says(monkeypatch, tmp_path):
-    monkeypatch.setitem(zotrain_example.STEPS_AND_RATES, "digits", (30, 4e-3))
-    example = zotrain_example.example(CORES["zotrain"], digits_for("digits"))
+def test_a_shorter_example_of_zotrain_prints_what_golden_says(tmp_path):
+    task = dataclasses.replace(digits_for("digits"), steps=30, rate=4e-3)
+    example = example_of(CORES["zotrain"], task)
     line = written("zotrain", tmp_path, example)
     compiled("zotrain", tmp_path)
     status, printed = play("zotrain", tmp_path)
@@ -131,12 +139,36 @@ def test_a_shorter_example_of_zotrain_prints_what_golden_says(monkeypatch, tmp_p
 
 
 @needs_compiler
+@pytest.mark.parametrize(("name", "settings"), [("zotrain", {"steps": 5, "batch": 3}), ("instantft", {"epochs": 2})])
+def test_the_example_of_a_users_network_prints_what_golden_says(name, settings, tmp_path):
+    spec = OWN[name]
+    own = task(spec, **settings)
+    example = example_of(spec, own)
+    line = put(package(spec, "linux", "baremetal", task=own), tmp_path, example)
+    compiled(name, tmp_path)
+    status, printed = play(name, tmp_path, spec, own)
+    assert (status, printed[-1]) == (0, line)
+    page = (tmp_path / "README.md").read_text()
+    assert f"\n    {line}\n" in page
+    assert "your weights, and the first samples of npz:own.npz" in page
+    assert f"| together | | {example.memory.end:,} |" in page
+    # another weight: the program says so, whatever the accuracies are
+    image = tmp_path / "example" / "example.bin"
+    content = bytearray(image.read_bytes())
+    content[example.memory.addresses["parameters"] + 1] ^= 0x10
+    image.write_bytes(content)
+    status, printed = play(name, tmp_path, spec, own)
+    assert status == 1
+    assert any(one.startswith("logits: wrong, CRC-32 0x") for one in printed)
+
+
+@needs_compiler
 @pytest.mark.parametrize("what", ["BEFORE", "AFTER"])
 def test_another_number_of_correct_images_ends_with_status_1(what, tmp_path):
     line = written("instantft", tmp_path)
-    header = tmp_path / "example" / "digits.h"
+    header = tmp_path / "example" / "example_job.h"
     found = {"BEFORE": example_of(CORES["instantft"]).before, "AFTER": example_of(CORES["instantft"]).after}[what]
-    old, new = (f"#define DIGITS_CORRECT_{what} {number}u" for number in (found, found + 1))
+    old, new = (f"#define EXAMPLE_CORRECT_{what} {number}u" for number in (found, found + 1))
     assert old in header.read_text()
     header.write_text(header.read_text().replace(old, new))
     compiled("instantft", tmp_path)
@@ -150,8 +182,8 @@ def test_another_number_of_correct_images_ends_with_status_1(what, tmp_path):
 @needs_compiler
 def test_a_command_that_the_core_refuses_is_reported(tmp_path):
     written("instantft", tmp_path)
-    header = tmp_path / "example" / "digits.h"
-    header.write_text(header.read_text().replace("#define DIGITS_TUNE_BATCH 20u", "#define DIGITS_TUNE_BATCH 0u"))
+    header = tmp_path / "example" / "example_job.h"
+    header.write_text(header.read_text().replace("#define EXAMPLE_TUNE_BATCH 20u", "#define EXAMPLE_TUNE_BATCH 0u"))
     compiled("instantft", tmp_path)
     refused = CORES["instantft"].registers.errors["BAD_BATCH"].value
     status, printed = play("instantft", tmp_path)
@@ -172,7 +204,7 @@ def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
     # with the library of the standalone domain as its documentation has it, and registers that read as 0
     library, driver = HERE / "standalone", tmp_path / "driver"
     sources = [*(driver / f"fabtune{one}.c" for one in ("", "_text", "_mmio")), library / "standalone.c"]
-    own = ["example.c", f"example_{name}.c", "example_baremetal.c", "digits_image.S"]
+    own = ["example.c", f"example_{name}.c", "example_baremetal.c", "example_image.S"]
     command = [COMPILER, *FLAGS, f"-I{driver}", f"-I{library}", *sources, *own, "-o", "a"]
     made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "example")
     assert (made.returncode, made.stderr) == (0, "")
@@ -187,13 +219,13 @@ def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
 def test_the_page_is_of_the_systems_that_were_asked_for():
     spec = CORES["zotrain"]
     linux, bare = (package(spec, target) for target in ("linux", "baremetal"))
-    assert "sudo linux/example /dev/uioN udmabuf0 example/digits.bin" in linux["README.md"]
-    assert "digits_image.S" not in linux["README.md"]
-    assert "digits_image.S" in bare["README.md"]
+    assert "sudo linux/example /dev/uioN udmabuf0 example/example.bin" in linux["README.md"]
+    assert "example_image.S" not in linux["README.md"]
+    assert "example_image.S" in bare["README.md"]
     assert "linux/example" not in bare["README.md"]
     for files in (linux, bare):
         named = {path for path in files if path.startswith("example/")}
-        assert {"example/digits.h", "example/digits.bin", "example/example.h", "example/example.c"} < named
+        assert {"example/example_job.h", "example/example.bin", "example/example.h", "example/example.c"} < named
         assert "| `example/` |" in files["README.md"]
 
 

@@ -7,8 +7,10 @@ import types
 import nbformat
 import pytest
 
+from fabtune.boards.example.package import example_of
 from fabtune.boards.packaging import selftest_of
 
+from ...small_cores import task
 from ..driver.programs import (
     BLOCKS,
     CORES,
@@ -51,9 +53,10 @@ def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
         module.FabtuneCore("hwh")
 
 
-@pytest.mark.parametrize("name", BLOCKS)
-def test_the_notebook_for_pynq_runs(name, tmp_path, monkeypatch, capsys):
-    module, core = overlay_core(name, tmp_path, monkeypatch)
+@pytest.mark.parametrize(("name", "settings"), [("zotrain", {"steps": 4, "batch": 3}), ("instantft", {"epochs": 1})])
+def test_the_notebook_for_pynq_runs_the_job_of_a_users_network(name, settings, tmp_path, monkeypatch, capsys):
+    own = task(CORES[name], **settings)
+    module, core = overlay_core(name, tmp_path, monkeypatch, own)
     found = nbformat.read(tmp_path / f"{name}.ipynb", as_version=nbformat.NO_CONVERT)
     nbformat.validate(found)
     monkeypatch.chdir(tmp_path)
@@ -72,11 +75,14 @@ def test_the_notebook_for_pynq_runs(name, tmp_path, monkeypatch, capsys):
             results.append(eval(compile(ast.Expression(last.value), "cell", "eval"), scope))
         else:
             exec(compile(ast.Module([last], []), "cell", "exec"), scope)
-    registers, stages, counted = results
+    registers, stages, right, counted = results
+    example, said = example_of(CORES[name], own), capsys.readouterr().out
+    assert right == (example.before, example.after)
+    assert f"example: {example.line}\n" in said
     assert registers["signature"] == hex(CORES[name].signature)
     assert stages == [stage.name for stage in selftest_of(CORES[name]).stages]
     assert counted["cycles"] > 0
-    assert "error 3 (bad_address) at 0x" in capsys.readouterr().out.splitlines()[-1]
+    assert "error 3 (bad_address) at 0x" in said.splitlines()[-1]
 
 
 def run_main(module, core, arguments, monkeypatch):

@@ -11,14 +11,18 @@ import pytest
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package
 
-from ...small_cores import instantft, zotrain
+from ...small_cores import instantft, task, zotrain
 
 SPECS = {"zotrain": zotrain(), "instantft": instantft(ports=2)}
+TASKS = {
+    "zotrain": task(SPECS["zotrain"], steps=5, batch=3, rate=0.02),
+    "instantft": task(SPECS["instantft"], epochs=2, batch=4),
+}
 
 
-def written(spec, folder):
+def written(spec, folder, task=None):
     """Write the package of a core for simulation into a folder."""
-    for name, content in core_package(spec, BOARDS["kv260"], ["simulation"]).items():
+    for name, content in core_package(spec, BOARDS["kv260"], ["simulation"], task=task).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder
@@ -26,10 +30,10 @@ def written(spec, folder):
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory):
-    """Folder with a package of each core, side by side."""
+    """Folder with a package of each core, side by side, with a network and samples of a user's."""
     parent = tmp_path_factory.mktemp("packages") / "two cores"
     for name, spec in SPECS.items():
-        written(spec, parent / name)
+        written(spec, parent / name, TASKS[name])
     return parent
 
 

@@ -6,12 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fabtune.boards.example.package import example_of
 from fabtune.boards.packaging import selftest_of
 from fabtune.golden.registry import CORES
 from fabtune.golden.settings import build
 from fabtune.sim.simulator import find
 
-from .conftest import SPECS, written
+from .conftest import SPECS, TASKS, written
 
 PASS = re.compile(r"^PASS: (\d+) stages, (\d+) cycles, latency 20, stalls (\d+) %$", re.MULTILINE)
 PAIRS = [("zotrain", "verilator"), ("zotrain", "icarus"), ("instantft", "verilator"), ("instantft", "icarus")]
@@ -61,6 +62,17 @@ def test_the_bench_without_python_passes(packages, make, name, simulator):
     status, out = make(packages / name, "sv", f"SIM={simulator}")
     assert status == 0, out[-3000:]
     check_both_speeds(out, SPECS[name])
+
+
+@pytest.mark.parametrize(("name", "simulator"), runs(PAIRS[1:2], [PAIRS[0], *PAIRS[2:]]))
+def test_the_example_has_golden_s_accuracy(packages, make, name, simulator):
+    needs(simulator)
+    status, out = make(packages / name, "example", f"SIM={simulator}")
+    assert status == 0, out[-3000:]
+    example = example_of(SPECS[name], TASKS[name])
+    counted = re.findall(r"^infer\S*: (\d+) of 13 samples are right, golden says (\d+)$", out, re.MULTILINE)
+    assert counted == [(str(one), str(one)) for one in (example.before, example.after)]
+    assert len(PASS.findall(out)) == 1
 
 
 @pytest.mark.slow

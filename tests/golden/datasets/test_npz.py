@@ -9,7 +9,7 @@ import pytest
 
 from fabtune.golden.datasets import archive
 from fabtune.golden.datasets.archive import read_arrays
-from fabtune.golden.datasets.npz import npz
+from fabtune.golden.datasets.npz import inputs_of, npz
 from fabtune.golden.errors import UserError
 
 RNG = np.random.default_rng(0)
@@ -51,6 +51,34 @@ def test_reads_floats_and_any_integers(tmp_path, save):
 def test_floats_of_any_width(tmp_path, dtype):
     task = npz(saved(tmp_path, x_tune=GOOD["x_tune"].astype(dtype)))
     np.testing.assert_array_equal(task.tune.inputs, GOOD["x_tune"].astype(np.float32))
+
+
+def test_a_scale_multiplies_floats(tmp_path):
+    path = saved(tmp_path)
+    plain, scaled = npz(path), npz(path, scale=0.1)
+    for part in ("pretrain", "tune", "test"):
+        own = getattr(plain, part).inputs * np.float32(0.1)
+        np.testing.assert_array_equal(getattr(scaled, part).inputs, own)
+        assert own.dtype == np.float32
+    assert (plain.scale, scaled.scale) == (1, 0.1)
+    np.testing.assert_array_equal(inputs_of(path, 0.1).inputs, scaled.test.inputs)
+    with pytest.raises(UserError, match=r"mine\.npz, pretrain, scaled by 1e\+39: sample 0 has NaN or infinity"):
+        npz(path, scale=1e39)
+
+
+@pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])
+def test_a_scale_is_above_0(tmp_path, factor):
+    with pytest.raises(UserError, match=r"scale = .*: samples are multiplied by a factor above 0"):
+        npz(saved(tmp_path), scale=factor)
+
+
+def test_bytes_have_no_scale(tmp_path):
+    pixels = RNG.integers(0, 256, IMAGE.shape, np.uint8)
+    path = saved(tmp_path, x_tune=pixels, x_test=pixels[:3], x_train=None, y_train=None)
+    for read in (npz, inputs_of):
+        with pytest.raises(UserError, match=r"mine\.npz: a scale has no meaning with bytes, whose value is byte / 255"):
+            read(path, scale=2)
+    assert npz(path, scale=1).scale == 1
 
 
 def test_columns_first_arrays_keep_their_order(tmp_path):

@@ -180,6 +180,8 @@ def test_npz_drifts_like_any_other(tmp_path):
     np.savez(path, x_tune=images, y_tune=np.arange(4), x_test=images, y_test=np.arange(4))
     task = task_of(f"npz:{path}", drift="rotate:90")
     np.testing.assert_array_equal(task.test.inputs, np.rot90(images, axes=(2, 3)))
+    with pytest.raises(UserError, match="a scale has no meaning with bytes"):
+        task_of(f"npz:{path}", scale=2)
     with pytest.raises(UserError, match="has no network of its own"):
         network_for(task.name)
 

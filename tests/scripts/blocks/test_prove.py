@@ -38,14 +38,14 @@ def test_a_broken_rule_is_status_1_and_leaves_a_waveform(fabtune, tmp_path, monk
 
 
 MISTAKES = {
-    "prove nosuch": "no proof of 'nosuch': choose from",
+    "prove nosuch": "no block or part is called 'nosuch': choose from",
     "prove perturb --rule nosuch": "no rule called 'nosuch': choose from o_words_made",
     "prove perturb --set lanes=0": "lanes = 0",
     "prove perturb urng --rule o_held": "--rule are for one BLOCK",
     "prove --preset small": "are for one BLOCK",
     "prove fifo --set depth=4": "there is no block 'fifo'",
     "prove perturb --seconds 0": "Invalid value for '--seconds'",
-    "prove perturb --counterexamples nodir/new": "there is no folder nodir",
+    "prove perturb --counterexamples /proc/none/new": "/proc/none/new/rule.vcd cannot be written",
     "prove perturb --counterexamples .": ". exists: name another folder",
 }
 

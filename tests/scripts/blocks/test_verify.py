@@ -69,7 +69,8 @@ MISTAKES = {
     "verify urng --seed 99999999999999999999999": "'--seed': 99999999999999999999999 is not in the range",
     "verify urng --power-up 4294967296": "'--power-up': 4294967296 is not in the range",
     "verify urng --words 0": "Invalid value for '--words'",
-    "verify urng --waves nodir/w.vcd": "there is no folder nodir",
+    "verify urng --waves /proc/none/w.vcd": "/proc/none/w.vcd cannot be written",
+    "verify urng --waves w.txt": "w.txt: waveforms are FST or VCD, so the name ends in .fst or .vcd",
     "verify urng --force": "--force has no meaning with no --waves",
 }
 

@@ -379,6 +379,18 @@ CHECKED = np.array([10, 8, 11, 9, 12])
 """Samples of a validation: a batch, and one more."""
 
 
+def _best(case: Case) -> tuple[int, list[int]]:
+    """Epoch of golden's smallest validation loss, up to the job's end, and the adapters behind it."""
+    job, losses, adapters = case.job.golden(case.spec), [], []
+    batches = case.job.batches_of_epoch
+    for number, _ in enumerate(case.job.run_golden(case.spec, job), start=1):
+        if number % batches == 0:  # not ended yet: what is behind it is in the job's running validation
+            losses.append(job._validation.loss)
+            adapters.append(job.adapters.flat.tolist())
+    best = int(np.argmin(losses))
+    return best + 1, adapters[best]
+
+
 @pytest.mark.parametrize(
     ("options", "raw", "gain"),
     [
@@ -401,6 +413,12 @@ def test_a_job_validates_each_epoch(options: dict[str, Any], raw: bool, gain: fl
         _check(case, device, tuner)
         assert case.counts["validation_loss"] > 0
         ran.add(case.counts["batches"])
+        tuner.load_adapters(case.job.adapters)
+        job = case.job
+        more = (job.rates, job.stop_loss, CHECKED, job.patience)
+        best, kept = tuner.tune_best(job.inputs, job.labels, job.epochs, *more)
+        assert (best, kept.flat.tolist()) == _best(case)
+        assert np.array_equal(tuner.adapters().flat, kept.flat)
     assert len(ran) > 1 or gain > 1
     # no validation behind one: the registers are written anew
     case = _case(spec, raw, gain, samples=len(CHECKED) + SAMPLES)
@@ -416,6 +434,8 @@ def test_validation_and_patience_are_refused(small: tuple[Any, Case]) -> None:
     for ends in ({"validation": CHECKED - 8}, {"patience": 1}):
         with pytest.raises(UserError, match="validation=true"):
             tuner.tune(job.inputs, job.labels, job.epochs, RATE, **ends)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="this core knows no loss"):
+        tuner.tune_best(job.inputs, job.labels, job.epochs, RATE)
     with pytest.raises(UserError, match="validation without early_stop"):
         InstantftSpec(validation=True)
 

@@ -29,7 +29,7 @@ def generic(tmp_path):
 def test_a_transformer_learns(classifier, task, method, parameters):
     settings = ZoSettings(method, 3e-4, schedule=Schedule(200, 16), parameters=parameters)
     result = fine_tune(TextObjective(classifier, task), settings)
-    assert result.loss_after < 0.6 * result.loss_before
+    assert result.loss_last < 0.6 * result.loss_first
     assert len(result.losses) == 200
 
 

@@ -45,7 +45,7 @@ def test_a_network_learns(objective, method, engine):
     progress = []
     result = fine_tune(objective, settings(method, engine=engine), lambda *what: progress.append(what), watch=50)
     assert result.engine == engine
-    assert result.loss_after < 0.7 * result.loss_before
+    assert result.loss_last < 0.7 * result.loss_first
     assert result.accuracy_after > 0.85 > result.accuracy_before
     assert [step for step, _ in result.curve] == [0, 50, 100, 120]
     assert [one[1] for one in progress] == result.losses
@@ -71,7 +71,7 @@ def test_sparse_tunes_what_the_mask_names(objective):
     dense = [one.detach().clone() for one in objective.module.parameters()]
     result = fine_tune(objective, settings("sparse-zo", mask="task", fraction=0.1, rate=0.1))
     assert result.trained_parameters == round(0.1 * 6 * 32) + round(0.1 * 32 * 2)
-    assert result.loss_after < result.loss_before
+    assert result.loss_last < result.loss_first
     values, indices = result.tensors["0.values"], result.tensors["0.indices"]
     assert not np.allclose(values, dense[0].view(-1)[indices])
 

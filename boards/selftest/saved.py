@@ -1,0 +1,72 @@
+"""A self-test as JSON, with its memory in a file beside: what runs on a board or in a bench need not be made anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...golden.axi.regions import Bytes
+from ...golden.cores.core import CoreSpec
+from .job import Expectation, SelfTest, SelfTestStage
+
+PLACE = Path("tb", "data", "selftest.json")
+"""Place of the file in a package, beside that of the memory."""
+
+
+def described(test: SelfTest) -> dict[str, Any]:
+    """Describe a self-test's size and commands, for JSON."""
+    return {
+        "size": test.size,
+        "copy": [_stage(stage) for stage in test.copy],
+        "stages": [_stage(stage) for stage in test.stages],
+    }
+
+
+def saved(test: SelfTest) -> str:
+    """Write a self-test, but for its memory, as JSON."""
+    return json.dumps(described(test), indent=1) + "\n"
+
+
+def packaged_test(spec: CoreSpec, package: Path) -> SelfTest:
+    """Read the self-test of a package for simulation; of what golden expects it has CRC-32 instead of bytes.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    package : Path
+        Its folder.
+    """
+    found = json.loads((package / PLACE).read_text(encoding="utf-8"))
+    test = SelfTest(spec)
+    test.memory.images[0] = _image((package / PLACE).with_name("memory.hex"))
+    test.memory.end = found["size"]
+    for name in ("copy", "stages"):
+        setattr(test, name, [_restored(spec, one) for one in found[name]])
+    return test
+
+
+def _stage(stage: SelfTestStage) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "command": stage.command.name.lower(),
+        "settings": stage.settings,
+        "counters": stage.counters,
+        "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
+    }
+
+
+def _restored(spec: CoreSpec, stage: Mapping[str, Any]) -> SelfTestStage:
+    command = spec.registers.commands[stage["command"].upper()]
+    nothing = np.empty(0, np.uint8)
+    memory = tuple(Expectation(what, offset, size, crc32, nothing) for what, offset, size, crc32 in stage["memory"])
+    return SelfTestStage(stage["name"], command, stage["settings"], stage["counters"], memory)
+
+
+def _image(file: Path) -> Bytes:
+    """Read beats in hexadecimal, the byte at the lowest address last in its line."""
+    rows = [bytes.fromhex(line)[::-1] for line in file.read_text(encoding="utf-8").split()]
+    return np.frombuffer(b"".join(rows), np.uint8)

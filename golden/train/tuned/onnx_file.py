@@ -1,0 +1,169 @@
+"""ONNX file of a tuned network: the whole graph, batch norm folded, with the adapters in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import UserError
+from ...files import whole
+from ...models.layers import (
+    Add,
+    AveragePool,
+    Convolution,
+    Depthwise,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool,
+    Relu,
+    Sides,
+    Weighted,
+)
+from .network import TunedNetwork
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 17
+"""Version of the operators that are written: read by all of today's runtimes."""
+IR_VERSION = 8
+"""Version of the format that came with it."""
+
+
+def need_onnx() -> None:
+    """Raise `UserError` if the package onnx is not there."""
+    if find_spec("onnx") is None:
+        raise UserError("--to onnx needs the package onnx: pip install 'fabtune[onnx]'")
+
+
+def save_onnx(tuned: TunedNetwork, path: Path) -> None:
+    """Write a file; an older one is replaced."""
+    with whole(path) as made:
+        made.write_bytes(model_of(tuned).SerializeToString(deterministic=True))
+
+
+def model_of(tuned: TunedNetwork) -> onnx.ModelProto:
+    """Make the model: ``input`` (batch, ...), ``logits`` (batch, classes), and parameters by the user's names."""
+    from onnx import TensorProto, checker, helper
+
+    writer = _Writer(tuned.merged())
+    shape: list[str | int | None] = ["batch", *tuned.network.input_shape]
+    graph = helper.make_graph(
+        writer.nodes,
+        "tuned",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", tuned.network.classes])],
+        writer.tensors,
+    )
+    opsets = [helper.make_opsetid("", OPSET)]
+    model: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    model.producer_name = "fabtune"
+    checker.check_model(model)
+    return model
+
+
+class _Writer:
+    """Nodes and initializers of a network.
+
+    Parameters
+    ----------
+    tuned : TunedNetwork
+        Merged.
+    """
+
+    def __init__(self, tuned: TunedNetwork) -> None:
+        self.nodes: list[Any] = []
+        self.tensors: list[Any] = []
+        self._tuned, self._stages = tuned, tuned.network.stages
+        self._numbers = [at for at, layer in enumerate(tuned.network.layers) if isinstance(layer, Weighted)]
+        # names of what all layers give, from the sample on
+        names = ["input"]
+        for number, (layer, read) in enumerate(zip(tuned.network.layers, tuned.network.reads, strict=True)):
+            inputs = [names[at + 1] for at in read]
+            names.append(self._layer(number, layer, inputs))
+        logits = names[-1]
+        for one in tuned.adapters:
+            if one.skips:
+                source = names[tuned.network.reads[self._numbers[one.stage]][0] + 1]
+                logits = self._node("Add", [logits, self._adapter(one.stage, source)], f"with_adapter_{one.stage}")
+        self._node("Identity", [logits], "logits")
+
+    def _layer(self, number: int, layer: Layer, inputs: list[str]) -> str:
+        """Write a layer; return the name of what it gives."""
+        output = f"layer_{number}"
+        match layer:
+            case Flatten():
+                return self._node("Flatten", inputs, output, axis=1)
+            case Add():
+                return self._node("Add", inputs, output)
+            case Relu(limit, slope):
+                found = self._node("LeakyRelu", inputs, output, alpha=slope) if slope else ""
+                if limit is None:
+                    return found or self._node("Relu", inputs, output)
+                name = f"limit_{number}"
+                least = "" if slope else self._tensor(f"{name}_least", np.zeros((), np.float32))
+                most = self._tensor(name, np.array(limit, np.float32))
+                return self._node("Clip", [found or inputs[0], least, most], f"{output}_clipped")
+            case MaxPool(size, stride, padding):
+                return self._node("MaxPool", inputs, output, kernel_shape=size, strides=stride, pads=_pads(padding))
+            case AveragePool(size):
+                return self._node("AveragePool", inputs, output, kernel_shape=size, strides=size)
+        assert isinstance(layer, Weighted), "a network without batch norm"
+        return self._weighted(self._numbers.index(number), layer, inputs, output)
+
+    def _weighted(self, stage: int, layer: Weighted, inputs: list[str], output: str) -> str:
+        """Write a layer with weights, and the adapter beside it."""
+        own, one, vector = self._tuned.stages[stage], self._tuned.parameters[stage], self._stages[stage]
+        bias = self._tensor(own.bias_name, one.bias.astype(np.float32))
+        if isinstance(layer, Linear):
+            weight = self._tensor(own.weight_name, one.weight.astype(np.float32))
+            found = self._node("Gemm", [*inputs, weight, bias], output, transB=1)
+        elif len(vector.computed_shape) == 1:  # a factor and a bias for each feature
+            weight = self._tensor(own.weight_name, one.weight.reshape(-1).astype(np.float32))
+            scaled = self._node("Mul", [*inputs, weight], f"{output}_scaled")
+            found = self._node("Add", [scaled, bias], output)
+        else:
+            assert isinstance(layer, Convolution | Depthwise)
+            weight = self._tensor(own.weight_name, one.weight.astype(np.float32))
+            groups = vector.biases if isinstance(layer, Depthwise) else 1
+            window = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": _pads(layer.padding)}
+            found = self._node("Conv", [*inputs, weight, bias], output, group=groups, **window)
+        if not any(other.stage == stage and not other.skips for other in self._tuned.adapters):
+            return found
+        flat = self._adapter(stage, inputs[0])
+        shape = self._tensor(f"shape_{stage}", np.array([-1, *vector.computed_shape], np.int64))
+        beside = self._node("Reshape", [flat, shape], f"adapter_{stage}_map")
+        return self._node("Add", [found, beside], f"{output}_tuned")
+
+    def _adapter(self, stage: int, source: str) -> str:
+        """Write the adapter of a stage, which reads a tensor."""
+        (one,) = (other for other in self._tuned.adapters if other.stage == stage)
+        title = self._tuned.stages[stage].title
+        a, b = (self._tensor(f"{title}.lora_{name}", getattr(one, name).astype(np.float32)) for name in "ab")
+        flat = self._node("Flatten", [source], f"adapter_{stage}_input", axis=1)
+        hidden = self._node("Gemm", [flat, a], f"adapter_{stage}_hidden", transB=1)
+        return self._node("Gemm", [hidden, b], f"adapter_{stage}", transB=1)
+
+    def _node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str:
+        from onnx import helper
+
+        lists: dict[str, Any] = {name: list(one) if isinstance(one, tuple) else one for name, one in given.items()}
+        self.nodes.append(helper.make_node(kind, inputs, [output], output, **lists))
+        return output
+
+    def _tensor(self, name: str, values: NDArray[Any]) -> str:
+        from onnx import numpy_helper
+
+        self.tensors.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+
+def _pads(padding: Sides) -> list[int]:
+    top, bottom, left, right = padding
+    return [top, left, bottom, right]

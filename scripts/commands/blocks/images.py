@@ -1,0 +1,58 @@
+"""`fabtune images`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ....golden.errors import UserError
+from ...display import show_json
+from ...options import PATH, SectionedCommand, as_json, block, option, section, task_options
+
+
+@click.command(cls=SectionedCommand, short_help="Write what a core reads in memory, of your network and samples.")
+@section("Core", block())
+@section("Samples and tuning", task_options)
+@section(
+    "Output",
+    option("--output", "-o", type=PATH, required=True, help="Folder to write."),
+    option("--force", is_flag=True, help="Replace the folder's files of the same names."),
+    as_json,
+)
+def command(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    output: Path,
+    force: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write the regions of memory of a core's job, for a host program of your own: a file each, and job.json.
+
+    Parameters, samples, order lists, labels, adapters or state; job.json says where they are placed, which registers
+    and commands use them, and what golden expects. docs/memory-images.md has their formats.
+    """
+    from ....boards.example.images import JOB_FILE, image_files
+    from ....boards.example.package import example_of
+    from ....golden.cores.core import CoreSpec
+    from ...outputs import OutputFolder
+    from ...own_task import job_facts, job_lines, spec_and_task
+
+    folder = OutputFolder(output, force, default=False)
+    folder.refuse([JOB_FILE])
+    spec, task = spec_and_task(block, settings, preset, options)
+    if task is None or not isinstance(spec, CoreSpec):
+        raise UserError("the images are of your samples: give --data npz:FILE, with --weights or --model")
+    example = example_of(spec, task)
+    assert example is not None, "a core without one is refused"
+    written = folder.write(image_files(example))
+    if as_json:
+        show_json({"folder": str(output), "files": written, **job_facts(example)})
+        return
+    for file in written:
+        click.echo(output / file)
+    for line in job_lines(job_facts(example)):
+        click.echo(line, err=True)

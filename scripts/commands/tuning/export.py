@@ -1,0 +1,58 @@
+"""`fabtune export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ...display import show_json
+from ...options import FILE, PATH, SectionedCommand, as_json, network_options, option, section
+
+
+@click.command(cls=SectionedCommand, short_help="Bring a RUN of tune back to PyTorch, ONNX or integers.")
+@click.argument("run", metavar="RUN", type=PATH)
+@section(
+    "Where the run does not say it, or files have moved",
+    network_options,
+)
+@section(
+    "Output",
+    option("--to", "kind", type=click.Choice(["pytorch", "onnx", "npz"]), required=True, help="What to write."),
+    option("--output", "-o", type=FILE, required=True, help="File: .pt, .safetensors, .pt2; .onnx; .npz."),
+    option("--force", is_flag=True, help="Replace it."),
+    as_json,
+)
+def command(
+    run: Path,
+    model: str | None,
+    weights: Path | None,
+    shape: tuple[int, ...] | None,
+    kind: str,
+    output: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Bring a RUN of tune back: under your own tensor names, batch norm as it was, adapters merged where they can be.
+
+    RUN is the file of `fabtune tune`, its folder, or a delta. For PyTorch it is a state dict for your own class
+    (.pt, .safetensors), or a program of torch.export with all that is in no layer (.pt2).
+    """
+    from ....golden.models.checkpoint import refuse_existing
+    from ....golden.train.tuned.export import export, how_to_load, refuse_kind
+    from ...results import refuse_outputs
+    from ...saved_run import SavedRun
+
+    refuse_existing(output, force)
+    refuse_outputs([output], None, force)
+    refuse_kind(kind, output)
+    _, _, tuned, _ = SavedRun(run, model, weights, shape).load()
+    export(tuned, kind, output)
+    left = len(tuned.merged().adapters)
+    result = {"output": str(output), "to": kind, "merged": len(tuned.adapters) - left, "adapters": left}
+    if as_json:
+        show_json(result)
+        return
+    if tuned.adapters:
+        click.echo(f"{result['merged']} adapters merged into weights, {left} beside them")
+    click.echo(f"{output}: {how_to_load(kind, output)}")

@@ -1,0 +1,205 @@
+"""`fabtune evaluate`: how many samples a network classifies correctly, and what it takes the others for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+
+from ..golden.datasets.dataset import Samples, Task
+from ..golden.datasets.tasks import task_of
+from ..golden.errors import UserError
+from ..golden.fixed import Q8_16, Integers
+from ..golden.train.conversion import Converter
+from ..golden.train.pretrain import logits_of
+from ..golden.train.tuned.bound import accuracy_bound, logit_bound
+from ..golden.train.tuned.network import TunedNetwork
+from ..golden.train.tuned.run_file import Run
+from ..sim.compiled.tuner import DEFAULT_CORE, tuner_of
+from ..sim.simulator import compiler
+from .progress import Bars, core_bar
+from .saved_run import SavedRun
+
+ENGINES = ("float", "golden", "rtl")
+PLAIN_METHOD = "pezo-otf"
+"""Method whose core runs a network without adapters."""
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """Options of the command.
+
+    Parameters
+    ----------
+    saved : SavedRun
+    data, data_dir, drift, scale, seed
+        See `task_of`; None for those of the run.
+    engine : str, optional
+        One of `ENGINES`; by default golden, of a run in float that.
+    core : str, optional
+        Preset of the core; by default that of the run.
+    first : int, optional
+        So many samples alone, the first ones.
+    """
+
+    saved: SavedRun
+    data: str | None
+    data_dir: Path | None
+    drift: str | None
+    scale: float | None
+    seed: int | None
+    engine: str | None
+    core: str | None
+    first: int | None
+
+    def task(self, run: Run | None) -> Task:
+        """Load the samples: those that are named, or those of the run."""
+        said = run.metadata if run else {}
+        data = self.data or said.get("data")
+        if not data:
+            raise UserError("name the samples with --data NAME or npz:FILE")
+        of_run = self.data in (None, said.get("data"))
+        drift = self.drift or (said.get("drift") if of_run else None) or "none"
+        scale = self.scale if self.scale is not None else (run.scale if run else 1.0)
+        seed = self.seed if self.seed is not None else int(said.get("seed", "0"))
+        return task_of(data, self.data_dir, drift, seed, scale)
+
+
+def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
+    """Run the held-out samples through the network.
+
+    Returns
+    -------
+    dict
+        ``accuracy`` (fraction), ``classes`` (each ``class``, ``samples``, ``right``, ``taken_for``: the class that most
+        of the others are taken for, ``times``), ``confusion`` (samples of each class, taken for each class), the
+        settings; of the engine "float" after an integer run what golden gives, and how far apart both are; of "rtl" the
+        figures of the comparison with golden.
+    """
+    if request.engine not in (None, *ENGINES):
+        raise UserError(f"there is no engine {request.engine!r}; there are: {', '.join(ENGINES)}")
+    if request.core and request.engine != "rtl":
+        raise UserError(f"--core has no meaning with --engine {request.engine or 'golden'}: leave it out")
+    torch.set_num_threads(1)
+    network, module, tuned, saved = request.saved.load()
+    task = request.task(saved)
+    samples = task.test[: request.first] if request.first else task.test
+    if samples.shape != network.input_shape:
+        raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {samples.shape}")
+    samples.check(task.name, network.classes)
+    engine = request.engine or ("float" if saved and not saved.integers else "golden")
+    if engine == "rtl":
+        compiler()
+        logits, facts = _on_core(request, tuned, saved, samples, console)
+    elif engine == "float":
+        logits = logits_of(tuned.module() if saved else module, samples).astype(np.float64)
+        facts = _beside_golden(tuned, samples, logits) if saved and saved.integers else {}
+    else:
+        logits, facts = golden_logits(tuned, samples), {}
+    return {
+        **described(logits, samples.labels, network.classes),
+        **facts,
+        "network": network.name,
+        "run": str(saved.path) if saved else None,
+        "method": saved.method if saved else None,
+        "data": task.name,
+        "scale": task.scale,
+        "engine": engine,
+    }
+
+
+def described(logits: NDArray[np.floating[Any]], labels: Integers, classes: int) -> dict[str, Any]:
+    """Describe what is right, by class."""
+    taken = logits.argmax(axis=1)
+    confusion = np.zeros((classes, classes), np.int64)
+    np.add.at(confusion, (labels, taken), 1)
+    rows = []
+    for number, row in enumerate(confusion):
+        others = np.where(np.arange(classes) == number, 0, row)
+        most = int(others.argmax())
+        rows.append(
+            {
+                "class": number,
+                "samples": int(row.sum()),
+                "right": int(row[number]),
+                "taken_for": most if others[most] else None,
+                "times": int(others[most]),
+            }
+        )
+    return {
+        "accuracy": float(np.mean(taken == labels)),
+        "samples": len(labels),
+        "classes": rows,
+        "confusion": confusion.tolist(),
+    }
+
+
+def golden_logits(tuned: TunedNetwork, samples: Samples, rank: int = 1) -> NDArray[np.float64]:
+    """Logits in golden's integers, as their values."""
+    job, converter = tuned.job(rank), Converter()
+    parts = [samples[first : first + _AT_ONCE] for first in range(0, len(samples), _AT_ONCE)]
+    return Q8_16.to_float(np.concatenate([job.logits(converter.samples(part)) for part in parts]))
+
+
+def _beside_golden(tuned: TunedNetwork, samples: Samples, logits: NDArray[np.floating[Any]]) -> dict[str, Any]:
+    """Compare PyTorch's logits with golden's."""
+    golden, bound = golden_logits(tuned, samples), logit_bound(tuned, samples)
+    return {
+        "golden_accuracy": float(np.mean(golden.argmax(axis=1) == samples.labels)),
+        "taken_otherwise": int(np.count_nonzero(golden.argmax(axis=1) != logits.argmax(axis=1))),
+        "logit_difference": float(np.abs(golden - logits).max()),
+        "logit_bound": float(bound.max()),
+        "accuracy_bound": accuracy_bound(bound, golden),
+    }
+
+
+def _on_core(
+    request: EvaluateRequest, tuned: TunedNetwork, saved: Run | None, samples: Samples, console: Console
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Run the samples on the compiled core, and compare them with golden."""
+    said = saved.metadata if saved else {}
+    tuner = tuner_of(said.get("method", PLAIN_METHOD) if tuned.adapters or tuned.tuned_layer else PLAIN_METHOD)
+    rank, preset = int(said.get("rank", "4")), request.core or said.get("core") or DEFAULT_CORE
+    with Bars(console) as progress, core_bar(progress) as stage:
+        found = tuner.infer(tuned, rank, samples, preset, stage)
+    logits = Q8_16.to_float(found.logits)
+    mismatches = int((logits != golden_logits(tuned, samples, rank)).any(axis=1).sum())
+    return logits, {
+        "core": f"{found.spec.name} {preset}",
+        "array": f"{found.spec.forward.lanes} x {found.spec.forward.columns}",
+        "cycles": found.cycles,
+        "mismatches": mismatches,
+        "bit_exact": mismatches == 0,
+    }
+
+
+def summary(result: Mapping[str, Any], show: Callable[[list[str], list[list[str]]], None]) -> list[str]:
+    """Show a table by class, and describe the rest in lines."""
+    rows = []
+    for one in result["classes"]:
+        share = f"{100 * one['right'] / one['samples']:.1f}" if one["samples"] else ""
+        error = "" if one["taken_for"] is None else f"{one['taken_for']}, {one['times']} times"
+        rows.append([str(one["class"]), str(one["samples"]), share, error])
+    show(["class", "samples", "right %", "most often taken for"], rows)
+    lines = [
+        f"{100 * result['accuracy']:.1f}% of {result['samples']} samples of {result['data']} right, {result['engine']}"
+    ]
+    if "golden_accuracy" in result:
+        lines.append(
+            f"golden: {100 * result['golden_accuracy']:.1f}%, {result['taken_otherwise']} samples taken otherwise; "
+            f"logits differ by at most {result['logit_difference']:.2g}, bound {result['logit_bound']:.2g}, and so the "
+            f"accuracy by at most {100 * result['accuracy_bound']:.1f} points"
+        )
+    if "mismatches" in result:
+        lines.append(
+            f"{result['core']}, {result['array']} (lanes x columns), {result['cycles']:,} cycles: {result['samples']} "
+            f"outputs compared with golden, {result['mismatches']} mismatches"
+        )
+    return lines

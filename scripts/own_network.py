@@ -1,0 +1,151 @@
+"""A network as commands name it, with ``--model``, ``--weights`` and ``--input``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from torch import nn
+
+from ..golden.block import Spec
+from ..golden.cores.network_core import NetworkCoreSpec, named
+from ..golden.datasets.dataset import Task
+from ..golden.errors import UserError
+from ..golden.models.checkpoint import load_into
+from ..golden.models.importers.folding import check_finite
+from ..golden.models.importers.onnx_file import is_onnx
+from ..golden.models.importers.user_model import user_network
+from ..golden.models.layers import Shape
+from ..golden.models.module import module_of
+from ..golden.models.network import Network
+from ..golden.models.presets import NETWORKS
+from ..golden.models.text import network_from
+from ..golden.settings import build, preset_of
+
+
+@dataclass(frozen=True)
+class OwnNetwork:
+    """The options `scripts.options.network_options`.
+
+    Parameters
+    ----------
+    model : str
+        ``file.py:build``, ``file.onnx``, the name of a preset network, or a network as one line (`models.text`).
+    weights : Path, optional
+        File with a state dict; by default the weights are those that ``build`` made, or that the ONNX file holds.
+    shape : tuple of int, optional
+        Shape of a sample, where the model does not say it.
+    """
+
+    model: str
+    weights: Path | None = None
+    shape: Shape | None = None
+
+    def load(self) -> tuple[Network, nn.Module]:
+        """Describe the network, and load its module with its weights.
+
+        Returns
+        -------
+        Network
+        torch.nn.Module
+            The user's own, or that of a preset, in evaluation mode.
+
+        Raises
+        ------
+        UserError
+            If there is no such model, it has no hardware, ``--input`` is missing or has no meaning, or the weights do
+            not fit the network or are not finite.
+        """
+        network, module = self.built()
+        return network, with_weights(network, module, self.weights)
+
+    def built(self) -> tuple[Network, nn.Module]:
+        """Describe the network, and make its module; ``--weights`` are not read, see `load`."""
+        if self.model in NETWORKS or re.match(r"\d+(x\d+)*\s", self.model):
+            if self.shape is not None:
+                what = "the preset" if self.model in NETWORKS else "the description"
+                raise UserError(f"--input has no meaning with {what} {self.model}: leave it out")
+            network = NETWORKS.get(self.model) or network_from(self.model)
+            return network, module_of(network)
+        if is_onnx(self.model) and self.shape is not None:
+            raise UserError(f"--input has no meaning with {self.model}, which says it itself: leave it out")
+        if not is_onnx(self.model) and ":" not in self.model:
+            known = ", ".join(NETWORKS)
+            raise UserError(f"{self.model} is neither file.py:build, file.onnx, one line, nor a preset: {known}")
+        return user_network(self.model, self.shape)
+
+
+def with_weights(network: Network, module: nn.Module, weights: Path | None) -> nn.Module:
+    """Load a file of weights, if there is one, into a network's module; it is then in evaluation mode.
+
+    Raises
+    ------
+    UserError
+        If the weights do not fit the network, or a tensor has NaN or infinity.
+    """
+    if weights:
+        load_into(module, weights)
+    else:
+        check_finite(module, network.name)
+    return module.eval()
+
+
+def check_samples(network: Network, task: Task) -> None:
+    """Refuse samples that are not of a network's shape and classes, or not finite.
+
+    Raises
+    ------
+    UserError
+        Naming the task.
+    """
+    for part in (task.pretrain, task.tune, task.test):
+        if len(part):
+            if part.shape != network.input_shape:
+                raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}")
+            part.check(task.name, network.classes)
+
+
+def core_spec(
+    kind: type[Spec], own: OwnNetwork, settings: Sequence[str], preset: str | None, byte_inputs: bool | None = None
+) -> NetworkCoreSpec:
+    """Build a core's spec for a network of the user's own, and say on stderr how the core reads samples.
+
+    Parameters
+    ----------
+    kind : type of Spec
+        The block.
+    own : OwnNetwork
+    settings : sequence of str
+        ``--set``.
+    preset : str, optional
+    byte_inputs : bool, optional
+        Whether the samples are bytes, where data says it; by default the core's own default.
+
+    Raises
+    ------
+    UserError
+        If the block has no network, the network is named twice, or the core does not take it.
+    """
+    if not issubclass(kind, NetworkCoreSpec):
+        raise UserError(f"{kind.name} has no network: leave --model out")
+    chosen = {one.partition("=")[0].strip() for one in settings}
+    if "network" in chosen:
+        raise UserError(f"--set network= and --model {own.model} both name the network: give one of them")
+    network, _ = own.built()
+    given = kind.for_network(preset_of(kind, preset), network) | {"network": named(network)}
+    if byte_inputs is not None:
+        given["byte_inputs"] = byte_inputs
+    try:
+        spec = build(kind, settings, given=given)
+    except UserError as refusal:
+        raise UserError(str(refusal).replace(named(network), network.name)) from refusal
+    assert isinstance(spec, NetworkCoreSpec), "checked above"
+    if "byte_inputs" not in chosen:
+        how = "bytes that stand for 0 to 1" if spec.byte_inputs else "Q8.16 in four bytes"
+        why = f"the default of {kind.name}" if byte_inputs is None else "as the data has them"
+        other = str(not spec.byte_inputs).lower()
+        click.echo(f"{kind.name} reads samples as {how}, {why}; --set byte_inputs={other} for the other", err=True)
+    return spec

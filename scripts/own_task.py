@@ -1,0 +1,113 @@
+"""The user's network, weights and samples as the task of a core's example, self-test and memory images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+
+from ..boards.example.job import Example
+from ..boards.example.task import ExampleTask
+from ..golden.block import Spec
+from ..golden.cores.network_core import NetworkCoreSpec
+from ..golden.datasets.tasks import task_of
+from ..golden.errors import UserError
+from ..golden.fixed import Q4_12, Q8_16
+from ..golden.models.importers.folding import folded
+from ..golden.models.importers.onnx_file import is_onnx
+from ..golden.models.presets import NETWORKS
+from ..golden.settings import build
+from ..golden.train.conversion import Converter
+from .options import kind_of, refuse_options, spec_of
+from .own_network import OwnNetwork, check_samples, core_spec
+from .start import default_drift
+
+_OF_DATA = ("data_dir", "drift", "scale", "epochs", "steps", "batch", "rate", "seed")
+"""Options that have no meaning without samples."""
+
+
+def spec_and_task(
+    block: str, settings: tuple[str, ...], preset: str | None, options: Mapping[str, Any]
+) -> tuple[Spec, ExampleTask | None]:
+    """Build the spec of a block, and the task of its jobs where there are samples.
+
+    Parameters
+    ----------
+    block, settings, preset
+        See `spec_of`.
+    options : dict
+        `network_options` and `sample_options` or `task_options`, by name.
+
+    Raises
+    ------
+    UserError
+        As `spec_of`; if network, weights and samples do not go together; or if options have no meaning without others.
+    """
+    model, weights, shape, data = (options[name] for name in ("model", "weights", "shape", "data"))
+    if data is None:
+        refuse_options((name for name in _OF_DATA if name in options), "no --data")
+        if weights:
+            raise UserError("--weights without --data: the jobs need samples, give --data npz:FILE, or no weights")
+        return spec_of(block, settings, preset, model, shape=shape), None
+    kind = kind_of(block)
+    if not issubclass(kind, NetworkCoreSpec):
+        raise UserError(f"{block} has no network: leave --data out")
+    name = model
+    if not model:
+        given = build(kind, settings, preset)
+        assert isinstance(given, NetworkCoreSpec), "checked above"
+        name = given.network
+        if not weights:
+            raise UserError(f"{name} has no weights of its own: give --weights FILE, or --model FILE.onnx")
+        settings = tuple(one for one in settings if one.partition("=")[0].strip() != "network")
+    drift = options["drift"] or default_drift(data)
+    samples = task_of(data, options["data_dir"], drift, options["seed"], options["scale"])
+    known = shape or (None if is_onnx(name) or not model or model in NETWORKS else samples.test.shape)
+    torch.manual_seed(options["seed"])  # the same weights in every run where the user's function draws them
+    own = OwnNetwork(name, weights, known)
+    network, module = own.load()
+    check_samples(network, samples)
+    spec = core_spec(kind, own, settings, preset, samples.test.inputs.dtype == np.uint8)
+    converter = Converter()
+    frozen = converter.stages(folded(network, module))
+    _warn(converter.clipped, f"parameters of {network.name}", f"{Q4_12}: train with weight decay, or rescale them")
+    for some in (samples.tune, samples.test):
+        converter.clipped = 0
+        converter.samples(some)
+        _warn(converter.clipped, f"values of {samples.name}", f"{Q8_16}: scale them with --scale")
+    how = {name: options[name] for name in ("epochs", "steps", "batch", "rate", "seed") if name in options}
+    # the folder of a file is no matter of those who get the package
+    shown = f"npz:{Path(data.removeprefix('npz:')).name}" if data.startswith("npz:") else data
+    return spec, ExampleTask(shown, network.name, frozen, samples.tune, samples.test, **how)
+
+
+def _warn(clipped: int, what: str, remedy: str) -> None:
+    if clipped:
+        click.echo(f"fabtune: warning: {clipped} {what} are clipped, outside {remedy}", err=True)
+
+
+def job_facts(example: Example | None) -> dict[str, Any]:
+    """Describe the job of a package of the user's samples for ``--json``, or that there are none."""
+    if example is None:
+        return {"selftest": "random"}
+    regions = {name: region.size for name, region in example.memory.regions.items()}
+    found = {"selftest": example.task.name, "tuning": example.how, "tested": example.tested}
+    found |= {f"accuracy_{name}": getattr(example, name) / example.tested for name in ("before", "after")}
+    return found | {"memory": {"regions": regions, "together": example.memory.end}}
+
+
+def job_lines(facts: Mapping[str, Any]) -> list[str]:
+    """Say what `job_facts` has, or that the self-test is random, in lines."""
+    if "memory" not in facts:
+        return ["the self-test is random: --weights and --data make it of your network and samples"]
+    before, after = (100 * facts[f"accuracy_{when}"] for when in ("before", "after"))
+    regions = ", ".join(f"{name} {size:,}" for name, size in facts["memory"]["regions"].items())
+    return [
+        f"golden: {before:.1f}% of {facts['tested']} right before, {after:.1f}% after; {facts['tuning']}",
+        f"the self-test has the first samples of {facts['selftest']}, at most six",
+        f"shared memory: {facts['memory']['together']:,} bytes: {regions}",
+    ]

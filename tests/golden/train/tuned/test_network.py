@@ -1,0 +1,228 @@
+"""Tuned networks on the way back: PyTorch and ONNX against golden's integers, in every bit what was tuned."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from onnx.reference import ReferenceEvaluator
+from torch import nn
+
+from fabtune.golden.datasets.dataset import Samples, Task
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q4_12, Q8_16
+from fabtune.golden.models.checkpoint import load_saved, save_state
+from fabtune.golden.models.importers.exported import network_of
+from fabtune.golden.models.importers.folding import folded
+from fabtune.golden.models.module import module_of
+from fabtune.golden.models.presets import preset
+from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning
+from fabtune.golden.train.conversion import Converter
+from fabtune.golden.train.tuned.bound import logit_bound
+from fabtune.golden.train.tuned.export import export, integers_of, program_of
+from fabtune.golden.train.tuned.network import TunedNetwork
+from fabtune.golden.train.tuned.onnx_file import model_of
+from fabtune.golden.train.tuned.run_file import Run, by_title, run_metadata
+from fabtune.golden.train.zo.finetune import ZoSettings
+from fabtune.golden.train.zo.integer_tuning import IntegerTuning, core_settings
+from fabtune.golden.train.zo.schedule import Schedule
+
+from ....own_modules import SHAPES, Convolutional, Residual, drawn, perceptron
+
+RNG = np.random.default_rng(3)
+
+
+def samples_of(shape, count):
+    return Samples(RNG.normal(0, 0.5, (count, *shape)).astype(np.float32), RNG.integers(0, 3, count))
+
+
+TASKS = {shape: Task("noise", *(samples_of(shape, count) for count in (1, 40, 60))) for shape in {*SHAPES.values()}}
+
+
+def tuned_by(tmp_path, module, shape, method, engine):
+    """Tune a module, save the run as the command does, and read it: what was tuned, and the tuning."""
+    network, task = network_of(module, shape, "mine"), TASKS[shape]
+    if method == "pezo-otf":
+        settings = core_settings(ZoSettings(method, 1e-2, 2.0**-10, Schedule(4, 8)))
+        tuning = IntegerTuning(network, module, task, settings, 16, 2)
+        tensors = tuning.run().tensors
+    else:
+        tuning = AdapterTuning(network, module, task, AdapterSettings(method, engine, epochs=2, rate=0.2, rank=2))
+        tensors = by_title(network, tuning.stages, tuning.state, tuning.run().tensors)
+    metadata = run_metadata("mine.py:build", "", shape, 1.0, tuning.stages, tuning.state)
+    save_state(tmp_path / "run.safetensors", tensors, metadata | {"method": method, "engine": engine}, force=True)
+    run = Run.load(tmp_path / "run.safetensors")
+    return TunedNetwork.of(network, module, run), tuning
+
+
+def logits_of(tuning, samples):
+    """Logits of the tuning itself, in float."""
+    if isinstance(tuning, IntegerTuning):
+        return Q8_16.to_float(tuning.integers.job.logits(Converter().samples(samples)))
+    return tuning.engine.logits(samples)
+
+
+INTEGERS = ("instantft", "lora-last", "ft-last", "ft-bias-last", "pezo-otf")
+
+
+@pytest.mark.parametrize("method", INTEGERS)
+@pytest.mark.parametrize("make", SHAPES)
+def test_golden_again_in_every_bit_and_pytorch_within_the_bound(tmp_path, make, method):
+    module, shape = drawn(make), SHAPES[make]
+    tuned, tuning = tuned_by(tmp_path, module, shape, method, "golden")
+    samples = TASKS[shape].test
+    expected = logits_of(tuning, samples)
+    inputs = Converter().samples(samples)
+    for rank in (1, 2):
+        np.testing.assert_array_equal(Q8_16.to_float(tuned.job(rank).logits(inputs)).astype(np.float32), expected)
+    assert (expected != logits_of(AdapterTuning(tuning.network, module, TASKS[shape], ONE), samples)).any()
+    with torch.no_grad():
+        found = tuned.module()(torch.from_numpy(samples.values())).double().numpy()
+    bound = logit_bound(tuned, samples)
+    assert np.abs(found - expected).max() <= bound.max() < 0.1
+    assert (np.abs(found - expected) <= bound).all()
+
+
+ONE = AdapterSettings("ft-bias-last", "golden", epochs=1, rate=0.2)
+
+
+@pytest.mark.parametrize("method", ["ft-last", "ft-bias-last", "lora-last", "pezo-otf"])
+@pytest.mark.parametrize("make", SHAPES)
+def test_a_state_dict_for_the_users_own_class(tmp_path, make, method):
+    """Loaded strictly, its batch norm folds to golden's integers."""
+    module, shape = drawn(make), SHAPES[make]
+    tuned, tuning = tuned_by(tmp_path, module, shape, method, "golden")
+    export(tuned, "pytorch", tmp_path / "mine.pt")
+    theirs = make()
+    theirs.load_state_dict(torch.load(tmp_path / "mine.pt", weights_only=True))
+    parameters = folded(tuning.network, theirs.eval())
+    for mine, golden in zip(parameters, tuned.merged().parameters, strict=True):
+        tolerance = 2.0**-14 if method == "pezo-otf" else 2.0**-13
+        np.testing.assert_allclose(mine.weight, golden.weight, atol=tolerance)
+        if method == "pezo-otf":
+            np.testing.assert_array_equal(Q4_12.from_float(mine.weight), np.rint(golden.weight * 4096))
+            np.testing.assert_array_equal(Q4_12.from_float(mine.bias), np.rint(golden.bias * 4096))
+    samples = TASKS[shape].test
+    with torch.no_grad():
+        found = theirs(torch.from_numpy(samples.values())).numpy()
+    np.testing.assert_allclose(found, logits_of(tuning, samples), atol=logit_bound(tuned, samples).max())
+    export(tuned, "pytorch", tmp_path / "mine.safetensors")
+    assert load_saved(tmp_path / "mine.safetensors")[0].keys() == module.state_dict().keys()
+
+
+FLOAT = ("instantft", "lora-all", "ft-all", "ft-bias", "ft-all-lora", "ft-last")
+
+
+@pytest.mark.parametrize("method", FLOAT)
+@pytest.mark.parametrize("make", SHAPES)
+def test_float_runs_return(tmp_path, make, method):
+    module, shape = drawn(make), SHAPES[make]
+    tuned, tuning = tuned_by(tmp_path, module, shape, method, "float")
+    samples = TASKS[shape].test
+    with torch.no_grad():
+        found = tuned.module()(torch.from_numpy(samples.values())).numpy()
+    np.testing.assert_allclose(found, tuning.engine.logits(samples), rtol=1e-4, atol=1e-4)
+    if (method.startswith("ft-") and "lora" not in method) or (make is perceptron and method != "instantft"):
+        theirs = make()
+        theirs.load_state_dict({name: torch.from_numpy(np.array(one)) for name, one in tuned.tensors().items()})
+        with torch.no_grad():
+            found = theirs.eval()(torch.from_numpy(samples.values())).numpy()
+        np.testing.assert_allclose(found, tuning.engine.logits(samples), rtol=1e-4, atol=1e-4)
+    else:
+        with pytest.raises(UserError, match=r"part of no layer's weights: a program has them, -o FILE\.pt2"):
+            tuned.tensors()
+    with pytest.raises(UserError, match="has no integers"):
+        integers_of(tuned)
+
+
+@pytest.mark.parametrize(
+    ("make", "method"), [(Convolutional, "instantft"), (Residual, "lora-all"), (perceptron, "instantft")]
+)
+def test_programs_and_onnx_run_the_adapters(tmp_path, make, method):
+    shape = SHAPES[make]
+    tuned, _ = tuned_by(tmp_path, drawn(make), shape, method, "float" if method == "lora-all" else "golden")
+    samples = TASKS[shape].test.values()
+    with torch.no_grad():
+        expected = tuned.module()(torch.from_numpy(samples)).numpy()
+    (found,) = ReferenceEvaluator(model_of(tuned)).run(None, {"input": samples})
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    export(tuned, "pytorch", tmp_path / "mine.pt2")
+    program = torch.export.load(tmp_path / "mine.pt2")
+    for count in (1, 2, 60):
+        again = program.module()(torch.from_numpy(samples[:count])).detach().numpy()
+        np.testing.assert_allclose(again, expected[:count], rtol=1e-5, atol=1e-6)
+    names = {name for one in tuned.merged().adapters for name in _names(tuned.stages[one.stage].title)}
+    assert names
+    assert names <= set(program.state_dict)
+    assert names <= {one.name for one in model_of(tuned).graph.initializer}
+    assert tuned.stages[0].weight_name in program.state_dict
+
+
+def _names(title):
+    return f"{title}.lora_a", f"{title}.lora_b"
+
+
+@pytest.mark.parametrize("name", ["digits", "lenet5-mnist", "har"])
+def test_presets_as_onnx(name):
+    network = preset(name)
+    torch.manual_seed(0)
+    module = module_of(network).eval()
+    tuned = TunedNetwork.of(network, module)
+    values = RNG.normal(0, 1, (3, *network.input_shape)).astype(np.float32)
+    (found,) = ReferenceEvaluator(model_of(tuned)).run(None, {"input": values})
+    with torch.no_grad():
+        np.testing.assert_allclose(found, module(torch.from_numpy(values)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_layers_with_limits_slopes_and_padding_as_onnx():
+    module = nn.Sequential(
+        nn.Conv2d(1, 4, 3, (2, 1), 1), nn.ReLU6(), nn.MaxPool2d(3, 2, 1), nn.Conv2d(4, 4, 3, padding=1, groups=4),
+        nn.LeakyReLU(0.1), nn.AvgPool2d(2), nn.Flatten(), nn.BatchNorm1d(8), nn.Linear(8, 3),
+    ).eval()  # fmt: skip
+    tuned = TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module)
+    values = RNG.normal(0, 3, (5, 1, 8, 8)).astype(np.float32)
+    (found,) = ReferenceEvaluator(model_of(tuned)).run(None, {"input": values})
+    with torch.no_grad():
+        np.testing.assert_allclose(found, module(torch.from_numpy(values)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_integers_have_their_formats(tmp_path):
+    tuned, tuning = tuned_by(tmp_path, drawn(Convolutional), (1, 8, 8), "instantft", "golden")
+    export(tuned, "npz", tmp_path / "mine.npz")
+    with np.load(tmp_path / "mine.npz") as file:
+        found = dict(file)
+    assert str(found["network"]) == "1x8x8 conv4k3 relu conv4k3 relu pool2 flatten fc8 relu fc3"
+    assert '"stem.0.lora_a": "Q4.12"' in str(found["formats"])
+    for own, one in zip(tuned.stages, tuning.engine.job.frozen, strict=True):
+        np.testing.assert_array_equal(found[own.weight_name], one.weight)
+        np.testing.assert_array_equal(found[own.bias_name], one.bias)
+    for own, (a, b) in zip(tuned.stages, tuning.engine.job.adapters.pairs(), strict=True):
+        np.testing.assert_array_equal(found[f"{own.title}.lora_a"], a)
+        np.testing.assert_array_equal(found[f"{own.title}.lora_b"], b)
+    wide, _ = tuned_by(tmp_path, drawn(Convolutional), (1, 8, 8), "ft-last", "golden")
+    assert integers_of(wide)["head.weight"].dtype == np.int32
+    assert '"head.weight": "Q20.12"' in str(integers_of(wide)["formats"])
+
+
+def test_a_tuned_bias_that_a_layer_lacks_needs_a_program(tmp_path):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(64, 8, bias=False), nn.ReLU(), nn.Linear(8, 3)).eval()
+    tuned, _ = tuned_by(tmp_path, module, (64,), "pezo-otf", "golden")
+    with pytest.raises(UserError, match=r"your network has no 0\.bias, and the tuned one is not 0: .*\.pt2"):
+        tuned.tensors()
+    assert "0.bias" in program_of(tuned).state_dict
+
+
+def test_other_weights_and_files_are_refused(tmp_path):
+    module = drawn(Convolutional)
+    tuned_by(tmp_path, module, (1, 8, 8), "instantft", "golden")
+    run, other = Run.load(tmp_path / "run.safetensors"), drawn(Convolutional, seed=5)
+    with pytest.raises(UserError, match="started from other weights: theirs have the digest"):
+        TunedNetwork.of(network_of(other, (1, 8, 8), "mine"), other, run)
+    assert Run.load(tmp_path).path == run.path
+    save_state(tmp_path / "state.safetensors", {"a": np.zeros(1)}, {}, force=True)
+    with pytest.raises(UserError, match="is no run of a network of layers"):
+        Run.load(tmp_path / "state.safetensors")
+    with pytest.raises(UserError, match=r"has 2 files \.safetensors, not that of one run"):
+        Run.load(tmp_path)
+    assert replace(run, metadata={}).integers is False
