@@ -45,6 +45,32 @@ class SectionedOption(click.Option):
         self.methods = methods
 
 
+class CoreOption(SectionedOption):
+    """An option that names a preset of a core; its help text lists those of each core.
+
+    Parameters
+    ----------
+    *declared, **attributes
+        See `SectionedOption`.
+    part : str
+        Module of ``sim/cores/CORE`` that the cores have, with which the command runs them.
+    """
+
+    def __init__(self, *declared: Any, part: str, **attributes: Any) -> None:
+        super().__init__(*declared, metavar="NAME", **attributes)
+        self.part = part
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Name and text, with the presets: cores are imported where help is shown, and not before."""
+        from ..golden.registry import CORES
+
+        record = super().get_help_record(ctx)
+        rooms = Path(__file__).parents[1] / "sim" / "cores"
+        able = {name: kind for name, kind in CORES.items() if (rooms / name / f"{self.part}.py").is_file()}
+        presets = "; ".join(f"{name}: {', '.join(kind.presets)}" for name, kind in able.items())
+        return None if record is None else (record[0], f"{record[1]} {presets}.")
+
+
 class SectionedCommand(click.Command):
     """A command whose help text shows its options in sections, in the order of their declaration."""
 

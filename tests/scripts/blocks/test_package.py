@@ -131,6 +131,10 @@ def test_a_folder_that_does_not_say_what_is_of_a_package_is_refused(fabtune, tmp
             "200 MHz is no clock of this board: pl_clk0 is 1500 MHz divided by integers; take 187.5 or 214.3",
         ),
         (("zotrain", "--board", "kv260", "--mhz", "2000"), "divided by integers; take 20 to 300"),
+        (
+            ("zotrain", "--board", "kv260", "--debug", "--for", "linux", "--for", "vitis"),
+            "vitis takes no core with a monitor: each pin of a kernel is its clock, reset or interrupt, or belongs",
+        ),
         (("zotrain", "--board", "kv260", "--set", "address=70"), "address = 70 is not in 33 to 62"),
         (("zotrain", "--board", "kv260", "-o", "mine"), "mine/README.md exists"),
         (("zotrain", "--board", "kv260", "--name", ""), "'' is no end of a name"),
