@@ -161,12 +161,12 @@ def _advice(stages: Sequence[dict[str, Any]], clipped: int, cores: Sequence[dict
         names = [f"{core['core']} {core['preset']}" for core in cores if core["refusal"] == reason]
         yield f"not on {'any core' if len(names) == len(cores) else ', '.join(names)}: {reason}"
     for core in cores:
-        for board, text in core.get("lacks", {}).items():
-            yield f"{core['core']} {core['preset']} {text}"
+        name = f"{core['core']} {core['preset']}"
+        yield from (f"{name} {text}" for text in core.get("lacks", {}).values())
         for board, shares in core.get("utilisation", {}).items():
             for resource in ("lut", "ff"):
                 if shares[resource] > 100:
-                    yield f"{core['core']} {core['preset']} does not fit on the {board}: {shares[resource]:.0f} % of its {resource.upper()}"
+                    yield f"{name} does not fit on the {board}: {shares[resource]:.0f} % of its {resource.upper()}"
 
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
@@ -197,8 +197,8 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
     return [
         f'as one line, for every command: --set "network={result["text"]}"',
         f"{result['parameters']:,} parameters, {result['macs']:,} multiply-accumulates; {formats}",
-        "cycles: words of the array, forward; BRAM36, URAM and DSP: of the core as it is emitted for the board, percent "
-        "of what the board has; --estimate CORE:PRESET synthesises a core for LUT and FF",
+        "cycles: words of the array, forward; BRAM36, URAM, DSP: of the core that is emitted for the board, and their "
+        "share of it; --estimate CORE:PRESET synthesises a core, for LUT and FF",
         *result["advice"],
     ]
 

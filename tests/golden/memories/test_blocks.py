@@ -49,3 +49,8 @@ def test_a_table_has_no_bytes():
 
 def test_blocks_add_up():
     assert (Blocks(1.5, 2) + Blocks(0.5, 1)) * 2 == Blocks(4, 6)
+
+
+def test_one_address_takes_both_ports_of_an_ultra_ram():
+    assert (ultra_rams(1280, 110, one_address=True).count, ultra_rams(1280, 110).count) == (1, 2)
+    assert ultra_rams(4096, 114, one_address=True).count == 2
