@@ -115,6 +115,19 @@ class MemoryPlan:
         return found or _cheapest((memory,), self.device)[0]
 
     @property
+    def table(self) -> list[tuple[str, str, str, str, str]]:
+        """Rows of a table for people: what memories hold, their number, rows x bits, kind, and blocks."""
+        rows = []
+        for one, kind in self.kinds.items():
+            fit, taken = one.fit(kind), one.blocks(kind)
+            count = f"{taken.uram:g} URAM" if kind == "ultra" else f"{taken.bram36:g} BRAM36"
+            text = f"{count} of {fit.rows} x {fit.width}" if fit else ""
+            if fit and fit.segments > 1:
+                text += f", {fit.segments} deep"
+            rows.append((one.name, str(one.count), f"{one.depth} x {one.width}", KIND_NAMES[kind], text))
+        return rows
+
+    @property
     def blocks(self) -> Blocks:
         """Blocks of all memories."""
         return total(memory.blocks(kind) for memory, kind in self.kinds.items())
