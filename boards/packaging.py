@@ -21,10 +21,11 @@ from .board import DEFAULT_MHZ, Board
 from .example.job import Example
 from .example.package import example_files, example_of, example_page
 from .example.task import ExampleTask
+from .fit import refuse_lack
 from .host import clock
 from .linux.overlay import bif, overlay, shell_json
 from .manifest import MANIFEST, SETTINGS, manifest
-from .memories import Memory, memories_of, refuse_lack
+from .memories import Memory, memories_of
 from .pynq.description import description
 from .pynq.notebook import notebook
 from .selftest.c_source import assembler_source, c_source
@@ -72,28 +73,28 @@ def core_package(
     Raises
     ------
     UserError
-        For an unknown target, one that a core with a monitor has not, a clock that the board does not have, memories
-        that need more blocks than there are, or a task that the core cannot run.
+        For an unknown target, one that a core with a monitor has not, a clock that the board does not have, a core that
+        does not fit, or a task that it cannot run.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
-    mhz = board.processor_clock.rate(mhz)
-    if task:
-        example_of(spec, task)  # refuses what the core cannot run
-    emitted = emit(spec, name, board.fabric)
-    memories = memories_of(emitted.rtlil)
-    refuse_lack(memories, board)
-    package = Package(spec, emitted, board, mhz, task)
-    if package.analyser:
-        refuse_analyser(package.analyser, memories, board)
-    files: Files = {**catalogue_files(spec, emitted)}
-    files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     possible = [name for name in TARGETS if not (spec.monitor and name == "vitis")]
     if lost := [name for name in targets if name not in possible]:
         raise UserError(
             f"{lost[0]} takes no core with a monitor: each pin of a kernel is its clock, reset or interrupt, or "
             f"belongs to an AXI port; leave --debug and monitor=true out, or package for {', '.join(possible)}"
         )
+    mhz = board.processor_clock.rate(mhz)
+    if task:
+        example_of(spec, task)  # refuses what the core cannot run
+    refuse_lack(spec, board)
+    emitted = emit(spec, name, board.fabric)
+    memories = memories_of(emitted.rtlil)
+    package = Package(spec, emitted, board, mhz, task)
+    if package.analyser:
+        refuse_analyser(package.analyser, memories, board)
+    files: Files = {**catalogue_files(spec, emitted)}
+    files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     chosen = tuple(name for name in possible if name in targets or not targets)
     files[SETTINGS] = settings_file(spec, board, mhz, chosen, emitted.top, task)
     for name in chosen:

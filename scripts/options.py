@@ -225,7 +225,7 @@ sample_options = together(
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
 )
-"""Samples of a core's self-test; see `scripts.own_task`."""
+"""Samples of a core's self-test; see `scripts.packaging.own_task`."""
 task_options = together(
     sample_options,
     option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),
@@ -233,7 +233,7 @@ task_options = together(
     option("--batch", type=click.IntRange(1), help="Samples of a batch or step; by default 20."),
     option("--rate", type=float, help="Learning rate on the mean of a batch; by default as `tune`."),
 )
-"""Samples and tuning of a core's example, self-test and memory images; see `scripts.own_task`."""
+"""Samples and tuning of a core's example, self-test and memory images; see `scripts.packaging.own_task`."""
 
 
 def block(required: bool = True) -> Decorator:
