@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..golden.errors import UserError
-from ..hw.device import Device
+from ..golden.memories.plan import Device
 
 RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
 """Resources that are counted on every board and in every estimate; half a ``bram36`` is one 18 Kib memory."""
@@ -143,8 +143,8 @@ class Board:
 
     @property
     def fabric(self) -> Device:
-        """Facts of the device that the RTL depends on."""
-        return Device(uram=self.resources["uram"] > 0)
+        """Blocks of RAM of the device, on which the kinds of a design's memories depend."""
+        return Device(self.resources["bram36"], self.resources["uram"])
 
     def utilisation(self, resources: Mapping[str, float]) -> dict[str, float | None]:
         """Percent of the board that a design takes.

@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..golden.errors import UserError
-from .board import Board
 from .estimate.memory_mapping import alone, in_its_module, map_alone, wires_of
 from .estimate.primitives import BLOCK_RAMS, ULTRA_RAMS
 
@@ -107,20 +105,3 @@ def _mode(settings: Mapping[str, str], style: str) -> str:
     if writers == "0":
         return "read only"
     return "write first" if "1" in transparent else "read first"
-
-
-def refuse_lack(memories: list[Memory], board: Board) -> None:
-    """Refuse a design whose memories that ask for blocks need more of them than a board has.
-
-    Raises
-    ------
-    UserError
-        With both numbers.
-    """
-    for kind in ("bram36", "uram"):
-        needed = sum(memory.blocks[kind] for memory in memories if memory.style)
-        if needed > board.resources[kind]:
-            raise UserError(
-                f"its memories need at least {needed:g} {kind.upper()}, the {board.name} has {board.resources[kind]}: "
-                "take a smaller network, fewer columns or a smaller cache"
-            )

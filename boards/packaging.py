@@ -21,10 +21,11 @@ from .board import DEFAULT_MHZ, Board
 from .example.job import Example
 from .example.package import example_files, example_of, example_page
 from .example.task import ExampleTask
+from .fit import refuse_lack
 from .host import clock
 from .linux.overlay import bif, overlay, shell_json
 from .manifest import MANIFEST, SETTINGS, manifest
-from .memories import Memory, memories_of, refuse_lack
+from .memories import Memory, memories_of
 from .pynq.description import description
 from .pynq.notebook import notebook
 from .selftest.c_source import assembler_source, c_source
@@ -72,8 +73,8 @@ def core_package(
     Raises
     ------
     UserError
-        For an unknown target, one that a core with a monitor has not, a clock that the board does not have, memories
-        that need more blocks than there are, or a task that the core cannot run.
+        For an unknown target, one that a core with a monitor has not, a clock that the board does not have, a core that
+        does not fit, or a task that it cannot run.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
@@ -86,9 +87,9 @@ def core_package(
     mhz = board.processor_clock.rate(mhz)
     if task:
         example_of(spec, task)  # refuses what the core cannot run
+    refuse_lack(spec, board)
     emitted = emit(spec, name, board.fabric)
     memories = memories_of(emitted.rtlil)
-    refuse_lack(memories, board)
     package = Package(spec, emitted, board, mhz, task)
     if package.analyser:
         refuse_analyser(package.analyser, memories, board)

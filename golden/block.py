@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import UserError
 from .fixed import Format, Integers
+from .memories.plan import Device, MemoryPlan, MemoryShape
 
 Words = dict[str, Integers]
 """Words of a stream: for each field an array (words, lanes)."""
@@ -205,6 +206,15 @@ class Spec(ABC):
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and word width in bits of each memory that the RTL initialises."""
         return {}
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memories of the RTL that may ask for blocks of RAM."""
+        return ()
+
+    def memory_plan(self, device: Device) -> MemoryPlan:
+        """Plan the memories for a device."""
+        return MemoryPlan(device, self.memories)
 
     def documents(self) -> dict[str, str]:
         """Files that a user needs in addition to the Verilog: text by file name."""

@@ -23,9 +23,9 @@ from .. import __version__
 from ..golden.block import Spec
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
+from ..golden.memories.plan import Device
 from . import hierarchy_passes, naming, yosys
 from .axi.bus import TopPin
-from .device import Device
 from .power_up import with_power_up
 from .reserved import keyword_of
 from .source_names import names_from_source
@@ -153,7 +153,7 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
     top : str, optional
         Name of the top module, by default the block's.
     device : Device, optional
-        Device to generate for, by default one with all kinds of memory.
+        Device whose blocks of RAM the plan of memories is for, by default one with all kinds.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def generate(
         names_from_source(),
     ):
         wrapper = TopWrapper(block or component(spec), spec)
-        text = naming.convert(wrapper, top, device or Device())
+        text = naming.convert(wrapper, top, spec.memory_plan(device or Device()))
     return Emitted(
         top,
         _verilog(text, wrapper, spec, top),

@@ -17,11 +17,12 @@ HOUSES = {
 }
 """Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
 
-BASE = {"block", "cache", "errors", "files", "fixed", "packets", "settings"}
+BASE = {"block", "cache", "errors", "files", "fixed", "memories", "packets", "settings"}
 """Modules of golden that every area may import: a block's contract, settings as text, numbers, errors, cache, files."""
 MODELS = {"models", "datasets"}
 AREAS = {
     "golden": {
+        "memories": set(),
         "models": set(),
         "datasets": {"models"},
         "rng": set(),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ...golden.block import Spec
 from ...golden.cache import cached, digest_of, package_version, source_digest
+from ...golden.memories.plan import Device
 from ...hw import arithmetic_passes, synthesis_passes, yosys
-from ...hw.device import Device
 from ...hw.verilog import Emitted, emit
 from .fanout import FanOut
 from .flow import files

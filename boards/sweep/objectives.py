@@ -12,8 +12,8 @@ from pathlib import Path
 from ...golden.block import Spec
 from ...golden.cache import cached, digest_of, package_version, source_digest
 from ...golden.datasets.dataset import Task
+from ...golden.memories.plan import Device
 from ...golden.settings import settings_of
-from ...hw.device import Device
 from ..board import board
 from ..estimate.estimate import estimate_spec
 from ..estimate.flow import files

@@ -8,6 +8,8 @@ from typing import ClassVar
 from ..block import Field, Stream, Words
 from ..errors import UserError
 from ..fixed import Format
+from ..memories.fifo import fifo_memory
+from ..memories.plan import MemoryShape
 from .bus import ManagerSpec, check_bus, command_stream, data_field
 
 
@@ -41,6 +43,15 @@ class AxiReadSpec(ManagerSpec):
     def most_outstanding(self) -> int:
         """Most bursts that are outstanding at once, which are of one beat: room for the longest is asked for."""
         return self.depth - self.burst + 1
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """FIFOs of beats and of the bursts that are outstanding."""
+        offset = (self.data // 8).bit_length() - 1
+        return (
+            fifo_memory("beats read", self.depth, self.data + 1),
+            fifo_memory("bursts read", self.depth, self.address - offset + 1),
+        )
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `command` takes transfers, `o` gives their beats; `last` marks the final one of a command."""

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from ..block import Stream, Words
 from ..errors import UserError
+from ..memories.fifo import fifo_memory
+from ..memories.plan import MemoryShape
 from .bus import ManagerSpec, check_bus, command_stream, data_field
 
 
@@ -46,6 +48,15 @@ class AxiWriteSpec(ManagerSpec):
     def most_outstanding(self) -> int:
         """Most bursts that are outstanding at once."""
         return self.outstanding + 1
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """FIFOs of beats and of the bursts that are outstanding."""
+        offset = (self.data // 8).bit_length() - 1
+        return (
+            fifo_memory("beats written", self.depth, self.data),
+            fifo_memory("bursts written", self.outstanding, self.address - offset),
+        )
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `command` takes transfers, `i` takes their beats."""

@@ -22,7 +22,7 @@ Rules, ``formal_CORE.py``, are found by the name of the file, and the register m
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -137,6 +137,18 @@ class CoreSpec(BusSpec):
     @abstractmethod
     def signature(self) -> int:
         """Value of the register of this name: a digest of all that host and core must agree on."""
+
+    @property
+    @abstractmethod
+    def dsps(self) -> int:
+        """DSPs of the core."""
+
+    def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Changes of settings that take less memory or fewer DSPs: by what they change, the mildest first.
+
+        Some may be refused; `remedies` of ``fit.py`` tries them.
+        """
+        return {}
 
     def signed(self, **replaced: Any) -> int:
         """Signature of the parameters, some of which may be `replaced` by a form that does not depend on the spelling.

@@ -1,11 +1,18 @@
-"""Fit of a network on a preset of a core: cycles and memories, or why it does not fit."""
+"""Fit of a core on a device: memories and DSPs by its spec, and the settings that make it fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Any
 
-from ..nn.array.mapping import Mapping
+from ..errors import UserError
+from ..nn.array.mapping import Mapping as NetworkMapping
 from .core import CoreSpec
+
+MOST_REMEDIES = 3
+"""Most remedies that are looked for."""
 
 
 @dataclass(frozen=True)
@@ -21,18 +28,60 @@ class CoreFit:
         The core for the network.
     forward : Mapping or None
         Network on the core's array.
-    memories : dict of str to int
-        Bits on the chip, by what they hold.
     """
 
     core: str
     preset: str
     refusal: str
     spec: CoreSpec | None = None
-    forward: Mapping | None = None
-    memories: dict[str, int] = field(default_factory=dict)
+    forward: NetworkMapping | None = None
 
     @property
     def cycles(self) -> int:
         """Words that the array takes for one sample forward; each is a cycle."""
         return self.forward.cycles if self.forward else 0
+
+
+def remedies(spec: CoreSpec, fits: Callable[[CoreSpec], bool]) -> list[dict[str, Any]]:
+    """Find the mildest changes of settings with which a core fits: each is tried.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+        A core that does not fit.
+    fits : callable
+        Whether a core does.
+
+    Returns
+    -------
+    list of dict of str to object
+        Changes, each of which is enough: of one setting, or, where none is, of two or more at once. Empty where none
+        of the core's changes makes it fit.
+    """
+    choices = [changes for changes in spec.smaller().values() if changes]
+    for together in range(1, len(choices) + 1):
+        found = []
+        for chosen in combinations(choices, together):
+            mildest = next((one for one in _ordered(chosen) if _fits(spec, one, fits)), None)
+            found.extend([mildest] if mildest else [])
+        if found:
+            return found[:MOST_REMEDIES]
+    return []
+
+
+def _ordered(chosen: tuple[Any, ...]) -> Iterator[dict[str, Any]]:
+    """List the changes of several settings at once, those first that change least."""
+    steps = sorted(product(*(range(len(changes)) for changes in chosen)), key=lambda step: (sum(step), max(step)))
+    for step in steps:
+        merged: dict[str, Any] = {}
+        for changes, at in zip(chosen, step, strict=True):
+            merged |= changes[at]
+        yield merged
+
+
+def _fits(spec: CoreSpec, change: Mapping[str, Any], fits: Callable[[CoreSpec], bool]) -> bool:
+    """Whether a core fits with a change; not where the change is refused."""
+    try:
+        return fits(replace(spec, **change))
+    except UserError:
+        return False

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..fixed import Q4_12, Q8_16, Integers, q8_16_of_bytes
+from ..fixed import Integers, q8_16_of_bytes
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
@@ -82,14 +82,11 @@ class NetworkCoreSpec(CoreSpec):
         """Convert samples as the core reads them to Q8.16."""
         return q8_16_of_bytes(inputs) if self.byte_inputs else inputs.astype(np.int64)
 
-    @property
-    def memories(self) -> dict[str, int]:
-        """Bits on the chip of what every core has: parameters, activations, outputs of all stages."""
-        forward = self.forward
+    def smaller_arrays(self) -> dict[str, list[dict[str, Any]]]:
+        """Smaller arrays, see `smaller`."""
         return {
-            "parameters": (forward.weight_words * forward.lanes + forward.groups) * forward.columns * Q4_12.width,
-            "activations": forward.activation_values * Q8_16.width,
-            "outputs": forward.output_depth * forward.columns * Q8_16.width,
+            "columns": [{"columns": columns} for columns in (4, 2) if columns < self.columns],
+            "lanes": [{"lanes": 16}] if self.lanes > 16 else [],
         }
 
     @classmethod
@@ -102,7 +99,7 @@ class NetworkCoreSpec(CoreSpec):
         for preset, given in cls.presets.items():
             try:
                 spec = cls.of(network, byte_inputs=byte_inputs, **cls.for_network(given, network))
-                found.append(CoreFit(cls.name, preset, "", spec, spec.forward, spec.memories))
+                found.append(CoreFit(cls.name, preset, "", spec, spec.forward))
             except UserError as refusal:
                 # a core names a network by its text
                 reason = str(refusal).replace(text_of(deployed(network)), network.name)

@@ -16,6 +16,7 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words, joined
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ..memories.plan import MemoryShape
 from ..models.layers import Linear
 from ..models.network import Network
 from ..nn.arithmetic.loss import Loss
@@ -28,6 +29,7 @@ from ..rng.urng import BIT
 from .adapters import MAXIMUM_RATE, Adapters
 from .images import adapters_image, adapters_of
 from .mapping import AdapterMapping
+from .memories import backward_memories
 from .mseloss import mse_gradient
 
 RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)
@@ -98,6 +100,11 @@ class AdapterSpec(Spec):
         """Network of these adapters: fully connected layers with these inputs."""
         first, *others = self.inputs
         return Network(self.name, (first,), (*(Linear(count) for count in others), Linear(self.classes)))
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memories of the backward engine, with one batch."""
+        return tuple(backward_memories(self.mapping, self.batch, halves=1))
 
     @property
     def rows(self) -> int:

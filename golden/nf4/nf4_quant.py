@@ -15,6 +15,7 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q8_16, Integers
+from ..memories.plan import MemoryShape
 from ..packets import last_flags, packets_of
 from ..rng.urng import BIT
 from .codec import quantise
@@ -51,6 +52,16 @@ class Nf4QuantSpec(Spec):
     def address_bits(self) -> int:
         """Address width of the buffer, for the longest block and the values that arrive before an entry is free."""
         return (self.length + self.preparation - 4).bit_length()
+
+    @property
+    def value_memory(self) -> MemoryShape:
+        """Values of blocks whose thresholds are not there yet."""
+        return MemoryShape("values to quantise", 1 << self.address_bits, Q8_16.width)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Values of blocks."""
+        return (self.value_memory,)
 
     def cycles(self, lengths: list[int]) -> int:
         """Cycles from the first value to the last code without stalls on either side."""

@@ -15,6 +15,7 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
+from ..memories.plan import MemoryShape
 from ..models.layers import Layer, Pair, Relu, Sides
 from ..models.stages import Stage, stages_of
 from .arithmetic.forward import StageIntegers, forward
@@ -22,6 +23,7 @@ from .arithmetic.products import product_of
 from .array import latency
 from .array.images import frozen_image, weight_positions
 from .array.mapping import Mapping
+from .array.memories import network_memories
 
 VALUES = 8
 """Number of parameters in a beat."""
@@ -101,6 +103,11 @@ class LayerBlockSpec(Spec):
     def sample_outputs(self) -> int:
         """Number of output activations of a sample."""
         return prod(self.stage.output_shape)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memories of the forward engine."""
+        return network_memories(self.mapping)
 
     def _stage(self, shape: tuple[int, ...], *layers: Layer) -> Stage:
         (stage,) = stages_of(self.name, shape, layers)

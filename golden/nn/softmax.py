@@ -14,6 +14,7 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, narrow
+from ..memories.plan import MemoryShape
 from ..packets import last_flags, packets_of
 from ..rng.urng import BIT
 
@@ -158,6 +159,20 @@ class SoftmaxSpec(Spec):
             flags.append(last_flags([end - start]))
         result = {"probability": np.concatenate(found)[:, None], "last": np.concatenate(flags)}
         return {"o": {name: column[:words] for name, column in result.items()}}
+
+    @property
+    def logit_memory(self) -> MemoryShape:
+        """Logits of a sample."""
+        return MemoryShape("softmax logits", max(self.classes, 2), Q8_16.width)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Logits of a sample, and the tables."""
+        tables = (
+            MemoryShape(f"softmax {name}", len(contents), width, constant=True)
+            for name, (contents, width) in self.roms().items()
+        )
+        return self.logit_memory, *tables
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and width of both tables."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..block import Spec, Stream, Words
 from ..fixed import Integers
+from ..memories.plan import MemoryShape
 from .pool import PoolSpec, replay_ports, replayed, replayed_cycles
 from .scale import ScaleSpec
 from .urng import state_ports
@@ -76,6 +77,11 @@ class PezoSpec(Spec):
         if self.strategy == "pool":
             return self.pool.serial(position)
         return np.concatenate([self.scale.serial(position), self.scale.urng.serial(position)])
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """The pool, or the factors."""
+        return self.source.memories
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and width of the pool or of the factors."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
+from ..memories.plan import MemoryShape
 from .lfsr import TAPS, Lfsr, shifted_in
 from .perturbation import walk
 from .scale import cyclic, expected_modulus
@@ -121,6 +122,11 @@ class PoolSpec(Spec):
         for address, word in zip(self.addresses.tolist(), packed, strict=True):
             words[address] = word
         return words
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """The pool."""
+        return (MemoryShape("pool", int(self.addresses.max()) + 1, self.p * self.bits, constant=True, lut_rows=0),)
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and width of the memory."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
+from ..memories.plan import MemoryShape
 from .lfsr import shifted_in
 from .urng import UrngSpec, rotate, state_ports
 
@@ -114,6 +115,12 @@ class ScaleSpec(Spec):
     def rom_width(self) -> int:
         """Width of an entry of `rom`."""
         return int(self.rom.max()).bit_length()
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """The table, where it is a memory."""
+        shape = MemoryShape("factors", self.urng.lfsr.period + 1, self.rom_width, constant=True, lut_rows=0)
+        return (shape,) if self.in_block_ram else ()
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and width of the table, by the reference generator's state."""

@@ -13,6 +13,8 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Narrower
+from ..memories.plan import MemoryShape
+from ..nn.celoss import LABEL
 from ..packets import packets_of
 from ..rng.urng import BIT
 from .loss_difference import DIFFERENCE
@@ -26,6 +28,8 @@ SHIFT = Format(6, 0, signed=False)
 LARGEST_SHIFT = 62
 LARGEST_BATCH = 256
 """Most samples of a step: their loss difference times a rate then fits 64 bits."""
+LABEL_MEMORY = MemoryShape("labels", LARGEST_BATCH, LABEL.width, lut_rows=LARGEST_BATCH)
+"""Labels of a step's samples."""
 STEP_DIFFERENCE = Format(DIFFERENCE.integer + (LARGEST_BATCH - 1).bit_length(), DIFFERENCE.fraction)
 """Format of a step's loss difference, the exact sum of its samples', Q19.29."""
 

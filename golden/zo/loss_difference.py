@@ -16,6 +16,7 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers
+from ..memories.plan import MemoryShape
 from ..nn.celoss import LABEL
 from ..nn.softmax import LARGEST_SAMPLE, SoftmaxSpec, SoftmaxTables
 from ..packets import packets_of
@@ -119,6 +120,22 @@ class LossDifferenceSpec(Spec):
     def _products(self, length: int) -> int:
         """Cycles from the loading of a pair's first product to its word, in which the next pair's may be loaded."""
         return self.product * length + 1
+
+    def side_memory(self, name: str, width: int) -> MemoryShape:
+        """Words of one side, of two samples in turn."""
+        return MemoryShape(name, 2 << max((self.classes - 1).bit_length(), 1), width)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Logits and probabilities of either side, and the memories of the softmax."""
+        probability = Q4_12.fraction + 1
+        widths = {"logit": (Q8_16.width, Q8_16.width), "probability": (probability, probability + 1)}
+        sides = [
+            self.side_memory(f"{name} of the {side} side", width)
+            for name, both in widths.items()
+            for side, width in zip(("plus", "minus"), both, strict=True)
+        ]
+        return (*sides, *self.softmax.memories)
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes logits, plus side then minus side, `label` and `o` have one word for both."""

@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..fixed import Integers
+from ..fixed import Q4_12, Integers
+from ..memories.plan import MemoryShape
+from .deltas import DELTA
+
+BIAS_LUT_ROWS = 128
+"""Most rows of biases' offsets in LUT RAM."""
 
 
 class Deadline(NamedTuple):
@@ -113,3 +118,36 @@ class Rows:
     def groups(self) -> int:
         """Groups of all rows of biases."""
         return sum(groups.size for groups in self.bias_groups)
+
+
+def delta_memory(rows: int, width: int, shared_rows: int = 0) -> MemoryShape:
+    """Rows of `width` deltas, and behind them as many of another component, which uses the port of the writes."""
+    depth = 2 << (max(rows, shared_rows) - 1).bit_length() if shared_rows else rows
+    return MemoryShape(
+        "deltas",
+        depth,
+        width * DELTA.width,
+        reads=1 + (shared_rows > 0),
+        two_way=shared_rows > 0,
+        lut_rows=0,
+        ultra=True,
+    )
+
+
+def offset_memories(rows: Rows, n: int, parts: int) -> tuple[MemoryShape, ...]:
+    """Offsets of both sides of the weights, one memory for each part of a row; the last part may be narrower."""
+    width, words = -(-n // parts), rows.times or len(rows.whole.weights) // rows.weight_rows
+    depth, last = 2 << (words - 1).bit_length(), n - (parts - 1) * width
+    whole = parts if last == width else parts - 1
+    shapes = [("offsets", width, whole), ("offsets, last part", last, parts - whole)]
+    return tuple(
+        MemoryShape(name, depth, numbers * Q4_12.width, count * rows.weight_rows, lut_rows=0, ultra=True)
+        for name, numbers, count in shapes
+        if count
+    )
+
+
+def bias_offset_memory(rows: Rows) -> MemoryShape:
+    """Offsets of both sides of the biases, a group in a word."""
+    depth = 2 << (rows.groups - 1).bit_length()
+    return MemoryShape("offsets of biases", depth, rows.columns * Q4_12.width, lut_rows=BIAS_LUT_ROWS, ultra=True)

@@ -8,6 +8,8 @@ from math import gcd
 from typing import TypeVar
 
 from ..errors import UserError
+from ..memories.plan import MemoryShape
+from .coefficient import COEFFICIENT
 from .model import ModelWords
 from .scalars import StepLayout
 
@@ -15,6 +17,8 @@ MOST_PERTURBATIONS = 16
 """Most perturbations of either part."""
 MOST_SLOPES = 64
 """Most slopes of a step, whose coefficients a core keeps until all are there."""
+COEFFICIENT_MEMORY = MemoryShape("coefficients", MOST_SLOPES, COEFFICIENT.width)
+"""Those coefficients."""
 MOST_GAP = 63
 """Most words between two perturbations of the second part."""
 _Record = TypeVar("_Record")

@@ -1,13 +1,14 @@
 """Cache RAM: a memory on the chip with the command streams of the AXI managers."""
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import Module, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import ADDRESS_BITS, BEAT
-from ..device import ram_style
+from ...golden.axi.memories import cache_memory
 from ..primitives.fifo import Fifo
 from ..primitives.pipeline import Pipeline
+from ..primitives.ram import ram
 from .axi_read import beats_read
 from .bursts import command
 
@@ -18,7 +19,7 @@ _LOW = (BEAT - 1).bit_length()
 
 
 class CacheRam(wiring.Component):
-    """Read and write beats of 128 bits, one a cycle each, in UltraRAM where the device has it.
+    """Read and write beats of 128 bits, one a cycle each.
 
     It takes commands as `AxiRead` and `AxiWrite` do; reading and writing are independent of each other. A beat may be
     read by a command that is given in the cycle after `idle` rises, or later. An address beyond the memory wraps
@@ -65,14 +66,9 @@ class CacheRam(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = ram = memory.Memory(
-            shape=unsigned(8 * BEAT),
-            depth=self.beats,
-            init=[],
-            attrs={"ram_style": ram_style(platform, "ultra")},
-        )
-        self._write(m, ram.write_port())
-        self._read(m, ram.read_port())
+        m.submodules.memory = rows = ram(platform, cache_memory(self.beats))
+        self._write(m, rows.write_port())
+        self._read(m, rows.read_port())
         return m
 
     def _write(self, m: Module, port: memory.WritePort) -> None:

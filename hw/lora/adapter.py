@@ -41,7 +41,7 @@ class Adapter(wiring.Component):
         words = mapping.words_per_cycle
         terms = mapping.adapter_rows * mapping.lanes * words
         array = MacArray(mapping.lanes, mapping.columns, terms, spec.batch, words)
-        engine = BackwardEngine(mapping, spec.batch, array, halves=1, style="block")
+        engine = BackwardEngine(mapping, spec.batch, array, halves=1)
         move = Signal()
         m.submodules.array, m.submodules.engine = EnableInserter(move)(array), EnableInserter(move)(engine)
         wiring.connect(m, engine.array, array.port)

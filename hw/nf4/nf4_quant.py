@@ -11,6 +11,7 @@ from ..ports import members
 from ..primitives.fifo import Fifo
 from ..primitives.mux_tree import mux_tree
 from ..primitives.pipeline import Pipeline
+from ..primitives.ram import ram
 
 _LOW = 17
 """Bits of a threshold that the first DSP takes, as many as its narrow operand has beside the sign."""
@@ -43,7 +44,7 @@ class Nf4Quant(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bits = self.spec.address_bits
-        m.submodules.values = values = memory.Memory(shape=Q8_16.width, depth=1 << bits, init=[])
+        m.submodules.values = values = ram(platform, self.spec.value_memory)
         write, read = values.write_port(), values.read_port()
         block = data.StructLayout({"scale": SCALE.width, "rest": bits})
         m.submodules.ends = ends = Fifo(block, self.spec.waiting)

@@ -135,7 +135,7 @@ class ForwardEngine(wiring.Component):
         ]
         m.d.sync += self.outputs.filled.eq(sequencer.filled)
         sides.connect(m, self, sequencer)
-        self.access.put(m, self, self._issue.issue(m, self, activations, sequencer), buffers)
+        self.access.put(m, self, self._issue.issue(m, self, activations, sequencer, platform), buffers)
         outputs = self._path.compute(m, self, sequencer)
         self.access.give(m, self, buffers.running)
         write = outputs.write

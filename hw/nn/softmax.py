@@ -13,6 +13,7 @@ from amaranth.lib import memory, wiring
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.nn.softmax import SoftmaxSpec
 from ..ports import members
+from ..primitives.ram import ram
 
 
 class Softmax(wiring.Component):
@@ -44,7 +45,7 @@ class Softmax(wiring.Component):
         behind = tables.exponential_format.fraction + spec.octaves
         """Bits behind the leading one of the normalised sum."""
 
-        m.submodules.words = words = memory.Memory(shape=Q8_16.width, depth=max(spec.classes, 2), init=[])
+        m.submodules.words = words = ram(platform, spec.logit_memory)
         write, read = words.write_port(), words.read_port()
         move = Signal()
         written, position, end = (Signal(len(write.addr), name=name) for name in ("written", "position", "end"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, ShapeLike, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-_BLOCK_RAM_DEPTH = 128
-"""Smallest depth that is placed in block RAM."""
+from ...golden.memories.fifo import fifo_memory
+from .ram import ram
 
 
 class Fifo(wiring.Component):
@@ -64,9 +64,9 @@ class Fifo(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        bits, depth = self._bits, 1 << self._bits
-        style = {"ram_style": "block"} if depth >= _BLOCK_RAM_DEPTH else {}
-        m.submodules.memory = storage = memory.Memory(shape=self._shape, depth=depth, init=[], attrs=style)
+        bits = self._bits
+        planned = fifo_memory("FIFO", 1 << bits, Shape.cast(self._shape).width)
+        m.submodules.memory = storage = ram(platform, planned, self._shape)
         write_port, read_port = storage.write_port(), storage.read_port()
         # payloads in the memory, less one: the top bit alone says that there is none
         level = Signal(bits + 1, init=(2 << bits) - 1)

@@ -52,7 +52,7 @@ class Scale(wiring.Component):
             m.d.comb += head.eq(self.load.payload.bit)
         upcoming = Cat(head, reference[:-1])
 
-        style = {"rom_style": "block"} if spec.in_block_ram else {}
+        style = {"ram_style": "block"} if spec.in_block_ram else {}
         m.submodules.rom = rom = memory.Memory(
             shape=spec.rom_width, depth=len(spec.rom), init=spec.rom.tolist(), attrs=style
         )

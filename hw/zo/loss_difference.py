@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
-from amaranth.lib import memory, wiring
+from amaranth.lib import wiring
 
 from ...golden.fixed import Q4_12
 from ...golden.zo.loss_difference import DIFFERENCE, LossDifferenceSpec
 from ..nn.softmax import Softmax
 from ..ports import members
+from ..primitives.ram import ram
 from ..primitives.registers import data_register
 
 _PROBABILITY = Q4_12.fraction + 1
@@ -62,11 +63,11 @@ class LossDifference(wiring.Component):
         index, bank, next_pair = Signal(max((self.spec.classes - 1).bit_length(), 1)), Signal(), Signal()
         read = Cat(index, bank)
         taken = self.i.valid & self.i.ready
-        logits = self._sides(m, "logit", read, taken, sample.last, (sample.logit, sample.logit))
+        logits = self._sides(m, platform, "logit", read, taken, sample.last, (sample.logit, sample.logit))
         probability, final = probabilities.payload.probability[:_PROBABILITY], probabilities.payload.last
         # the minus side's final word is marked
         words = probability, Cat(probability, final)
-        sides = self._sides(m, "probability", read, probabilities.valid, final, words)
+        sides = self._sides(m, platform, "probability", read, probabilities.valid, final, words)
 
         # pairs with products left to form: those whose logits are complete, those with a minus probability
         complete, begun, held = Signal(2), Signal(2), Signal()
@@ -142,7 +143,14 @@ class LossDifference(wiring.Component):
         return Mux(busy, last_step & ~final, ~full | self.o.ready)
 
     def _sides(
-        self, m: Module, name: str, read: Value, enable: Value, last: Value, words: tuple[Value, Value]
+        self,
+        m: Module,
+        platform: object,
+        name: str,
+        read: Value,
+        enable: Value,
+        last: Value,
+        words: tuple[Value, Value],
     ) -> _Sides:
         """Write words, plus side then minus side, to a memory each; pairs go to two banks in turn."""
         number = Signal(len(read) - 1, name=f"{name}_number")
@@ -153,7 +161,7 @@ class LossDifference(wiring.Component):
                 m.d.sync += [side.eq(~side), bank.eq(bank ^ side)]
         words_read = []
         for number_of_side, (which, word) in enumerate(zip(("plus", "minus"), words, strict=True)):
-            store = memory.Memory(shape=word.shape(), depth=1 << len(read), init=[])
+            store = ram(platform, self.spec.side_memory(f"{name} of the {which} side", len(word)), word.shape())
             m.submodules[f"{name}s_{which}"] = store
             port, into = store.read_port(), store.write_port()
             m.d.comb += [

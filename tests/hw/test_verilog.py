@@ -11,13 +11,13 @@ from pathlib import Path
 import pyslang
 import pytest
 
+from fabtune.golden.memories.plan import Device
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.settings import build
 from fabtune.hw import verilog as module
 from fabtune.hw import yosys
-from fabtune.hw.device import Device
 from fabtune.hw.hierarchy import modules_of
 from fabtune.hw.verilog import emit, generate
 from fabtune.sim.simulator import environment, find
@@ -221,7 +221,7 @@ def test_a_block_is_generated_once_for_the_same_spec_code_and_tools(generated, m
     assert "module mine(" in again(spec, "mine").verilog
     assert len(generated) == 2
     emit.cache_clear()
-    assert (emit(spec, device=Device(uram=False)), len(generated)) == (first, 3)
+    assert (emit(spec, device=Device(uram=0)), len(generated)) == (first, 3)
     monkeypatch.setattr(module, "source_digest", lambda *paths: "other code")
     assert (again(spec), len(generated)) == (first, 4)
     monkeypatch.setattr(module, "package_version", lambda name: "another")

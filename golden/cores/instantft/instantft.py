@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ...axi.bus import BEAT, BEAT_COUNT_BITS
+from ...axi.memories import cache_memory, port_memories
 from ...errors import UserError
 from ...lora.adapters import MAXIMUM_RATE
 from ...lora.mapping import AdapterMapping
+from ...lora.memories import backward_memories, mark_memory, order_memory, record_memories
 from ...lora.memory_layout import JobLayout
 from ...lora.update_noise import UpdateNoise
+from ...memories.plan import MemoryShape
 from ...nn.arithmetic.loss import Loss
 from ...nn.array.mapping import Mapping
+from ...nn.array.memories import network_memories
 from ..core import Reasons, Refusal, SettingValues
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
@@ -188,6 +194,43 @@ class InstantftSpec(NetworkCoreSpec):
     def forward(self) -> Mapping:
         """Network on the array."""
         return self.mapping.forward
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memories of the core."""
+        mapping = self.mapping
+        return (
+            *network_memories(self.forward),
+            *backward_memories(mapping, self.batch),
+            *record_memories(mapping),
+            order_memory(self.batch, self.rates),
+            mark_memory(self.cached_samples),
+            *([cache_memory(self.cache_ram_beats)] if self.cache_ram_beats else []),
+            *port_memories(self.reader, self.writer, self.ports),
+        )
+
+    @property
+    def dsps(self) -> int:
+        """DSPs of the core, see `lora`: the array, and what is around it."""
+        mapping = self.mapping
+        head = 3 * mapping.ranks + (self.loss == "cross_entropy")
+        records = mapping.lanes + 2  # dequantise a word, and find the thresholds of a block
+        return self.forward.dsps + 8 * mapping.words_per_cycle + head + records + 2  # two address generators
+
+    def smaller(self) -> MappingOf[str, Sequence[MappingOf[str, Any]]]:
+        """Settings that take less memory: smaller batches, a smaller cache, one adapter, a smaller array."""
+        entries = [self.cache_entries >> times for times in range(1, self.cache_entries.bit_length() - 4)]
+        cache = [{"cache_entries": count} for count in entries]
+        return {
+            "batch": [
+                {"batch": batch}
+                for batch in (192, 128, 96, 64, 48, 32, 24, 16, 12, 10, 8, 6, 4, 3, 2)
+                if batch < self.batch
+            ],
+            "cache": [*cache, {"cache": "dram"}] if self.cache == "chip" else [],
+            "last_only": [] if self.last_only or self.tunes != "adapters" else [{"last_only": True}],
+            **self.smaller_arrays(),
+        }
 
     @property
     def largest_batch(self) -> int:

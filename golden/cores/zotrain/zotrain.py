@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -9,19 +10,25 @@ from typing import Any, ClassVar, Literal
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
 from ...axi.bus import BEAT, BEAT_COUNT_BITS
+from ...axi.memories import port_memories
 from ...errors import UserError
 from ...fixed import Q8_16
+from ...memories.blocks import URAM_ROWS
+from ...memories.plan import MemoryShape
 from ...models.network import Network
 from ...nn.arithmetic.loss import Loss, labels_of
-from ...nn.array.mapping import Mapping
+from ...nn.array.mapping import Mapping as NetworkMapping
+from ...nn.array.memories import cut_memory, network_memories, target_memory
 from ...rng.gaussian_array import GaussianArraySpec
 from ...rng.generators import Generator
 from ...rng.pezo import PezoSpec
-from ...zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
+from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.deltas import DELTA
+from ...zo.loss_difference import LossDifferenceSpec
 from ...zo.mapping import PerturbationMapping
 from ...zo.network_model import check_cut
-from ...zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
+from ...zo.rows import bias_offset_memory, delta_memory, offset_memories
+from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import Reasons, Refusal, SettingValues
 from ..network_core import NetworkCoreSpec
@@ -33,10 +40,6 @@ LEAST_NUMBERS = 31
 """Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
 MOST_CUT_ROWS = 1 << 16
 MOST_PARAMETER_BYTES = 1 << 22
-ULTRA_ROWS = 4096
-"""Rows of ultra RAM."""
-LEAST_ULTRA_ROWS = ULTRA_ROWS // 2
-"""Rows from which on a memory at the cut of its own is ultra RAM."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +153,7 @@ class ZotrainSpec(NetworkCoreSpec):
     @cached_property
     def mapping(self) -> PerturbationMapping:
         """Network on the array, and the order of its parameters in a perturbation."""
-        forward = Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs, sides=2)
+        forward = NetworkMapping.of(self.described, self.lanes, self.columns, self.byte_inputs, sides=2)
         return PerturbationMapping(forward, times=self._times if self.fold else 0)
 
     @property
@@ -171,18 +174,11 @@ class ZotrainSpec(NetworkCoreSpec):
         return 1 if self.deltas == "block" else 4
 
     @property
-    def cut_style(self) -> str:
-        """Kind of the memory at the cut: a deep one is ultra RAM, where there is such.
-
-        It is shared with the deltas where these are in ultra RAM, leave half of its rows, and are as wide.
-        """
-        if self.cut_rows and self.deltas == "ultra" and self._shares_rows:
-            return "shared"
-        return "ultra" if self.cut_rows >= LEAST_ULTRA_ROWS else "block"
-
-    @property
-    def _shares_rows(self) -> bool:
-        half, mapping = ULTRA_ROWS // 2, self.mapping
+    def shares_rows(self) -> bool:
+        """The memory at the cut is that of the deltas: they leave half of UltraRAM's rows, and are as wide."""
+        if not self.cut_rows or self.parts == 1:
+            return False
+        half, mapping = URAM_ROWS // 2, self.mapping
         numbers = -(-self.source.width // self.parts)
         outputs = mapping.forward.columns * (Q8_16.width + 1) + mapping.forward.activation_values.bit_length()
         deltas = mapping.all_rows * self.parts
@@ -237,9 +233,46 @@ class ZotrainSpec(NetworkCoreSpec):
         return ZotrainLayout(self.mapping, self.source)
 
     @property
-    def forward(self) -> Mapping:
+    def forward(self) -> NetworkMapping:
         """Network on the array."""
         return self.mapping.forward
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memories of the core."""
+        rows, n, forward = self.mapping.delta_rows, self.source.width, self.forward
+        shared = self.cut_rows if self.shares_rows else 0
+        own_cut = [cut_memory(forward, self.cut_rows)] if self.cut_rows and not shared else []
+        if self.loss == "mse":
+            losses: tuple[MemoryShape, ...] = (target_memory(forward),)
+        else:
+            losses = (LABEL_MEMORY, *LossDifferenceSpec(classes=forward.stages[-1].channels).memories)
+        return (
+            *network_memories(forward, kept=len(forward.stages) - 1),
+            *own_cut,
+            *self.source.memories,
+            *offset_memories(rows, n, self.parts),
+            bias_offset_memory(rows),
+            delta_memory(len(rows) * self.parts, -(-n // self.parts), shared),
+            *losses,
+            COEFFICIENT_MEMORY,
+            *port_memories(self.reader, self.writer, self.memory_ports),
+        )
+
+    @property
+    def dsps(self) -> int:
+        """DSPs of the core: the array, a product for each number of a part, and those of the losses."""
+        return self.forward.dsps + -(-self.source.width // self.parts) + (2 if self.loss == "mse" else 1)
+
+    def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Settings that take less memory: fewer rows at the cut, deltas in parts, folded rows, a smaller array."""
+        halved = [self.cut_rows >> times for times in range(1, self.cut_rows.bit_length())]
+        return {
+            "cut_rows": [{"cut_rows": rows} for rows in (*halved, *([0] if self.cut_rows else []))],
+            "deltas": [{"deltas": "ultra"}] if self.deltas == "block" else [],
+            "fold": [] if self.fold else [{"fold": True, "cut_rows": 0}],
+            **self.smaller_arrays(),
+        }
 
     @property
     def largest_batch(self) -> int:

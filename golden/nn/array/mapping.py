@@ -157,6 +157,16 @@ class Mapping:
         return pooling + latency.AVERAGING + self.average_turns + division
 
     @property
+    def dsps(self) -> int:
+        """DSPs of the forward pass: the array, a leaky ReLU for each column, and divisions of average pools.
+
+        A product with a single constant of one or two ones, or of a run of ones, is an adder.
+        """
+        leaky = self.columns if len(self.slopes) > 1 or not all(map(_is_sum, self.slopes)) else 0
+        dividers = self.columns // self.average_turns if self.averages else 0
+        return self.lanes * self.columns + leaky + dividers * sum(prod(own.parts) for own in self.averages)
+
+    @property
     def most_parts(self) -> int:
         """Most parts of a sum, `StageMapping.parts`."""
         return max(stage.parts for stage in self.stages)
@@ -407,6 +417,12 @@ class Mapping:
 def _limit(stage: Stage) -> int | None:
     limit = None if stage.activation is None else stage.activation.limit
     return None if limit is None else int(Q8_16.from_float(limit))
+
+
+def _is_sum(constant: int) -> bool:
+    """Whether a product with a constant is a sum or a difference of two shifted operands."""
+    run = constant // (constant & -constant)
+    return constant.bit_count() <= 2 or run & (run + 1) == 0
 
 
 def _slope(stage: Stage) -> int:

@@ -1,12 +1,14 @@
 """Target memory: an autoencoder's samples, beat by beat as they come in, and then value by value as its targets."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.nn.array.mapping import Mapping
+from ....golden.nn.array.memories import target_memory
 from ...nn.interfaces import ACTIVATION, BEAT_BITS
 from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
+from ...primitives.ram import ram
 
 
 class TargetMemory(wiring.Component):
@@ -47,8 +49,9 @@ class TargetMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping, beats = self.mapping, self.mapping.sample_beats
-        depth = self.samples * beats
-        m.submodules.beats = store = memory.Memory(shape=BEAT_BITS, depth=depth, init=[])
+        planned = target_memory(mapping)
+        depth = planned.depth
+        m.submodules.beats = store = ram(platform, planned)
         into, port = store.write_port(), store.read_port()
         coming, written = Signal(range(beats)), into.addr
         m.d.comb += [into.en.eq(self.write), into.data.eq(self.beat)]

@@ -41,8 +41,7 @@ def _cut(spec: ZotrainSpec) -> Cut | None:
     forward, rows = spec.mapping.forward, spec.cut_rows
     if not rows:
         return None
-    shared = spec.cut_style == "shared"
-    return Cut(forward, SharedRows(forward, rows) if shared else OwnRows(forward, rows, spec.cut_style))
+    return Cut(forward, SharedRows(forward, rows) if spec.shares_rows else OwnRows(forward, rows))
 
 
 class ZerothOrderEngine(wiring.Component):
@@ -84,8 +83,8 @@ class ZerothOrderEngine(wiring.Component):
             kept=len(forward.stages) - 1,
         )
         self.reader = OutputReader(forward)
-        shared = self.engine.cut.signature if spec.cut_style == "shared" else None
-        self.deltas = DeltaMemory(rows, self.numbers, spec.deltas, shared)
+        shared = self.engine.cut.signature if spec.shares_rows else None
+        self.deltas = DeltaMemory(rows, self.numbers, shared)
         address = spec.address
         self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels, address, spec.loss), StepUpdates()
         self.scheduler = StepScheduler(forward.sample_beats, spec.labels, Error, address)
@@ -136,7 +135,7 @@ class ZerothOrderEngine(wiring.Component):
         wiring.connect(m, self.state.load, generator.load)
         wiring.connect(m, deltas.offsets, self.offsets.row)
         wiring.connect(m, self.engine.offsets, self.offsets.offsets)
-        if self.spec.cut_style == "shared":
+        if self.spec.shares_rows:
             wiring.connect(m, self.engine.cut, deltas.shared)
 
     def _monitor(self, m: Module) -> None:

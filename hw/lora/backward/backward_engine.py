@@ -4,18 +4,19 @@ It needs an array of multipliers, its own or a forward engine's, and nothing els
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ....golden.fixed import Q8_16
 from ....golden.lora.mapping import AdapterMapping
+from ....golden.lora.memories import adapter_memory, batch_memory
 from ....golden.rng.urng import UrngSpec
-from ...device import ram_style
 from ...nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ...nn.mac import MacArray
 from ...nn.memories.weight_memory import WeightMemory
 from ...primitives.pipeline import Pipeline, delayed
+from ...primitives.ram import ram
 from ...primitives.registers import data_register, replicas
 from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
 from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
@@ -36,8 +37,6 @@ class BackwardEngine(wiring.Component):
         The array that will be at the port `array`.
     halves : int
         Batches that the batch memory holds: 2 where one is loaded while the other is computed, else 1.
-    style : str
-        Kind of memory of the batch memory: ``ultra`` or ``block``.
     urng : UrngSpec, optional
         Generator of the random numbers with which parameters are rounded; they begin anew with each load of parameters.
     watched : bool
@@ -75,11 +74,10 @@ class BackwardEngine(wiring.Component):
         batch: int,
         array: MacArray,
         halves: int = 2,
-        style: str = "ultra",
         urng: UrngSpec | None = None,
         watched: bool = False,
     ) -> None:
-        self.mapping, self.depth, self.style = mapping, halves * batch * mapping.sample_rows, style
+        self.mapping, self.planned = mapping, batch_memory(mapping, batch, halves)
         self.sequencer = BackwardSequencer(mapping, batch, array.within_width, urng)
         self.head = LogitHead(mapping, batch, array.within_width, watched)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
@@ -124,7 +122,7 @@ class BackwardEngine(wiring.Component):
         if sequencer.urng:
             m.d.comb += sequencer.restart.eq(self.load.a.any() | self.load.b)
         a = self._parameters(m)
-        self._operands(m, pipeline, a, self._fetch(m, pipeline, ram_style(platform, self.style)))
+        self._operands(m, pipeline, a, self._fetch(m, pipeline, platform))
         return m
 
     def _parameters(self, m: Module) -> WeightMemory:
@@ -132,7 +130,7 @@ class BackwardEngine(wiring.Component):
         mapping, load, saved = self.mapping, self.load, self.saved
         sequencer, head, updates = self.sequencer, self.head, self.sequencer.updates
         m.submodules.a = a = WeightMemory(
-            mapping.adapter_rows, mapping.lanes, mapping.columns, mapping.words_per_cycle, early=True
+            adapter_memory(mapping), mapping.lanes, mapping.columns, mapping.words_per_cycle, early=True
         )
         busy = Signal()
         with m.If(self.batch.start):
@@ -193,7 +191,7 @@ class BackwardEngine(wiring.Component):
             for number, parameter in enumerate(a.word)
         ]
 
-    def _fetch(self, m: Module, pipeline: Pipeline, style: str) -> list[Value]:
+    def _fetch(self, m: Module, pipeline: Pipeline, platform: object) -> list[Value]:
         """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.
 
         Of a constant row the first value is 1, whatever the memory has there. While the sequencer waits for gradients,
@@ -206,8 +204,7 @@ class BackwardEngine(wiring.Component):
             address = Mux(targets.free, targets.address, address)
         values: list[Value] = []
         for number in range(mapping.words_per_cycle):
-            shape = data.ArrayLayout(ACTIVATION, mapping.lanes)
-            part = memory.Memory(shape=shape, depth=self.depth, init=[], attrs={"ram_style": style})
+            part = ram(platform, self.planned, data.ArrayLayout(ACTIVATION, mapping.lanes))
             m.submodules[f"batch{number}"] = part
             into, fetch = part.write_port(), part.read_port()
             first = number * mapping.lanes

@@ -1,12 +1,13 @@
 """Logit head, the end of the network sample by sample: logits, softmax, loss gradient, each adapter's part of it."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import fifo, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ....golden.fixed import Q4_12, Q8_16
 from ....golden.lora.mapping import AdapterMapping
+from ....golden.lora.memories import HeadMemories, logit_fifo_depth
 from ....golden.lora.mseloss import MselossSpec
 from ....golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from ....golden.nn.celoss import CelossSpec
@@ -16,14 +17,13 @@ from ...nn.interfaces import ACTIVATION, LOGIT, PARAMETER, PRODUCT
 from ...nn.softmax import Softmax
 from ...primitives.adder_tree import adder_tree
 from ...primitives.pipeline import Pipeline
+from ...primitives.ram import ram
 from ...primitives.rounding import RoundSaturate
 from ..engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead, TargetRead
 from ..job_interfaces import LabelWrite
 from ..mseloss import Mseloss
 from .epoch_loss import GradientWatch
 
-LOGIT_FIFO_DEPTH = 64
-"""Logits that may wait for the softmax, or more where a sample has more."""
 READ, MULTIPLY, SUM = 1, 1, 1
 """Registers of a memory read, of a product, of a sum."""
 LABEL_READ = 2
@@ -78,6 +78,7 @@ class LogitHead(wiring.Component):
     def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int, watched: bool = False) -> None:
         self.mapping, self.batch, self.sum_width, self.watched = mapping, batch, sum_width, watched
         self.entries = mapping.classes * mapping.adapters
+        self.memories = HeadMemories(mapping, batch, sum_width)
         self.has_targets = mapping.loss == "mse"
         super().__init__(
             {
@@ -98,8 +99,9 @@ class LogitHead(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping, forward, b_write = self.mapping, self.forward, self.b_write
-        m.submodules.b = b = memory.Memory(shape=b_write.value.shape(), depth=self.entries, init=[])
-        m.submodules.h = h = memory.Memory(shape=forward.hidden.shape(), depth=self.batch * mapping.adapters, init=[])
+        memories = self.memories
+        m.submodules.b = b = ram(platform, memories.b, b_write.value.shape())
+        m.submodules.h = h = ram(platform, memories.h, forward.hidden.shape())
         b_in, h_in = b.write_port(), h.write_port()
         m.d.comb += [b_in.en.eq(b_write.enable), b_in.addr.eq(b_write.address), b_in.data.eq(b_write.value)]
         position = Signal(range(self.batch * mapping.adapters + 1))
@@ -109,18 +111,23 @@ class LogitHead(wiring.Component):
         with m.Elif(forward.hidden_valid):
             m.d.sync += position.eq(position + 1)
 
-        # at least those of a sample
-        depth = max(LOGIT_FIFO_DEPTH, 1 << (mapping.classes - 1).bit_length())
         m.submodules.waiting = logit_fifo = fifo.SyncFIFOBuffered(
-            width=len(Value.cast(self.logits.payload)), depth=depth
+            width=len(Value.cast(self.logits.payload)), depth=logit_fifo_depth(mapping)
         )
-        logit_clipped = self._logits(m, b, h, position, logit_fifo)
-        gradients, loss_clipped = self._targeted(m, logit_fifo) if self.has_targets else self._labelled(m, logit_fifo)
-        dh_clipped = self._gradients(m, b, h, gradients)
+        m.submodules.bases = bases = ram(platform, memories.bases)
+        logit_clipped = self._logits(m, b, h, bases, position, logit_fifo)
+        if self.has_targets:
+            gradients, loss_clipped = self._targeted(m, logit_fifo)
+        else:
+            m.submodules.labels = labels = ram(platform, memories.labels)
+            gradients, loss_clipped = self._labelled(m, labels, logit_fifo)
+        dh_clipped = self._gradients(m, platform, b, h, gradients)
         m.d.sync += self.clipped.eq(sum(dh_clipped, Value.cast(logit_clipped)) + loss_clipped)
         return m
 
-    def _labelled(self, m: Module, logit_fifo: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value | int]:
+    def _labelled(
+        self, m: Module, labels: memory.Memory, logit_fifo: fifo.SyncFIFOBuffered
+    ) -> tuple[stream.Interface, Value | int]:
         """Cross entropy: logits go to the softmax, and at the same time out; its gradients, none of them clipped."""
         m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=self.mapping.classes))
         m.submodules.celoss = celoss = Celoss(CelossSpec())
@@ -135,7 +142,7 @@ class LogitHead(wiring.Component):
             self.logits.payload.eq(logit),
             logit_fifo.r_en.eq(taken),
         ]
-        self._labels(m, celoss)
+        self._labels(m, labels, celoss)
         if self.watched:
             gradients, watch = celoss.o, self.gradient
             m.d.comb += [
@@ -196,9 +203,8 @@ class LogitHead(wiring.Component):
                 number.eq(0),
             ]
 
-    def _labels(self, m: Module, celoss: Celoss) -> None:
+    def _labels(self, m: Module, labels: memory.Memory, celoss: Celoss) -> None:
         """Give the batch's labels one after the other."""
-        m.submodules.labels = labels = memory.Memory(shape=unsigned(8), depth=2 * self.batch, init=[])
         store, fetch = labels.write_port(), labels.read_port()
         position, fresh = Signal(range(self.batch + 1)), Signal(LABEL_READ)
         m.d.comb += [
@@ -216,7 +222,13 @@ class LogitHead(wiring.Component):
             m.d.sync += [position.eq(position + 1), fresh.eq(0)]
 
     def _logits(
-        self, m: Module, b: memory.Memory, h: memory.Memory, hidden_count: Value, logit_fifo: fifo.SyncFIFOBuffered
+        self,
+        m: Module,
+        b: memory.Memory,
+        h: memory.Memory,
+        bases: memory.Memory,
+        hidden_count: Value,
+        logit_fifo: fifo.SyncFIFOBuffered,
     ) -> Value:
         """Add B h to the base logits, a class in as many cycles as adapters; returns whether a logit is clipped.
 
@@ -230,7 +242,7 @@ class LogitHead(wiring.Component):
         settle_cycles = pipeline.latency("issue", "rounded")
         count = range(self.batch + 1)
         base_count, hidden_required, sample = Signal(count), Signal.like(hidden_count), Signal(count)
-        base_in, base_out, base_end = self._bases(m, base_count)
+        base_in, base_out, base_end = self._bases(m, bases, base_count)
         b_port, h_port = b.read_port(), h.read_port()
         entry, class_number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
         origin = Signal(range(self.batch * adapters + 1))
@@ -301,11 +313,11 @@ class LogitHead(wiring.Component):
             m.d.sync += [base_count.eq(0), sample.eq(0), hidden_required.eq(adapters), origin.eq(0)]
         return rounding.clipped & valid
 
-    def _bases(self, m: Module, base_count: Value) -> tuple[memory.WritePort, memory.ReadPort, Value]:
+    def _bases(
+        self, m: Module, bases: memory.Memory, base_count: Value
+    ) -> tuple[memory.WritePort, memory.ReadPort, Value]:
         """Memory of base logits, written row by row: its ports, and whether a sample's last row comes."""
         forward, rows = self.forward, self.mapping.logit_rows
-        shape = unsigned(len(Value.cast(forward.base)))
-        m.submodules.bases = bases = memory.Memory(shape=shape, depth=self.batch * rows, init=[])
         base_in, base_out = bases.write_port(), bases.read_port()
         m.d.comb += [base_in.en.eq(forward.base_valid), base_in.data.eq(forward.base)]
         base_end = forward.base_valid
@@ -340,7 +352,7 @@ class LogitHead(wiring.Component):
             m.d.sync += base_out.addr.eq(0)
 
     def _gradients(
-        self, m: Module, b: memory.Memory, h: memory.Memory, loss_gradients: stream.Interface
+        self, m: Module, platform: object, b: memory.Memory, h: memory.Memory, loss_gradients: stream.Interface
     ) -> list[Value]:
         """Compute dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class.
 
@@ -348,8 +360,8 @@ class LogitHead(wiring.Component):
         """
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
-        m.submodules.db = db = memory.Memory(shape=self.b_read.gradient.shape(), depth=self.entries, init=[])
-        m.submodules.dhs = dhs = memory.Memory(shape=self.gradients.value.shape(), depth=self.batch * adapters, init=[])
+        m.submodules.db = db = ram(platform, self.memories.db, self.b_read.gradient.shape())
+        m.submodules.dhs = dhs = ram(platform, self.memories.dh, self.gradients.value.shape())
         b_port, h_port, db_out, db_in = b.read_port(), h.read_port(), db.read_port(), db.write_port()
         dh_out, dh_in = dhs.read_port(), dhs.write_port()
         gradient_count, class_number, adapter = Signal(range(classes)), Signal(range(classes)), Signal(range(adapters))
@@ -381,7 +393,7 @@ class LogitHead(wiring.Component):
                     with m.If(adapter == adapters - 1):
                         m.d.sync += [sample.eq(sample + 1), origin.eq(origin + adapters)]
                         m.next = "COLLECT"
-        gradient = self._gradient(m, loss_gradients, gradient_count, class_number)
+        gradient = self._gradient(m, platform, loss_gradients, gradient_count, class_number)
         stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "sums": SUM, "rounded": RoundSaturate.LATENCY}
         pipeline = Pipeline(m, stages)
         dh_first = pipeline.place("issue", class_number == 0, "dh_first", reset_less=True).at("products")
@@ -426,7 +438,12 @@ class LogitHead(wiring.Component):
         return clipped
 
     def _gradient(
-        self, m: Module, loss_gradients: stream.Interface, gradient_count: Value, class_number: Value
+        self,
+        m: Module,
+        platform: object,
+        loss_gradients: stream.Interface,
+        gradient_count: Value,
+        class_number: Value,
     ) -> Value:
         """The sample's loss gradient of a class, a cycle after its number; they come one by one.
 
@@ -434,7 +451,7 @@ class LogitHead(wiring.Component):
         """
         moves, classes = loss_gradients.valid & loss_gradients.ready, self.mapping.classes
         if classes > self.mapping.lanes:
-            m.submodules.gradients = store = memory.Memory(shape=PARAMETER, depth=classes, init=[])
+            m.submodules.gradients = store = ram(platform, self.memories.gradients, PARAMETER)
             into, port = store.write_port(), store.read_port()
             m.d.comb += [
                 into.en.eq(moves),

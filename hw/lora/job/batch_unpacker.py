@@ -1,16 +1,17 @@
 """A batch's samples and records, as beats, into the batch memory's rows of Q8.16."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.fixed import Q8_16
 from ....golden.lora.mapping import SCALES, AdapterMapping, Word
+from ....golden.lora.memories import read_scale_memory
 from ....golden.nf4.nf4_dequant import Nf4DequantSpec
 from ...nf4.nf4_dequant import Nf4Dequant
 from ...nn.interfaces import ACTIVATION, BEAT_BITS, BEATS
 from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
+from ...primitives.ram import ram
 from ...primitives.registers import data_register
 from ..job_interfaces import BatchLoad, BatchWrite
 
@@ -73,7 +74,7 @@ class BatchUnpacker(wiring.Component):
             m.d.sync += self._record_turn.eq(0)
 
         sampling = self._samples(m) if mapping.takes_sample else Const(0, 1)
-        recording, in_flight = self._records(m, dequant)
+        recording, in_flight = self._records(m, platform, dequant)
         at_record, flags = self._row(
             m, "record", self._record_flags(), decoded | (written & self._from_record), mapping.record_row
         )
@@ -129,7 +130,7 @@ class BatchUnpacker(wiring.Component):
                 m.d.sync += [self._record_turn.eq(1), left.eq(left - 1), more.eq(left != 0)]
         return more
 
-    def _records(self, m: Module, dequant: Nf4Dequant) -> tuple[Value, Signal]:
+    def _records(self, m: Module, platform: object, dequant: Nf4Dequant) -> tuple[Value, Signal]:
         """Decode or assemble the words of records; whether more beats are to come, and words in the dequantiser."""
         load, mapping = self.load, self.mapping
         words = sum(map(len, mapping.batch_words))
@@ -166,7 +167,15 @@ class BatchUnpacker(wiring.Component):
         with m.If(ended):
             m.d.sync += [left.eq(left - 1), more.eq(left != 0)]
         code = take & ~load.raw & coding
-        self._scales(m, dequant, take & ~coding, code, number, word)
+        self._scales(
+            m,
+            [ram(platform, read_scale_memory(self.mapping)) for _ in range(SCALES)],
+            dequant,
+            take & ~coding,
+            code,
+            number,
+            word,
+        )
         in_flight = Signal(range(Nf4DequantSpec(lanes=mapping.lanes, scales=SCALES).latency + 2))
         m.d.sync += in_flight.eq(in_flight + code - dequant.o.valid)
         return more, in_flight
@@ -217,7 +226,16 @@ class BatchUnpacker(wiring.Component):
             with m.Elif(slot == 0):
                 m.d.sync += into.eq(0)
 
-    def _scales(self, m: Module, dequant: Nf4Dequant, store: Value, code: Value, row: Signal, word: Signal) -> None:
+    def _scales(
+        self,
+        m: Module,
+        banks: list[memory.Memory],
+        dequant: Nf4Dequant,
+        store: Value,
+        code: Value,
+        row: Signal,
+        word: Signal,
+    ) -> None:
         """Give each word of codes four neighbouring scales, and each lane the number of its scale."""
         mapping = self.mapping
         records = [word for words in mapping.batch_words for word in words]
@@ -237,10 +255,9 @@ class BatchUnpacker(wiring.Component):
         with m.If(code):
             m.d.sync += codes.eq(self.records.payload)
         scales = []
-        for number in range(SCALES):
+        for number, bank in enumerate(banks):
             # the last one has no block of the next turn
             following = number < block[:2] if number < SCALES - 1 else Const(0, 1)
-            bank = memory.Memory(shape=unsigned(Q8_16.width - 1), depth=mapping.scale_beats + 1, init=[])
             m.submodules[f"scales{number}"] = bank
             into, port = bank.write_port(), bank.read_port()
             m.d.comb += [

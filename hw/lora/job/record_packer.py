@@ -1,15 +1,17 @@
 """Record packer: a sample's record from the stages' outputs, block by block, in NF4 or in Q8.16, as beats."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ....golden.fixed import Q8_16
 from ....golden.lora.mapping import SCALES, ZERO_CODE, AdapterMapping
+from ....golden.lora.memories import written_scale_memory
 from ....golden.nf4.nf4_quant import Nf4QuantSpec
 from ...nf4.nf4_quant import Nf4Quant
 from ...nn.interfaces import ACTIVATION, BEAT_BITS, BEATS, StageOutputs
+from ...primitives.ram import ram
 
 
 class RecordPacker(wiring.Component):
@@ -209,8 +211,8 @@ class CodePacker(WordPacker):
         word, offered, flush = Signal(BEAT_BITS, reset_less=True), Signal(), Signal()
         taken = Signal()
         lane, close, final = self._close(m, taken)
-        m.submodules.scales = scales = memory.Memory(
-            shape=data.ArrayLayout(unsigned(32), SCALES), depth=mapping.scale_beats, init=[]
+        m.submodules.scales = scales = ram(
+            platform, written_scale_memory(mapping), data.ArrayLayout(unsigned(32), SCALES)
         )
         store, fetch = scales.write_port(granularity=1), scales.read_port()
         number = Signal(range(mapping.scale_beats * SCALES + 1))

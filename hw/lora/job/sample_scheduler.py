@@ -2,20 +2,20 @@
 
 from enum import IntEnum
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.lora.mapping import AdapterMapping
+from ....golden.lora.memories import WORD, mark_memory, order_memory
 from ...axi.bursts import command
 from ...axi.memory_port import OFFSET_BITS, CommandFault, ReadPort, beat_number, byte_address
 from ...primitives.address_generator import AddressGenerator
+from ...primitives.ram import ram
 from ..engine_interfaces import RATE
 from ..job_interfaces import ENTRY, PLAIN, BatchDescriptor, JobOptions, JobSettings, NewSample
 
-WORD = 32
-"""Bits of a word of marks; a mark says whether a record is in the cache."""
 ORDER_WORD = Shape.cast(ENTRY).width
 """Bits of a word of the order list: an entry or a rate."""
 
@@ -95,7 +95,8 @@ class SampleScheduler(wiring.Component):
                 "fault": Out(CommandFault(errors, address)),
             }
         )
-        rows = self._mark_rows
+        self._order, self._marks = order_memory(batch, options.rates), mark_memory(cache_entries)
+        rows = self._marks.depth
         self._left, self._epochs = (Signal(32, name=name, reset_less=True) for name in ("left", "epochs"))
         self._order_at = Signal(address - OFFSET_BITS, reset_less=True)
         self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
@@ -108,12 +109,7 @@ class SampleScheduler(wiring.Component):
     @property
     def _half_rows(self) -> int:
         """Rows of four words for one batch, a power of two."""
-        return 1 << (-(-(self.most + self.options.rates) // 4) - 1).bit_length()
-
-    @property
-    def _mark_rows(self) -> int:
-        """Words of marks."""
-        return max(-(-self.cache_entries // WORD), 2)
+        return self._order.depth // 2
 
     @property
     def _has_rate(self) -> Value:
@@ -125,8 +121,8 @@ class SampleScheduler(wiring.Component):
         m = Module()
         m.submodules.address_generator = self._address
         # two batches: one is looked through while the other is loaded
-        m.submodules.order = order = memory.Memory(shape=data.ArrayLayout(ENTRY, 4), depth=2 * self._half_rows, init=[])
-        m.submodules.marks = marks = memory.Memory(shape=unsigned(WORD), depth=self._mark_rows, init=[])
+        m.submodules.order = order = ram(platform, self._order, data.ArrayLayout(ENTRY, 4))
+        m.submodules.marks = marks = ram(platform, self._marks)
         entry = self._entries(m, order)
         mark, look = marks.write_port(), marks.read_port()
         m.d.comb += [
@@ -176,7 +172,7 @@ class SampleScheduler(wiring.Component):
         with m.State("CLEAR"):
             m.d.comb += [mark.en.eq(1), mark.addr.eq(self._sweep), mark.data.eq(0)]
             m.d.sync += self._sweep.eq(self._sweep + 1)
-            with m.If(self._sweep == self._mark_rows - 1):
+            with m.If(self._sweep == self._marks.depth - 1):
                 m.next = "READY"
         with m.State("READY"):
             m.d.sync += [

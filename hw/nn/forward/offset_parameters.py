@@ -47,9 +47,9 @@ class OffsetParameters:
         self.frozen = FrozenParameters(mapping)
         self.ports: dict[str, Member] = {"offsets": Out(offsets)}
 
-    def store(self, m: Module, engine: wiring.Component) -> ParameterMemories:
+    def store(self, m: Module, engine: wiring.Component, platform: object) -> ParameterMemories:
         """Add the memories, which the engine's port `load` fills."""
-        return self.frozen.store(m, engine)
+        return self.frozen.store(m, engine, platform)
 
     def read(
         self, m: Module, engine: wiring.Component, memories: ParameterMemories, read: ParameterRead

@@ -35,11 +35,17 @@ class OperandIssue:
         self.mapping, self.array, self.parameters = mapping, array, parameters
 
     def issue(
-        self, m: Module, engine: wiring.Component, activations: ActivationMemory, sequencer: Sequencer
+        self,
+        m: Module,
+        engine: wiring.Component,
+        activations: ActivationMemory,
+        sequencer: Sequencer,
+        platform: object,
     ) -> ArrayWord:
         """Add the reads; the word that is read for the array."""
         mapping, read = self.mapping, ActivationMemory.LATENCY
-        memories = self._addressed(m, engine, activations, sequencer)
+        memories = self.parameters.store(m, engine, platform)
+        self._addressed(m, memories, activations, sequencer)
         halved = delayed(m, sequencer.word.halved, read, "halved") if mapping.has_halves else Const(0)
         within = delayed(m, sequencer.word.within, read, "within") if mapping.has_within else Const(0)
         residual = delayed(m, sequencer.word.residual, read - 1, "residual") if mapping.has_residuals else Const(0)
@@ -52,10 +58,9 @@ class OperandIssue:
         return ArrayWord({"x": word, "w": weights, **flags, "within": within}, halved, biases)
 
     def _addressed(
-        self, m: Module, engine: wiring.Component, activations: ActivationMemory, sequencer: Sequencer
-    ) -> ParameterMemories:
-        """Memories of parameters, with their addresses: these wait for the longer read of activations."""
-        memories = self.parameters.store(m, engine)
+        self, m: Module, memories: ParameterMemories, activations: ActivationMemory, sequencer: Sequencer
+    ) -> None:
+        """Address the memories; the parameters' addresses wait for the longer read of activations."""
         address_delay = ActivationMemory.LATENCY - self.parameters.latency
         m.d.comb += [
             activations.address.eq(sequencer.word.address),
@@ -65,7 +70,6 @@ class OperandIssue:
         if self.mapping.most_parts > 1:
             group = self._next_part(m, group)
         m.d.comb += memories.biases.addr.eq(group)
-        return memories
 
     def _next_part(self, m: Module, group: Value) -> Value:
         """Group of the biases that are read: with a further part the one behind that of the cycle before."""

@@ -8,6 +8,8 @@ from amaranth.lib.wiring import Member
 
 from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
+from ....golden.nn.array.memories import bias_memory, weight_memory
+from ...primitives.ram import ram
 from ..interfaces import PARAMETER
 from ..memories.weight_memory import WeightMemory
 from ..sequencer import Sequencer
@@ -72,13 +74,11 @@ class FrozenParameters:
         self.mapping = mapping
         self.ports: dict[str, Member] = {}
 
-    def store(self, m: Module, engine: wiring.Component) -> ParameterMemories:
+    def store(self, m: Module, engine: wiring.Component, platform: object) -> ParameterMemories:
         """Add the memories, which the engine's port `load` fills."""
         mapping = self.mapping
-        m.submodules.weights = weights = WeightMemory(mapping.weight_words, mapping.lanes, mapping.columns)
-        m.submodules.biases = biases = memory.Memory(
-            shape=data.ArrayLayout(PARAMETER, mapping.columns), depth=mapping.groups, init=[]
-        )
+        m.submodules.weights = weights = WeightMemory(weight_memory(mapping), mapping.lanes, mapping.columns)
+        m.submodules.biases = biases = ram(platform, bias_memory(mapping), data.ArrayLayout(PARAMETER, mapping.columns))
         store = biases.write_port()
         self._load(m, engine, weights, store)
         return ParameterMemories(weights, biases.read_port())

@@ -11,6 +11,8 @@ from amaranth.utils import exact_log2
 
 from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
+from ....golden.nn.array.memories import activation_memory
+from ...primitives.ram import ram
 from ...primitives.registers import data_register
 from ..interfaces import ACTIVATION, ActivationWrite, activation_address
 
@@ -52,10 +54,7 @@ class ActivationMemory(wiring.Component):
         m = Module()
         lanes = self.mapping.lanes
         low = exact_log2(lanes)
-        rows = -(-self.mapping.activation_values // lanes)
-        banks = [
-            memory.Memory(shape=ACTIVATION, depth=rows, init=[], attrs={"ram_style": "block"}) for _ in range(lanes)
-        ]
+        banks = [ram(platform, activation_memory(self.mapping), ACTIVATION) for _ in range(lanes)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
         self._read(m, banks, low)

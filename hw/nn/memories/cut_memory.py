@@ -1,11 +1,12 @@
 """Cut memory: outputs of a network's first part, kept for passes of its second part alone."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import memory, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from ....golden.nn.array.mapping import Mapping
-from ...device import ram_style
+from ....golden.nn.array.memories import cut_memory
+from ...primitives.ram import ram
 from ...primitives.registers import data_register
 from ..interfaces import CutRow, CutRows
 
@@ -19,8 +20,6 @@ class OwnRows:
         The network.
     depth : int
         Rows: outputs of all columns, with their address.
-    style : str
-        Kind of the memory, ``block`` or ``ultra``.
 
     Attributes
     ----------
@@ -28,16 +27,14 @@ class OwnRows:
         Ports that the cut memory has for them: none.
     """
 
-    def __init__(self, mapping: Mapping, depth: int, style: str = "block") -> None:
-        self.mapping, self.depth, self.style = mapping, depth, style
+    def __init__(self, mapping: Mapping, depth: int) -> None:
+        self.mapping, self.depth = mapping, depth
         self.ports: dict[str, Member] = {}
 
     def port(self, m: Module, cut: wiring.Component, platform: object) -> wiring.PureInterface:
         """Add the memory; its port."""
         rows = CutRows(self.mapping, self.depth).create(path=("rows",))
-        m.submodules.rows = kept = memory.Memory(
-            shape=CutRow(self.mapping), depth=self.depth, init=[], attrs={"ram_style": ram_style(platform, self.style)}
-        )
+        m.submodules.rows = kept = ram(platform, cut_memory(self.mapping, self.depth), CutRow(self.mapping))
         into, port = kept.write_port(), kept.read_port()
         m.d.comb += [
             into.en.eq(rows.write),

@@ -3,15 +3,14 @@
 from typing import ClassVar
 
 from amaranth.hdl import Cat, Module, Signal, Value
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 from amaranth.utils import exact_log2
 
 from ....golden.nn.array.mapping import Mapping
+from ....golden.nn.array.memories import output_memory
+from ...primitives.ram import ram
 from ..interfaces import ACTIVATION, StageOutputs
-
-_SMALL = 32
-"""Largest depth that is not worth a block RAM."""
 
 
 class OutputMemory(wiring.Component):
@@ -48,6 +47,7 @@ class OutputMemory(wiring.Component):
 
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
         self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
+        self.banks = output_memory(mapping, kept)
         self.has_positions = mapping.most_parts > 1
         ports = {
             "begin": In(1),
@@ -76,7 +76,6 @@ class OutputMemory(wiring.Component):
             ]
             with m.If(self.begin):
                 m.d.sync += keeping.eq(self.first >= self.dropped)
-        style = "distributed" if self.dropped and depth <= _SMALL else "block"
         position: Value = Signal(range(depth), name="position", reset_less=True)
         if self.has_positions:
             m.d.comb += position.eq(self.position - self.dropped)
@@ -87,10 +86,10 @@ class OutputMemory(wiring.Component):
                 m.d.sync += position.eq(position + 1)
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
-        position, address, depth = self._of_side(m, position, address, depth)
+        position, address = self._of_side(m, position, address)
         bank_values = []
         for number, value in enumerate(self.values):
-            bank = memory.Memory(shape=ACTIVATION, depth=depth, init=[], attrs={"ram_style": style})
+            bank = ram(platform, self.banks, ACTIVATION)
             m.submodules[f"bank{number}"] = bank
             port, into = bank.read_port(), bank.write_port()
             m.d.comb += [
@@ -104,9 +103,9 @@ class OutputMemory(wiring.Component):
         m.d.comb += self.value.eq(Cat(bank_values).word_select(column, ACTIVATION.width).as_signed())
         return m
 
-    def _of_side(self, m: Module, position: Value, address: Value, depth: int) -> tuple[Value, Value, int]:
-        """Addresses of a write and of a read in the memory, and its depth; `position` and `address` within a side."""
-        return position, address, depth
+    def _of_side(self, m: Module, position: Value, address: Value) -> tuple[Value, Value]:
+        """Addresses of a write and of a read in the memory; `position` and `address` are within a side."""
+        return position, address
 
 
 class SidedOutputMemory(OutputMemory):
@@ -127,11 +126,11 @@ class SidedOutputMemory(OutputMemory):
 
     ports: ClassVar = dict.fromkeys(("into", "side"), In(1))
 
-    def _of_side(self, m: Module, position: Value, address: Value, depth: int) -> tuple[Value, Value, int]:
+    def _of_side(self, m: Module, position: Value, address: Value) -> tuple[Value, Value]:
         side = Signal(reset_less=True)
         with m.If(self.begin):
             m.d.sync += side.eq(self.into)
-        return Cat(position, side), Cat(address, self.side), 2 << len(position)
+        return Cat(position, side), Cat(address, self.side)
 
 
 class OutputReader(wiring.Component):

@@ -1,29 +1,29 @@
-"""Weight memory: words of parameters as wide as the array, written by the beat."""
+"""Weight memory: words of parameters as wide as the array, written by the beat or by the word."""
 
-from amaranth.hdl import Cat, Module, Signal, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...device import ram_style
+from ....golden.memories.plan import MemoryShape
+from ...primitives.ram import ram
 from ...primitives.registers import replicas
 from ..interfaces import BEAT_BITS, PARAMETER
 
-_DEEP = 2048
-"""Most words in block RAM; ultra RAM has 4,096 rows."""
 _BEATS_AN_ADDRESS = 8
 """Beats of a word that share a register of the address."""
 
 
 class WeightMemory(wiring.Component):
-    """A memory for each beat of a word, so that each can be written by itself; read registered.
+    """Memories of words of parameters; read registered.
 
-    Many words are in ultra RAM, which is 72 bits wide: there a word is written as a whole, with its last beat.
+    There is one for each beat of a word, so that each can be written by itself, or one of words, which are written
+    whole, with their last beat: the beats before it wait in registers.
 
     Parameters
     ----------
-    depth : int
-        Words.
+    planned : MemoryShape
+        The memories, see `golden.nn.array.memories.parameter_memory`.
     lanes, columns : int
         Parameters of a word.
     beats_per_write : int
@@ -47,13 +47,13 @@ class WeightMemory(wiring.Component):
         column.
     """
 
-    def __init__(self, depth: int, lanes: int, columns: int, beats_per_write: int = 1, early: bool = False) -> None:
-        self.depth, self.beats_per_write, self.early = depth, beats_per_write, early
+    def __init__(
+        self, planned: MemoryShape, lanes: int, columns: int, beats_per_write: int = 1, early: bool = False
+    ) -> None:
+        self.planned, self.beats_per_write, self.early = planned, beats_per_write, early
+        depth = planned.depth
         word = data.ArrayLayout(PARAMETER, lanes * columns)
         self.slices = word.size // BEAT_BITS
-        # a block RAM is 512 deep: of a short memory too much would lie idle, most in a wide core
-        self.style = "distributed" if depth <= (128 if columns > 4 else 32) else "block"
-        self.whole = depth > _DEEP and beats_per_write == 1
         super().__init__(
             {
                 "write": In(beats_per_write),
@@ -66,13 +66,13 @@ class WeightMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if self.whole:
-            self._words(m, ram_style(platform, "ultra"))
+        if self.planned.count < self.slices:
+            self._words(m, platform)
             return m
         low, bits = exact_log2(self.beats_per_write), exact_log2(self.slices)
         parts, addresses = [], self._addresses(m, -(-self.slices // _BEATS_AN_ADDRESS))
         for number in range(self.slices):
-            part = memory.Memory(shape=unsigned(BEAT_BITS), depth=self.depth, init=[], attrs={"ram_style": self.style})
+            part = ram(platform, self.planned)
             m.submodules[f"beat{number}"] = part
             into, port = part.write_port(), part.read_port()
             group, place = divmod(number, self.beats_per_write)
@@ -94,12 +94,10 @@ class WeightMemory(wiring.Component):
         m.d.sync += [register.eq(self.address) for register in registers]
         return registers
 
-    def _words(self, m: Module, style: str) -> None:
+    def _words(self, m: Module, platform: object) -> None:
         """One memory: the beats of a word before its last one wait in registers."""
         bits = exact_log2(self.slices)
-        m.submodules.words = words = memory.Memory(
-            shape=unsigned(BEAT_BITS * self.slices), depth=self.depth, init=[], attrs={"ram_style": style}
-        )
+        m.submodules.words = words = ram(platform, self.planned)
         into, port = words.write_port(), words.read_port()
         waiting = Signal(BEAT_BITS * (self.slices - 1), reset_less=True)
         with m.If(self.write):

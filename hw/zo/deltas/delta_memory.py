@@ -34,8 +34,8 @@ class DeltaMemory(wiring.Component):
     rows : Rows
     numbers : PerturbationNumbers
         Their format, latency, and how they are divided into parts.
-    style, shared : str, wiring.Signature
-        Kind of the memory of the deltas, and port for another component, see `DeltaRows`.
+    shared : wiring.Signature, optional
+        Port for another component, see `DeltaRows`.
 
     Attributes
     ----------
@@ -79,13 +79,12 @@ class DeltaMemory(wiring.Component):
         self,
         rows: Rows,
         numbers: PerturbationNumbers,
-        style: str = "block",
         shared: wiring.Signature | None = None,
     ) -> None:
         self.rows = rows
         self.format, self.latency = numbers.format, numbers.latency
         self.n, self.parts, self.width = numbers.n, numbers.parts, numbers.width
-        self.memory = DeltaRows(len(rows) * self.parts, self.width, style, shared)
+        self.memory = DeltaRows(len(rows) * self.parts, self.width, shared)
         row = data.ArrayLayout(shape(DELTA), self.width)
         ports = {
             "control": In(WalkControl(len(rows.cuts))),

@@ -1,21 +1,23 @@
 """Rows of deltas: their memory, which is loaded and saved as an image, and may have rows for another component."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ....golden.axi.bus import BEAT
 from ....golden.zo.deltas import DELTA
+from ....golden.zo.rows import delta_memory
 from ...axi.memory_port import BEATS
-from ...device import ram_style
 from ...ports import shape
+from ...primitives.ram import ram
 
 PER_BEAT = BEAT // 4
 """Deltas of a beat, 32 bits each."""
 
 
 class DeltaRows(wiring.Component):
-    """A memory for each beat of a row, so that each can be loaded by itself; a read and a write in a cycle.
+    """A memory of whole rows; a read and a write in a cycle. Of a row that is loaded the first beats wait in registers.
 
     Another component may share the port of the writes, with rows of its own.
 
@@ -23,8 +25,6 @@ class DeltaRows(wiring.Component):
     ----------
     rows, width : int
         Rows, and deltas of a row.
-    style : "block" or "ultra"
-        Kind of the memory.
     shared : wiring.Signature, optional
         Port for the other component, with ``write``, ``read``, ``address``, ``data`` and ``row``, see
         `hw.nn.interfaces.CutRows`. Its rows have no more bits than those of deltas. Both have as many rows as the
@@ -55,8 +55,11 @@ class DeltaRows(wiring.Component):
         Rows of the other component; not used in cycles in which deltas are loaded or written.
     """
 
-    def __init__(self, rows: int, width: int, style: str = "block", shared: wiring.Signature | None = None) -> None:
-        self.rows, self.width, self.style, self.shares = rows, width, style, shared is not None
+    def __init__(self, rows: int, width: int, shared: wiring.Signature | None = None) -> None:
+        self.rows, self.width, self.shares = rows, width, shared is not None
+        self.planned = delta_memory(
+            rows, width, 1 << Shape.cast(shared.members["address"].shape).width if shared else 0
+        )
         self.row_beats = -(-width // PER_BEAT)
         row = data.ArrayLayout(shape(DELTA), width)
         ports = {
@@ -89,55 +92,46 @@ class DeltaRows(wiring.Component):
         saving, save_row = Signal(), Signal(range(rows), reset_less=True)
         address = Mux(saving, save_row, self.address)
         store: Value = Mux(loading, load_row, self.write_address)
-        depth = rows
+        m.submodules.memory = deltas = ram(platform, self.planned)
+        into, port = deltas.write_port(), deltas.read_port(domain="comb")
+        waiting = Signal(8 * BEAT * (self.row_beats - 1), reset_less=True)
+        with m.If(loading):
+            m.d.sync += waiting.eq(Cat(waiting, self.load.payload)[8 * BEAT :])
+        loaded_row = Cat(waiting, self.load.payload)[: self.planned.width]
+        write: Value = Mux(loading, load_end, self.write)
+        values: Value = Mux(loading, loaded_row, Value.cast(self.write_row))
         if self.shares:
             # the first half of the memory has the deltas, the second one the other rows
-            bits = max(len(store), len(self.shared.address))
-            depth, owns_port = 2 << bits, Signal()
+            bits, owns_port, other = exact_log2(self.planned.depth) - 1, Signal(), deltas.read_port()
             m.d.comb += owns_port.eq(loading | self.write)
             address = _padded(address, bits + 1)
             store = Cat(Mux(owns_port, _padded(store, bits), _padded(self.shared.address, bits)), ~owns_port)
-        beats, other_data = [], []
-        style = ram_style(platform, self.style)
-        for number in range(self.row_beats):
-            count = min(PER_BEAT, self.width - number * PER_BEAT)
-            bits_of = slice(32 * PER_BEAT * number, 32 * (PER_BEAT * number + count))
-            part = memory.Memory(shape=unsigned(32 * count), depth=depth, init=[], attrs={"ram_style": style})
-            m.submodules[f"deltas{number}"] = part
-            into, port = part.write_port(), part.read_port(domain="comb")
-            write = Mux(loading, load_beat == number, self.write)
-            values = Mux(loading, self.load.payload[: 32 * count], Value.cast(self.write_row)[bits_of])
-            if self.shares:
-                write = write | (self.shared.write & ~owns_port)
-                values = Mux(owns_port, values, Value.cast(self.shared.data)[bits_of])
-                other_rows = part.read_port()
-                # one port: synthesis must see that it never reads and writes in a cycle
-                m.d.comb += [
-                    other_rows.addr.eq(store),
-                    other_rows.en.eq(self.shared.read & ~self.shared.write & ~owns_port),
-                ]
-                other_data.append(other_rows.data)
-            m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
-            # a register that is cleared: the output latch of the memory
-            read = Signal(32 * count, name=f"read{number}", reset_less=True)
-            m.d.sync += read.eq(port.data)
-            with m.If(self.clear):
-                m.d.sync += read.eq(0)
-            beats.append(read)
-        m.d.comb += Value.cast(self.row).eq(Cat(beats))
-        if self.shares:
-            m.d.comb += Value.cast(self.shared.row).eq(Cat(other_data))
-        self._save(m, saving, save_row, beats)
+            write = write | (self.shared.write & ~owns_port)
+            values = Mux(owns_port, values, Value.cast(self.shared.data))
+            # one port: synthesis must see that it never reads and writes in a cycle
+            m.d.comb += [
+                other.addr.eq(store),
+                other.en.eq(self.shared.read & ~self.shared.write & ~owns_port),
+                Value.cast(self.shared.row).eq(other.data),
+            ]
+        m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
+        # a register that is cleared: the output latch of the memory
+        read = Signal(self.planned.width, reset_less=True)
+        m.d.sync += read.eq(port.data)
+        with m.If(self.clear):
+            m.d.sync += read.eq(0)
+        m.d.comb += Value.cast(self.row).eq(read)
+        self._save(m, saving, save_row, read)
         return m
 
-    def _save(self, m: Module, saving: Signal, save_row: Signal, beats: list[Signal]) -> None:
+    def _save(self, m: Module, saving: Signal, save_row: Signal, row: Signal) -> None:
         """Give the beats of row after row, each row read a cycle before."""
         ready, chosen, save_beat = Signal(), Signal(8 * BEAT), Signal(range(self.row_beats))
         save_end, last_row = save_beat == self.row_beats - 1, save_row == self.rows - 1
         with m.Switch(save_beat):
-            for number, beat in enumerate(beats):
+            for number in range(self.row_beats):
                 with m.Case(number):
-                    m.d.comb += chosen.eq(beat)
+                    m.d.comb += chosen.eq(row.word_select(number, 8 * BEAT))
         m.d.comb += [self.save.valid.eq(saving & ready), self.save.payload.eq(chosen)]
         with m.If(self.begin_save):
             m.d.sync += [saving.eq(1), ready.eq(0), save_row.eq(0), save_beat.eq(0)]

@@ -1,18 +1,17 @@
 """Offset memory: the numbers that a perturbation adds to the parameters of each word, on both of its sides."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.zo.rows import Rows
+from ....golden.zo.rows import Rows, bias_offset_memory, offset_memories
 from ...nn.interfaces import PARAMETER, Offsets
+from ...primitives.ram import ram
 from .perturbation_numbers import PerturbationNumbers
 
 FOLDED_READ = 3
 """Cycles from a weight word's number to its offsets, where words share rows."""
-_SHALLOW = 128
-"""Largest depth of the biases' memory that is not worth block RAM."""
 
 
 class MinusOffsets(wiring.Signature):
@@ -116,16 +115,12 @@ class OffsetMemory(wiring.Component):
         address_before = Signal.like(address, reset_less=True)
         m.d.sync += address_before.eq(address)
         words_read = []
+        memories = offset_memories(rows, self.n, self.parts)
         for cycle in range(rows.weight_rows):
             chosen = weights_row & (word[:within] == cycle)
             for part in range(self.parts):
-                count = min(self.width, self.n - part * self.width)
-                weights = memory.Memory(
-                    shape=unsigned(count * PARAMETER.width),
-                    depth=2 << len(address),
-                    init=[],
-                    attrs={"ram_style": "block"},
-                )
+                # the last part may be narrower
+                weights = ram(platform, memories[0 if part < self.parts - 1 else -1])
                 m.submodules[f"weights{cycle}_{part}"] = weights
                 into, port = weights.write_port(), weights.read_port()
                 stores = chosen & (row.part == part)
@@ -147,7 +142,7 @@ class OffsetMemory(wiring.Component):
         if turn is not None:
             numbers = _turned([numbers.word_select(j, PARAMETER.width) for j in range(self.n)], turn)
         m.d.comb += Value.cast(self.offsets.numbers).eq(numbers)
-        self._biases(m, row.valid & of_biases)
+        self._biases(m, platform, row.valid & of_biases)
         return m
 
     def _folded(self, m: Module) -> tuple[Value, Value]:
@@ -173,17 +168,12 @@ class OffsetMemory(wiring.Component):
                     m.d.sync += turn.eq(value)
         return row, turn
 
-    def _biases(self, m: Module, store: Value) -> None:
+    def _biases(self, m: Module, platform: object, store: Value) -> None:
         """Write the offsets of a word's groups one after the other: group g has numbers from ``g columns`` on."""
         row, columns = self.row, self.rows.columns
         group = Signal(range(self.rows.groups), reset_less=True)
-        depth = 2 << len(group)
-        m.submodules.biases = biases = memory.Memory(
-            shape=data.ArrayLayout(PARAMETER, columns),
-            depth=depth,
-            init=[],
-            attrs={"ram_style": "block" if depth > _SHALLOW else "distributed"},
-        )
+        planned = bias_offset_memory(self.rows)
+        m.submodules.biases = biases = ram(platform, planned, data.ArrayLayout(PARAMETER, columns))
         into, port = biases.write_port(), biases.read_port()
         turning = [Signal(PARAMETER, name=f"turning{j}", reset_less=True) for j in range(self.n)]
         side, busy = Signal(reset_less=True), Signal()

@@ -1,10 +1,11 @@
 """Label memory: labels of a step's samples, for all its slopes."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.zo.coefficient import LARGEST_BATCH
+from ....golden.zo.coefficient import LABEL_MEMORY, LARGEST_BATCH
+from ...primitives.ram import ram
 from .step_scheduler import LABEL_BITS
 
 
@@ -51,9 +52,7 @@ class LabelMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.words = labels = memory.Memory(
-            shape=LABEL_BITS, depth=LARGEST_BATCH, init=[], attrs={"ram_style": "distributed"}
-        )
+        m.submodules.words = labels = ram(platform, LABEL_MEMORY)
         into, port = labels.write_port(), labels.read_port(domain="comb")
         stored, fetched = Signal(self.last_sample.shape()), Signal(self.last_sample.shape())
         m.d.comb += [

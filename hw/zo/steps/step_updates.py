@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.zo.coefficient import COEFFICIENT
 from ....golden.zo.scalars import LARGEST
-from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
+from ....golden.zo.split import COEFFICIENT_MEMORY, MOST_PERTURBATIONS, MOST_SLOPES
 from ...ports import shape
+from ...primitives.ram import ram
 from ...primitives.rounding import saturate
 from ..deltas.walks import WalkRange
 
@@ -72,9 +73,7 @@ class StepUpdates(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         coefficient, loops, sums = self.coefficient, _SlopeLoops(), _Sum()
-        m.submodules.slopes = slopes = memory.Memory(
-            shape=_WIDTH, depth=MOST_SLOPES, init=[], attrs={"ram_style": "distributed"}
-        )
+        m.submodules.slopes = slopes = ram(platform, COEFFICIENT_MEMORY)
         into, port = slopes.write_port(), slopes.read_port(domain="comb")
         m.d.comb += [
             coefficient.ready.eq(1),

@@ -303,7 +303,7 @@ def test_a_shared_port_takes_no_further_ultra_ram() -> None:
     mapping = ZotrainSpec(**ZotrainSpec.presets["fast"]).mapping
     rows, width = 4 * mapping.all_rows, 8
     ultra_rams = [
-        estimate_rtlil(rtlil.convert(DeltaRows(rows, width, "ultra", shared), name="rows"), "rows").resources["uram"]
+        estimate_rtlil(rtlil.convert(DeltaRows(rows, width, shared), name="rows"), "rows").resources["uram"]
         for shared in (None, CutRows(mapping.forward, 2048))
     ]
     assert ultra_rams == [4, 4]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fabtune.golden.nn.array.memories import parameter_memory
 from fabtune.hw.nn.memories.weight_memory import WeightMemory
 
 from ...play import play_interface
@@ -11,8 +12,16 @@ from ...simulation import beats_of
 DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 
 
-@pytest.mark.parametrize("beats_per_write", [1, 2, 4])
-def test_words_are_read_a_cycle_later(beats_per_write):
+def memory_of(beats_per_write, depth=DEPTH, frozen=False):
+    """A memory, and whether it is one of whole words."""
+    planned = parameter_memory("words", depth, LANES, COLUMNS, beats_per_write, frozen)
+    return WeightMemory(planned, LANES, COLUMNS, beats_per_write), planned.count == 1
+
+
+@pytest.mark.parametrize(("beats_per_write", "frozen"), [(1, False), (2, False), (4, False), (1, True)])
+def test_words_are_read_a_cycle_later(beats_per_write, frozen):
+    dut, whole = memory_of(beats_per_write, 33 if frozen else DEPTH, frozen)
+    assert whole == frozen
     beats = LANES * COLUMNS // VALUES
     words = np.random.default_rng(0).integers(-(1 << 15), 1 << 15, (DEPTH, LANES * COLUMNS))
     packed = np.reshape(np.array(beats_of(words.astype("<i2")), object), (DEPTH, beats))
@@ -29,7 +38,7 @@ def test_words_are_read_a_cycle_later(beats_per_write):
         await bench.tick()
         assert await bench.read("address", order, "word") == words[order].tolist()
 
-    play_interface(WeightMemory(DEPTH, LANES, COLUMNS, beats_per_write), body=body)
+    play_interface(dut, body=body)
 
 
 def test_only_the_beats_of_the_mask_are_written():
@@ -40,4 +49,4 @@ def test_only_the_beats_of_the_mask_are_written():
         bench.set(write=0)
         assert await bench.read("address", [1], "word") == [[0] * 16 + [3] * 8 + [2] * 8]
 
-    play_interface(WeightMemory(DEPTH, LANES, COLUMNS, 2), body=body)
+    play_interface(memory_of(2)[0], body=body)

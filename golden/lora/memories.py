@@ -1,0 +1,121 @@
+"""Memories of tuning with adapters: the batch memory, adapters, the logit head, records and the order of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..axi.bus import BEAT
+from ..fixed import Q4_12, Q8_16, accumulator_width
+from ..memories.plan import MemoryShape
+from ..nf4.nf4_dequant import SCALE
+from ..nf4.nf4_quant import Nf4QuantSpec
+from ..nn.array.memories import parameter_memory
+from ..nn.softmax import SoftmaxSpec
+from .mapping import SCALES, AdapterMapping
+
+LOGIT_FIFO_DEPTH = 64
+"""Logits that may wait for the softmax, or more where a sample has more."""
+WORD = 32
+"""Bits of a word of the order list, and samples whose marks stand in a word."""
+
+
+def adapter_memory(mapping: AdapterMapping) -> MemoryShape:
+    """A of all adapters."""
+    words = mapping.words_per_cycle
+    return parameter_memory("A of adapters", mapping.adapter_rows, mapping.lanes, mapping.columns, words)
+
+
+def batch_memory(mapping: AdapterMapping, batch: int, halves: int = 2) -> MemoryShape:
+    """Batch memory: one for each word of a row, with `halves` batches."""
+    depth = halves * batch * mapping.sample_rows
+    return MemoryShape("batch", depth, mapping.lanes * Q8_16.width, mapping.words_per_cycle, lut_rows=0, ultra=True)
+
+
+def logit_fifo_depth(mapping: AdapterMapping) -> int:
+    """Depth of the FIFO of logits, at least those of a sample."""
+    return max(LOGIT_FIFO_DEPTH, 1 << (mapping.classes - 1).bit_length())
+
+
+class HeadMemories:
+    """Memories of the logit head.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+    sum_width : int
+        Bits of a gradient of B.
+
+    Attributes
+    ----------
+    b, db : MemoryShape
+        B of all adapters, and its gradient: an entry for each class and adapter.
+    h, dh : MemoryShape
+        Hidden values of a batch, and their gradients.
+    bases : MemoryShape
+        Base logits of a batch, a row in a word.
+    labels : MemoryShape
+        Labels of two batches, without a mean squared error.
+    gradients : MemoryShape
+        Loss gradients of a sample, where they are more than a word of the array has.
+    """
+
+    def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int) -> None:
+        self.mapping = mapping
+        entries, values, ranks = mapping.classes * mapping.adapters, batch * mapping.adapters, mapping.ranks
+        self.b = MemoryShape("B of adapters", entries, ranks * Q4_12.width, reads=2)
+        self.db = MemoryShape("gradient of B", entries, ranks * sum_width)
+        self.h = MemoryShape("hidden values", values, ranks * Q8_16.width, reads=2)
+        self.dh = MemoryShape("gradients of hidden values", values, ranks * Q4_12.width)
+        self.bases = MemoryShape("base logits", batch * mapping.logit_rows, mapping.logits_per_row * Q8_16.width)
+        self.labels = MemoryShape("labels", 2 * batch, 8)
+        self.gradients = MemoryShape("gradients of logits", mapping.classes, Q4_12.width)
+
+    def __iter__(self) -> Iterator[MemoryShape]:
+        yield from (self.b, self.db, self.h, self.dh, self.bases)
+        # its memory cannot be given a kind: synthesis chooses
+        depth, width = logit_fifo_depth(self.mapping) - 1, Q8_16.width + 1
+        yield MemoryShape("logits", depth, width, lut_rows=128)
+        if self.mapping.classes > self.mapping.lanes:
+            yield self.gradients
+        if self.mapping.loss == "cross_entropy":
+            yield self.labels
+            yield from SoftmaxSpec(classes=self.mapping.classes).memories
+
+
+def backward_memories(mapping: AdapterMapping, batch: int, halves: int = 2) -> Iterator[MemoryShape]:
+    """List the memories of a backward engine whose batch memory holds `halves` batches."""
+    yield batch_memory(mapping, batch, halves)
+    yield adapter_memory(mapping)
+    # sums within multipliers are as wide as the longest of them, also of the forward engine
+    terms = max(batch, mapping.forward.most_lane_terms) if halves == 2 else batch
+    yield from HeadMemories(mapping, batch, accumulator_width(Q8_16, Q4_12, terms))
+
+
+def order_memory(batch: int, rates: bool) -> MemoryShape:
+    """Order list of two batches, with a rate each where they have one; four words in a row."""
+    half = 1 << (-(-(batch + rates) // 4) - 1).bit_length()
+    return MemoryShape("order of samples", 2 * half, 4 * WORD, reads=2)
+
+
+def mark_memory(entries: int) -> MemoryShape:
+    """Marks of the samples that are in the cache."""
+    return MemoryShape("marks of cached samples", max(-(-entries // WORD), 2), WORD)
+
+
+def read_scale_memory(mapping: AdapterMapping) -> MemoryShape:
+    """Scales of a record that is read, in turn in so many banks."""
+    return MemoryShape("scales read", mapping.scale_beats + 1, SCALE.width, SCALES)
+
+
+def written_scale_memory(mapping: AdapterMapping) -> MemoryShape:
+    """Scales of a record that is written, which follow its codes."""
+    return MemoryShape("scales written", mapping.scale_beats, 8 * BEAT)
+
+
+def record_memories(mapping: AdapterMapping) -> Iterator[MemoryShape]:
+    """List the memories of packing and unpacking records."""
+    yield read_scale_memory(mapping)
+    yield written_scale_memory(mapping)
+    yield from Nf4QuantSpec(length=max(length for _, length in mapping.blocks)).memories

@@ -1,0 +1,70 @@
+"""Memories of a network on the array: activations, parameters, outputs of stages, and those in front of a cut."""
+
+from __future__ import annotations
+
+from ...axi.bus import BEAT
+from ...fixed import Q4_12, Q8_16
+from ...memories.plan import MemoryShape
+from .mapping import Mapping
+
+BEAT_BITS = 8 * BEAT
+MOST_BEAT_ROWS = 2048
+"""Most words that are written by the beat where each beat could be waited for."""
+_OUTPUT_LUT_ROWS = 32
+"""Most outputs of a column and side in LUT RAM."""
+
+
+def parameter_memory(
+    name: str, words: int, lanes: int, columns: int, beats_per_write: int = 1, frozen: bool = False
+) -> MemoryShape:
+    """Memories of words of parameters for the whole array: one for each beat, or one of whole words.
+
+    Those of `frozen` parameters are written by the word: a beat's 128 bits would leave a ninth of two block RAMs empty.
+    In LUT RAM nothing is wasted by the beat. With 8 columns that is more rows, as so many block RAMs would lie idle.
+    """
+    beats, lut_rows = lanes * columns * Q4_12.width // BEAT_BITS, 32 if columns <= 4 else 128
+    whole = beats_per_write == 1 and words > (lut_rows if frozen else MOST_BEAT_ROWS)
+    return MemoryShape(
+        name, words, BEAT_BITS * (beats if whole else 1), 1 if whole else beats, lut_rows=lut_rows, ultra=True
+    )
+
+
+def weight_memory(mapping: Mapping) -> MemoryShape:
+    """Frozen weights."""
+    return parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
+
+
+def activation_memory(mapping: Mapping) -> MemoryShape:
+    """Banks of the activation memory, one for each lane."""
+    rows = -(-mapping.activation_values // mapping.lanes)
+    return MemoryShape("activations", rows, Q8_16.width, mapping.lanes, lut_rows=0, ultra=True)
+
+
+def bias_memory(mapping: Mapping) -> MemoryShape:
+    """Biases, a group of output channels in a word."""
+    return MemoryShape("biases", mapping.groups, mapping.columns * Q4_12.width)
+
+
+def output_memory(mapping: Mapping, kept: int = 0) -> MemoryShape:
+    """Banks of the output memory, one for each column, with a half for each side, for stages from `kept` on."""
+    dropped = mapping.stages[kept].output
+    rows = mapping.output_depth - dropped
+    depth = rows if mapping.sides == 1 else 2 << (rows - 1).bit_length()
+    lut_rows = mapping.sides * _OUTPUT_LUT_ROWS if dropped else 0
+    return MemoryShape("outputs", depth, Q8_16.width, mapping.columns, lut_rows=lut_rows, ultra=True)
+
+
+def cut_memory(mapping: Mapping, rows: int) -> MemoryShape:
+    """Outputs of all columns in front of a cut, with a mask and their address in the activation memory."""
+    width = mapping.columns * (Q8_16.width + 1) + (mapping.activation_values - 1).bit_length()
+    return MemoryShape("outputs before the cut", rows, width, lut_rows=0, ultra=True)
+
+
+def network_memories(mapping: Mapping, kept: int = 0) -> tuple[MemoryShape, ...]:
+    """Memories of a forward engine that keeps the outputs of stages from number `kept` on."""
+    return activation_memory(mapping), weight_memory(mapping), bias_memory(mapping), output_memory(mapping, kept)
+
+
+def target_memory(mapping: Mapping) -> MemoryShape:
+    """Samples whose losses are not known yet, by the beat: those in the forward engine, and one."""
+    return MemoryShape("targets", (mapping.sample_buffers + 1) * mapping.sample_beats, BEAT_BITS, ultra=True)
