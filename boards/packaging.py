@@ -78,6 +78,12 @@ def core_package(
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
+    possible = [name for name in TARGETS if not (spec.monitor and name == "vitis")]
+    if lost := [name for name in targets if name not in possible]:
+        raise UserError(
+            f"{lost[0]} takes no core with a monitor: each pin of a kernel is its clock, reset or interrupt, or "
+            f"belongs to an AXI port; leave --debug and monitor=true out, or package for {', '.join(possible)}"
+        )
     mhz = board.processor_clock.rate(mhz)
     if task:
         example_of(spec, task)  # refuses what the core cannot run
@@ -89,12 +95,6 @@ def core_package(
         refuse_analyser(package.analyser, memories, board)
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
-    possible = [name for name in TARGETS if not (spec.monitor and name == "vitis")]
-    if lost := [name for name in targets if name not in possible]:
-        raise UserError(
-            f"{lost[0]} takes no core with a monitor: each pin of a kernel is its clock, reset or interrupt, or "
-            f"belongs to an AXI port; leave --debug and monitor=true out, or package for {', '.join(possible)}"
-        )
     chosen = tuple(name for name in possible if name in targets or not targets)
     files[SETTINGS] = settings_file(spec, board, mhz, chosen, emitted.top, task)
     for name in chosen:

@@ -14,7 +14,7 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[1]
-FINE_TUNING = ("networks", "adapters", "nf4", "zo", "zo-job", "delta", "sparse", "few-shot", "federated")
+FINE_TUNING = ("networks", "adapters", "nf4", "zo", "zo-job", "delta", "results", "sparse", "few-shot", "federated")
 
 project = "fabtune"
 author = "the fabtune authors"
@@ -28,7 +28,10 @@ if API:
     extensions += [f"sphinx.ext.{name}" for name in ("autodoc", "autosummary", "napoleon", "viewcode")]
 root_doc = "README"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "docs/**.rst"]
-exclude_patterns = ["docs/_templates", *([] if API else ["docs/api.md", "docs/api/**"])]
+# whole folders without pages: Sphinx walks all others, .venv and the links in build for minutes
+PAGES = ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+exclude_patterns = [path.name for path in ROOT.iterdir() if path.name not in PAGES]
+exclude_patterns += ["docs/_templates", *([] if API else ["docs/api.md", "docs/api/**"])]
 # absolute: autosummary counts from the source folder, the rest from this one
 templates_path = [str(ROOT / "docs" / "_templates")]
 

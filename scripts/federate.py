@@ -35,7 +35,7 @@ from ..sim.compiled.tuner import federation
 from ..sim.simulator import compiler
 from .progress import Bars, advance
 from .results import refuse_outputs
-from .start import Start
+from .start import Origin, Start
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ class FederateRequest(Start):
     def rates(self, network: str) -> FederatedRates:
         """Learning rates: those given, and defaults of the network for the others."""
         given = {"split": self.rate, "plain": self.plain_rate, "fedavg": self.fedavg_rate}
+        if wrong := [f"{one:g}" for one in given.values() if one is not None and not 0 < one < float("inf")]:
+            raise UserError(f"{wrong[0]} is no learning rate: --rate, --plain-rate and --fedavg-rate are above 0")
         return replace(federated_rates(network), **{name: rate for name, rate in given.items() if rate is not None})
 
     def config(self, rate: float) -> FederatedConfig:
@@ -111,7 +113,18 @@ class FederateRequest(Start):
 
 
 def experiment_of(request: FederateRequest, console: Console) -> FederatedExperiment:
+    """Make the experiment of a request, see `started`."""
+    return started(request, console)[0]
+
+
+def started(request: FederateRequest, console: Console) -> tuple[FederatedExperiment, Origin]:
     """Check the request, spread the samples over the clients, and pre-train or load the network.
+
+    Returns
+    -------
+    FederatedExperiment
+    Origin
+        Where the network's weights come from.
 
     Raises
     ------
@@ -131,7 +144,7 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
             compiler()
             eps_shift_of(config.eps)  # refuses what a core cannot take before anything is trained
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
-    module, _ = request.ready(network, module, task, pretraining_defaults(network.name, request.seed), console)
+    module, origin = request.ready(network, module, task, pretraining_defaults(network.name, request.seed), console)
     plain = deployed(network)
     backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
     trained = described(network, module)
@@ -140,7 +153,7 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     if spec is not None and request.simulated:
         frozen = Converter().stages(folded(network, trained))
         cores = federation().clients(spec, frozen, config, owned[: request.simulated], request.seed)
-    return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops, cores)
+    return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops, cores), origin
 
 
 def run(request: FederateRequest, console: Console) -> dict[str, Any]:
@@ -153,7 +166,7 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         ``baselines`` the figures of the others by name.
     """
     refuse_outputs([], request.plot, request.force)
-    experiment = experiment_of(request, console)
+    experiment, origin = started(request, console)
     rates = request.rates(experiment.network.name)
     config = experiment.config
     transport = faulty(config.seed) if request.fault_injection else None
@@ -195,6 +208,8 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         "refused": fedspzo.refused,
         "missing": fedspzo.missing,
         **settings,
+        **origin.facts,
+        "warning": origin.warning,
         "baselines": figures,
     }
 

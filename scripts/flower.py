@@ -45,6 +45,7 @@ def request_of(config: dict[str, Any]) -> FederateRequest:
         values[field.name] = (value or None) if optional else (False if value is None else value)
     for name in ("weights", "data_dir"):
         values[name] = Path(values[name]) if values[name] else None
+    values["scale"] = values["scale"] or 1.0
     stage = str(config.get("stage", ""))
     try:
         values["stage"] = int(stage) if stage else None

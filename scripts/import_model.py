@@ -23,6 +23,7 @@ from ..golden.models.stages import Stage
 from ..golden.models.text import text_of
 from ..golden.registry import CORES
 from ..golden.train.dynamic_range import StageRange, dynamic_range
+from ..golden.train.range_advice import parameters_advice, samples_advice
 from .own_network import OwnNetwork
 
 
@@ -35,12 +36,15 @@ class ImportRequest:
     model : OwnNetwork
     samples : Path or None
         NPZ file for the dynamic range.
+    scale : float
+        Factor by which they are multiplied.
     estimate : tuple of str
         Cores to synthesise: ``instantft:small``.
     """
 
     model: OwnNetwork
     samples: Path | None
+    scale: float
     estimate: tuple[str, ...]
 
 
@@ -55,12 +59,13 @@ def run(request: ImportRequest) -> dict[str, Any]:
     known = [f"{kind.name}:{preset}" for kind in CORES.values() for preset in kind.presets]
     if unknown := set(request.estimate).difference(known):
         raise UserError(f"--estimate {min(unknown)}: there is no such core; there are: {', '.join(known)}")
-    samples = inputs_of(request.samples) if request.samples else None
+    samples = inputs_of(request.samples, request.scale) if request.samples else None
     network, own = request.model.load()
     module = described(network, own)
     if samples is not None and samples.shape != network.input_shape:
         raise UserError(f"{network.name} takes samples of {network.input_shape}, {request.samples} has {samples.shape}")
     parameters = folded(network, module)
+    of_samples = samples_advice([] if samples is None else [samples], request.scale)
     clipped, ranges = dynamic_range(network, module, parameters, samples)
     byte_inputs = len(network.input_shape) == 3 if samples is None else samples.inputs.dtype == np.uint8
     fits = [fit for kind in CORES.values() for fit in kind.fits(network, byte_inputs)]
@@ -80,7 +85,7 @@ def run(request: ImportRequest) -> dict[str, Any]:
         "stages": stages,
         "inputs_clipped": clipped,
         "cores": cores,
-        "advice": [*_autoencoder(network), *_advice(stages, clipped, cores)],
+        "advice": [*_autoencoder(network), *_advice(stages, of_samples, cores)],
     }
 
 
@@ -140,17 +145,15 @@ def _autoencoder(network: Network) -> Iterator[str]:
         yield f"as many outputs as inputs, {network.classes}: on cores with loss=mse, which train autoencoders"
 
 
-def _advice(stages: Sequence[dict[str, Any]], clipped: int, cores: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Say what to change where something does not fit."""
-    if clipped:
-        yield f"{clipped} values of the samples are outside {Q8_16}, -128 to 128: scale the samples"
+    if of_samples:
+        yield of_samples
     for stage in stages:
         where = f"stage {stage['stage']} ({stage['name']})"
         if stage["parameters_clipped"]:
-            yield (
-                f"{where}: {stage['parameters_clipped']} of {stage['parameters']} parameters are outside {Q4_12}, "
-                f"-8 to 8 (up to {max(stage['weight'], stage['bias']):.4g}): train with weight decay, or rescale them"
-            )
+            largest = max(stage["weight"], stage["bias"])
+            yield parameters_advice(where, stage["parameters_clipped"], stage["parameters"], largest)
         if stage["saturated"]:
             percent = 100 * stage["saturated"] / stage["sums"]
             yield (

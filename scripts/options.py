@@ -45,6 +45,32 @@ class SectionedOption(click.Option):
         self.methods = methods
 
 
+class CoreOption(SectionedOption):
+    """An option that names a preset of a core; its help text lists those of each core.
+
+    Parameters
+    ----------
+    *declared, **attributes
+        See `SectionedOption`.
+    part : str
+        Module of ``sim/cores/CORE`` that the cores have, with which the command runs them.
+    """
+
+    def __init__(self, *declared: Any, part: str, **attributes: Any) -> None:
+        super().__init__(*declared, metavar="NAME", **attributes)
+        self.part = part
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Name and text, with the presets: cores are imported where help is shown, and not before."""
+        from ..golden.registry import CORES
+
+        record = super().get_help_record(ctx)
+        rooms = Path(__file__).parents[1] / "sim" / "cores"
+        able = {name: kind for name, kind in CORES.items() if (rooms / name / f"{self.part}.py").is_file()}
+        presets = "; ".join(f"{name}: {', '.join(kind.presets)}" for name, kind in able.items())
+        return None if record is None else (record[0], f"{record[1]} {presets}.")
+
+
 class SectionedCommand(click.Command):
     """A command whose help text shows its options in sections, in the order of their declaration."""
 
@@ -199,7 +225,7 @@ sample_options = together(
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
 )
-"""Samples of a core's self-test; see `scripts.own_task`."""
+"""Samples of a core's self-test; see `scripts.packaging.own_task`."""
 task_options = together(
     sample_options,
     option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),
@@ -207,7 +233,7 @@ task_options = together(
     option("--batch", type=click.IntRange(1), help="Samples of a batch or step; by default 20."),
     option("--rate", type=float, help="Learning rate on the mean of a batch; by default as `tune`."),
 )
-"""Samples and tuning of a core's example, self-test and memory images; see `scripts.own_task`."""
+"""Samples and tuning of a core's example, self-test and memory images; see `scripts.packaging.own_task`."""
 
 
 def block(required: bool = True) -> Decorator:

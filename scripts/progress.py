@@ -63,7 +63,7 @@ class Bars(Progress):
 def _line(task: Task) -> str:
     """Bar as a line of a log."""
     counted = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f}, "
-    return f"{task.description}: {counted}{task.elapsed or 0:.0f} s"
+    return f"{task.description}: {counted}{task.finished_time or task.elapsed or 0:.0f} s"
 
 
 def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:

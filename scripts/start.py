@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -165,3 +166,13 @@ class Origin:
         """Fields by the keys of ``--json``."""
         found = {"start": self.start, "pretrained": self.epochs is not None}
         return found | {f"pretrain_{name}": getattr(self, name) for name in ("epochs", "accuracy")}
+
+
+def origin_of(facts: Mapping[str, Any]) -> str:
+    """Say where the weights before fine-tuning come from, of what `Origin.facts` gave."""
+    if not facts["pretrained"]:
+        return f"weights of {facts['start']}, as they are"
+    return (
+        f"pre-trained for {facts['pretrain_epochs']} epochs, {100 * facts['pretrain_accuracy']:.1f}% of its samples "
+        "right"
+    )

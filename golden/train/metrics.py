@@ -16,6 +16,20 @@ LARGEST_LOSS = 1000.0
 ln n, and the hardware's logits, Q8.16, differ by less than 256."""
 
 
+class DivergedError(UserError):
+    """Error of a run that has diverged.
+
+    Parameters
+    ----------
+    happened, remedy : str
+        Run, place and loss; what to do.
+    """
+
+    def __init__(self, happened: str, remedy: str) -> None:
+        super().__init__(f"{happened}; {remedy}")
+        self.happened = happened
+
+
 def refuse_diverged(loss: float, what: str, remedy: str) -> None:
     """Refuse the loss of a run that has diverged.
 
@@ -28,11 +42,11 @@ def refuse_diverged(loss: float, what: str, remedy: str) -> None:
 
     Raises
     ------
-    UserError
+    DivergedError
         If the loss is not finite or above `LARGEST_LOSS`.
     """
     if not loss <= LARGEST_LOSS:
-        raise UserError(f"{what}: the loss is {loss:.4g}; {remedy}")
+        raise DivergedError(f"{what}: the loss is {loss:.4g}", remedy)
 
 
 def cross_entropy(logits: Logits, labels: Integers) -> float:

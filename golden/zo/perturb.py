@@ -21,6 +21,8 @@ from ..fixed import Q4_12, Format, Integers, Overflow, Rounding, narrow
 from ..rng.perturbation import over_lanes
 
 SIGN = Format(2, 0)
+MOST_LANES = 1024
+"""Four times the multipliers of the largest array; `fabtune emit` takes half a minute for so many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +67,8 @@ class PerturbSpec(Spec):
     def __post_init__(self) -> None:
         super().__post_init__()
         for what in ("lanes", "numbers"):
-            if not 1 <= getattr(self, what) <= 4096:
-                raise UserError(f"{what} = {getattr(self, what)} is not in 1 to 4096")
+            if not 1 <= getattr(self, what) <= MOST_LANES:
+                raise UserError(f"{what} = {getattr(self, what)} is not in 1 to {MOST_LANES}")
         tag_fields(self.tag)
         if not self.number_format.signed:
             raise UserError(f"number = {self.number} is unsigned, but numbers have both signs: write Q for U")

@@ -54,6 +54,7 @@ class GradientTuning(Tuning):
         own = {"engine": "golden", "epochs": defaults.epochs, "batch": 20, "rate": defaults.rate}
         settings, samples = AdapterSettings(**given_settings(AdapterSettings, options, **own)), len(task.tune)
         settings.split(samples)
+        self.check_samples(task, settings.engine != "float")
         if settings.engine == "rtl":
             compiler()
             byte_inputs = task.tune.inputs.dtype == np.uint8
@@ -64,6 +65,8 @@ class GradientTuning(Tuning):
         self.network, self.classes, self.held_out = network.name, network.classes, task.test.labels
         self.job = AdapterTuning(network, module, task, settings)
         self.note_start(network, self.job.stages, self.job.state, task.scale)
+        if settings.engine != "float":
+            self.check_parameters(self.job.stages, self.job.state)
 
     def bar(self, progress: Progress) -> dict[str, Any]:
         """Add a bar of the epochs."""

@@ -10,22 +10,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
 from ... import __version__
+from ...golden.datasets.dataset import Task
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.models.importers.own_tensors import StageTensors, State
 from ...golden.models.network import Network
+from ...golden.train.metrics import DivergedError
 from ...golden.train.pretrain import at_chance
+from ...golden.train.range_advice import samples_advice, stages_advice
 from ...golden.train.tuned.run_file import run_metadata
 from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
 from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
-from ..start import Origin, Start
+from ..start import Origin, Start, origin_of
 
 
 class Tuning(ABC):
@@ -47,6 +51,8 @@ class Tuning(ABC):
         Labels of the held-out samples of a network of layers.
     origin : Origin
         Where its weights come from.
+    advice : sequence of str
+        What to do about samples and parameters that do not fit the hardware's formats.
     run_start : mapping of str to str
         What the file of a network of layers says of the run's start.
     job : AdapterTuning, FineTuning or IntegerTuning
@@ -68,6 +74,7 @@ class Tuning(ABC):
     classes: int
     held_out: Integers | None = None
     run_start: Mapping[str, str] = MappingProxyType({})
+    advice: Sequence[str] = ()
     origin: Origin
     job: Any
     spec: Any = None
@@ -145,6 +152,24 @@ class Tuning(ABC):
         found: Mapping[str, NDArray[np.generic]] = self.result.tensors
         return found
 
+    def check_samples(self, task: Task, integers: bool) -> None:
+        """Note, and say where they become integers, that samples do not fit their format."""
+        advice = samples_advice((task.pretrain, task.tune, task.test), task.scale)
+        self.advice = [advice] if advice else []
+        if integers:
+            self._say(self.advice)
+
+    def check_parameters(self, stages: Sequence[StageTensors], state: State) -> None:
+        """Note and say that parameters do not fit their format."""
+        found = list(stages_advice([one.title for one in stages], tuple(one.folded(state) for one in stages)))
+        self.advice = [*self.advice, *found]
+        self._say(found)
+
+    @staticmethod
+    def _say(advice: Sequence[str]) -> None:
+        for one in advice:
+            click.echo(f"fabtune: warning: {one}", err=True)
+
     def note_start(self, network: Network, stages: Sequence[StageTensors], state: State, scale: float) -> None:
         """Note what a run's file says of its start, see `run_metadata`; for a network of layers."""
         start = self.start
@@ -211,8 +236,13 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
     began, options = time.monotonic(), tuning.options
     plot, force = options["plot"], options["force"]
     refuse_outputs(tuning.outputs, plot, force)
-    tuning.prepare(console)
-    facts = tuning.run(console)
+    try:
+        tuning.prepare(console)
+        facts = tuning.run(console)
+    except DivergedError as error:
+        if not tuning.advice:
+            raise
+        raise UserError(f"{error.happened}; {tuning.advice[0]}") from error
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
     name = f"{options['data'].partition(':')[0]}-{options['method']}"
     output = save_tuned(options["output"], name, tuning.tensors, {**tuning.metadata, **tuning.run_start}, force)
@@ -227,6 +257,7 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
         **described,
         **tuning.origin.facts,
         "warning": "; ".join(warnings_of(tuning)) or None,
+        "advice": list(tuning.advice),
         "total_seconds": round(time.monotonic() - began, 1),
         tuning.kept_as: str(output),
     }
@@ -235,7 +266,8 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
 def warnings_of(tuning: Tuning) -> list[str]:
     """Warn of a start at chance, and of a run that left the network worse than it was, see `spoilt`."""
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
-    found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy)]
+    remedy = tuning.advice[0] if tuning.advice else tuning.remedy
+    found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, remedy)]
     labels = tuning.held_out if tuning.origin.epochs is None else None
     if labels is not None and at_chance(before, labels):
         found.insert(
@@ -248,7 +280,7 @@ def warnings_of(tuning: Tuning) -> list[str]:
 
 def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
     """Describe what `tune` gave in a few lines."""
-    lines = [_origin(result), *kind.summary(result)]
+    lines = [origin_of(result), *kind.summary(result)]
     if "cycles" in result:
         lines.append(
             f"the core took {result['cycles']:,} cycles ({result['milliseconds']} ms at {result['mhz']} MHz); "
@@ -256,13 +288,3 @@ def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
             f"with the integers, {result['mismatches']} mismatches"
         )
     return "\n".join([*lines, result[kind.kept_as]])
-
-
-def _origin(result: Mapping[str, Any]) -> str:
-    """Say where the weights before fine-tuning come from."""
-    if not result["pretrained"]:
-        return f"weights of {result['start']}, as they are"
-    return (
-        f"pre-trained for {result['pretrain_epochs']} epochs, {100 * result['pretrain_accuracy']:.1f}% of its samples "
-        "right"
-    )

@@ -115,6 +115,7 @@ class ZerothOrderTuning(Tuning):
         task = start.task()
         network, module = start.network_for(task)
         settings = self.settings(network.name, core=integers)
+        self.check_samples(task, integers)
         if integers:
             if settings.engine == "rtl":
                 compiler()
@@ -127,6 +128,7 @@ class ZerothOrderTuning(Tuning):
         if self.spec:
             self.job = IntegerTuning(network, module, task, settings, self.spec.lanes, self.spec.columns)
             self.note_start(network, self.job.stages, self.job.state, task.scale)
+            self.check_parameters(self.job.stages, self.job.state)
         else:
             own = described(network, module)
             self.note_start(network, stage_tensors(network, own), user_state(module, own), task.scale)

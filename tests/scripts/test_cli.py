@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from fabtune.golden.registry import BLOCKS
+from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.scripts.cli import SECTIONS, main
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
@@ -103,3 +103,11 @@ def test_list_names_every_block_with_its_parameters(fabtune):
     status, out, _ = fabtune("list")
     assert status == 0
     assert all(name in out for name in BLOCKS)
+
+
+@pytest.mark.parametrize(("command", "cores"), [("tune", CORES), ("evaluate", CORES), ("federate", ["zotrain"])])
+def test_the_help_of_core_lists_all_presets(fabtune, command, cores):
+    text = " ".join(fabtune(command, "--help")[1].split())
+    for name in CORES:
+        listed = f"{name}: {', '.join(CORES[name].presets)}"
+        assert (listed in text) == (name in cores)

@@ -135,7 +135,7 @@ def test_cores_with_pezo_and_gaussian_generators(monkeypatch, tmp_path):
     monkeypatch.setattr(pezo_core, "step_cycles", cycles)
     options = Options(preset="tiny", seeds=2, steps=3, processes=1, progress=lines.append, announce=told.append)
     result = table_of("pezo-core")(options)
-    assert told == ["6 cores to estimate and 4 to simulate take about 15 minutes; what is measured is kept"]
+    assert told == ["6 cores to estimate and 4 to simulate, some minutes each; each is kept"]
     rows = {row.pop("core"): row for row in result["rows"]}
     assert [row["generator lut"] for row in rows.values()] == [31, 31, 32, 64, 64, 64]
     assert rows["Gaussian, tree"]["generator ff"] == 64 * 68

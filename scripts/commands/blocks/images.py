@@ -39,7 +39,7 @@ def command(
     from ....boards.example.package import example_of
     from ....golden.cores.core import CoreSpec
     from ...outputs import OutputFolder
-    from ...own_task import job_facts, job_lines, spec_and_task
+    from ...packaging.own_task import job_facts, job_lines, spec_and_task
 
     folder = OutputFolder(output, force, default=False)
     folder.refuse([JOB_FILE])

@@ -72,7 +72,7 @@ def command(
     from ....boards.packaging import core_package, settings_file
     from ....golden.cores.core import CoreSpec
     from ...outputs import OutputFolder
-    from ...own_task import job_facts, job_lines, spec_and_task
+    from ...packaging.own_task import job_facts, job_lines, spec_and_task
 
     target, (spec, task) = board_of(board), spec_and_task(block, settings, preset, options)
     if not isinstance(spec, CoreSpec):

@@ -40,7 +40,7 @@ def command(
     from ....hw.top import ports_of
     from ....sim.captures.capture import read_capture
     from ....sim.captures.compare import compare
-    from ...own_task import spec_and_task
+    from ...packaging.own_task import spec_and_task
 
     spec, task = spec_and_task(block, settings, preset, options)
     if isinstance(spec, CoreSpec):  # its monitor in the self-test

@@ -10,7 +10,18 @@ import click
 
 from ....golden.errors import UserError
 from ...display import show_json, show_table
-from ...options import FILE, PATH, SEED, SectionedCommand, as_json, data_dir, network_options, option, section
+from ...options import (
+    FILE,
+    PATH,
+    SEED,
+    CoreOption,
+    SectionedCommand,
+    as_json,
+    data_dir,
+    network_options,
+    option,
+    section,
+)
 
 
 @click.command(cls=SectionedCommand, short_help="Count what a network, or a RUN of tune, classifies right.")
@@ -32,7 +43,7 @@ from ...options import FILE, PATH, SEED, SectionedCommand, as_json, data_dir, ne
 @section(
     "Engine",
     option("--engine", metavar="golden|float|rtl", help="The hardware's integers, the default; PyTorch; the core."),
-    option("--core", metavar="NAME", help="Preset of the core, with --engine rtl; by default that of the run."),
+    option("--core", cls=CoreOption, part="tune", help="Preset, with --engine rtl; by default that of the run."),
 )
 @section("Output", as_json)
 def command(
@@ -53,8 +64,8 @@ def command(
         raise UserError(f"{run} and --delta {delta} both name a run: give one of them")
     from rich.console import Console
 
-    from ... import evaluate
-    from ...saved_run import SavedRun
+    from ...tuning import evaluate
+    from ...tuning.saved_run import SavedRun
 
     saved = SavedRun(run or delta, model, weights, shape)
     result = evaluate.run(evaluate.EvaluateRequest(saved, **options), Console(stderr=True))

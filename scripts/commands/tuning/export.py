@@ -41,12 +41,13 @@ def command(
     from ....golden.models.checkpoint import refuse_existing
     from ....golden.train.tuned.export import export, how_to_load, refuse_kind
     from ...results import refuse_outputs
-    from ...saved_run import SavedRun
+    from ...tuning.saved_run import SavedRun
 
     refuse_existing(output, force)
     refuse_outputs([output], None, force)
     refuse_kind(kind, output)
-    _, _, tuned, _ = SavedRun(run, model, weights, shape).load()
+    saved = SavedRun(run, model, weights, shape)
+    _, _, tuned = saved.load(saved.read())
     export(tuned, kind, output)
     left = len(tuned.merged().adapters)
     result = {"output": str(output), "to": kind, "merged": len(tuned.adapters) - left, "adapters": left}

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ...display import show_json, show_table
-from ...options import FILE, SEED, SectionedCommand, as_json, option, refuse_options, section, start
+from ...options import FILE, SEED, CoreOption, SectionedCommand, as_json, option, refuse_options, section, start
 
 
 @click.command(cls=SectionedCommand, short_help="Fine-tune on clients that upload integer scalars.")
@@ -34,8 +34,13 @@ from ...options import FILE, SEED, SectionedCommand, as_json, option, refuse_opt
     option("--eps", type=float, help="Length of a perturbation, by default 0.001; with a core 2**-10."),
     option("--first", type=int, default=2, show_default=True, metavar="P1", help="Perturbations of the first part."),
     option("--second", type=int, default=8, show_default=True, metavar="P2", help="Of the second, for each of them."),
-    option("--stage", type=int, help="Layer at which the model is cut; by default where that should save most."),
-    option("--core", metavar="tiny|small|fast", help="Weights in the order of this core, so that cores take part."),
+    option("--stage", type=click.IntRange(0), help="Layer of the cut; by default where it should save most."),
+    option(
+        "--core",
+        cls=CoreOption,
+        part="federated",
+        help="Weights in the order of this preset of a core, so that cores take part.",
+    ),
     option("--simulated", type=click.IntRange(0), default=0, help="Clients, the first ones, that are simulated cores."),
     option("--generator", default="otf8", show_default=True, metavar="NAME", help="A preset of pezo."),
 )
@@ -58,11 +63,15 @@ def command(as_json: bool, **options: Any) -> None:
     from rich.console import Console
 
     from ...federate import FederateRequest, run
+    from ...start import origin_of
 
     result = run(FederateRequest(**options), Console(stderr=True))
+    if result["warning"]:
+        click.echo(f"fabtune: warning: {result['warning']}", err=True)
     if as_json:
         show_json(result)
     else:
+        click.echo(origin_of(result))
         rows = []
         for name, one in {"FedSPZO": result, **result["baselines"]}.items():
             before, after = (f"{100 * one[f'accuracy_{when}']:.1f}" for when in ("before", "after"))

@@ -8,7 +8,7 @@ import click
 
 from ....golden.errors import UserError
 from ...display import show_json, show_table
-from ...options import FILE, SectionedCommand, as_json, network_options, option, section
+from ...options import FILE, SectionedCommand, as_json, network_options, option, refuse_options, scale, section
 
 
 @click.command(cls=SectionedCommand, short_help="Show what a MODEL becomes, where it fits, what saturates.")
@@ -17,6 +17,7 @@ from ...options import FILE, SectionedCommand, as_json, network_options, option,
     "The network",
     network_options,
     option("--samples", type=FILE, help="NPZ file with x_test, for the range of each tensor."),
+    scale,
 )
 @section(
     "Output",
@@ -29,6 +30,7 @@ def command(
     shape: tuple[int, ...] | None,
     weights: Path | None,
     samples: Path | None,
+    scale: float,
     estimate: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -41,10 +43,12 @@ def command(
         raise UserError(f"{argument} and --model {model} both name the network: give one of them")
     if not (named := argument or model):
         raise UserError("name the network: fabtune import FILE.py:BUILD, FILE.onnx or a preset")
+    if samples is None:
+        refuse_options(["scale"], "no --samples")
     from ...import_model import ImportRequest, run, summary
     from ...own_network import OwnNetwork
 
-    result = run(ImportRequest(OwnNetwork(named, weights, shape), samples, estimate))
+    result = run(ImportRequest(OwnNetwork(named, weights, shape), samples, scale, estimate))
     if as_json:
         show_json(result)
         return

@@ -13,6 +13,7 @@ from ...options import (
     FILE,
     SEED,
     STEPS,
+    CoreOption,
     SectionedCommand,
     as_json,
     option,
@@ -83,7 +84,7 @@ SPARSE = ("sparse-zo",)
 )
 @section(
     "A core: --engine rtl, or all parameters by zeroth order in integers",
-    option("--core", metavar="tiny|small|fast|chip", help="Preset: tiny by zeroth order only, chip by gradients only."),
+    option("--core", cls=CoreOption, part="tune", help="Preset of the core that runs the method, by default small."),
     option(
         "--cut",
         type=click.IntRange(0),

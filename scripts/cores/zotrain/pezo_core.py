@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ DESIGNS = {
 FORMS = ("tree", "select", "sum")
 BATCH = 20
 PRESET = "small"
-MINUTES = {"tiny": 15, "small": 50}
+TIMES = defaultdict(lambda: "some minutes each", small="most of an hour")
 """Time of the table without seeds by preset, on two processor cores, mainly of Yosys."""
 
 _NETWORK = "digits"
@@ -53,11 +54,8 @@ def pezo_core(options: Options) -> Rows:
     """
     chosen = options.preset or PRESET
     specs = {name: _core(settings, chosen) for name, settings in DESIGNS.items()}
-    if chosen in MINUTES:
-        options.announce(
-            f"{len(specs)} cores to estimate and {len(specs) + 1 - len(FORMS)} to simulate take about "
-            f"{MINUTES[chosen]} minutes; what is measured is kept"
-        )
+    simulations = len(specs) + 1 - len(FORMS)
+    options.announce(f"{len(specs)} cores to estimate and {simulations} to simulate, {TIMES[chosen]}; each is kept")
     one_by_one = replace(options, processes=1)
     estimates = kept_trials(_estimates, {name: (spec,) for name, spec in specs.items()}, one_by_one, "cores estimated")
     # the forms of Gaussian numbers differ in nothing but logic between registers

@@ -41,6 +41,18 @@ def test_resets_enables_and_data_are_told_apart(tmp_path: Path) -> None:
     assert all(one.net != "clk" for one in found.fan_outs)
 
 
+def test_bits_of_buses_have_their_index(tmp_path: Path) -> None:
+    found = estimate(
+        tmp_path,
+        """
+        module top(input [9:2] up, input [0:3] down, input [3:0] a, output [3:0] x, output [2:0] y);
+          assign x = {4{up[7]}} & a;
+          assign y = {3{down[3]}} & ~a[2:0];
+        endmodule""",
+    )
+    assert [(one.net, one.loads) for one in found.fan_outs[:2]] == [("up[7]", 4), ("down[3]", 3)]
+
+
 def test_an_inverted_reset_counts_on_the_net_itself(tmp_path: Path) -> None:
     found = estimate(
         tmp_path,

@@ -108,6 +108,8 @@ MISTAKES = {
     "emit urng --preset x": "urng has no preset 'x'",
     "emit urng --board zedboard": "zedboard",
     "emit urng --top 9x": "'9x' is not a module name",
+    "emit urng --top module": "'module' is a keyword of Verilog, and not a module name: choose another",
+    "emit urng --top entity": "'entity' is a keyword of VHDL, and not a module name: choose another",
     "emit urng --board zcu102 --mhz 5000": "5000",
     "emit pezo --board kv260 --mhz 200": "take 187.5 or 214.3",
     "emit urng --output /dev/null": "is a file, not a folder",

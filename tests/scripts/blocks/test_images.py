@@ -166,18 +166,34 @@ def test_the_regions_are_files_with_digests(fabtune, core, name):
         assert first == test["x_test"][0].tobytes()
     else:
         assert first == np.rint(test["x_test"][0].astype(np.float32) * 65536).astype("<i4").tobytes()
+    if core == "zotrain":
+        return
     # the same bytes for the same input
     before = {path.name: path.read_bytes() for path in Path("images").iterdir()}
     images(fabtune, core, name, "--preset", "tiny", *(GRADIENTS if core == "instantft" else STEPS))
     assert before == {path.name: path.read_bytes() for path in Path("images").iterdir()}
 
 
-def test_a_host_program_needs_job_json_alone(fabtune):
-    _, found = images(fabtune, "zotrain", "keyword", "--set", "lanes=16", "--set", "cut_rows=72", *STEPS)
-    spec = restored(CORES["zotrain"], found["parameters"])
+SMALL = ("--set", "lanes=16", "--set", "cut_rows=72")
+TINY = ("--preset", "tiny")
+JOBS = [
+    ("zotrain", "keyword", (*SMALL, *STEPS)),
+    *(
+        pytest.param(core, name, (*TINY, *job), marks=pytest.mark.slow)
+        for core, job in (("instantft", GRADIENTS), ("zotrain", STEPS))
+        for name in ("cnn", "resnet")
+    ),
+]
+"""A core that other tests compile too, and slow ones."""
+
+
+@pytest.mark.parametrize(("core", "name", "options"), JOBS)
+def test_a_host_program_needs_job_json_alone(fabtune, core, name, options):
+    _, found = images(fabtune, core, name, *options)
+    spec = restored(CORES[core], found["parameters"])
     device = SimulatedDevice(compiled_core(spec))
-    core = Core(spec.registers, device, device, device.interrupt)
-    buffer = core.allocate(found["memory"]["size"])
+    driver = Core(spec.registers, device, device, device.interrupt)
+    buffer = driver.allocate(found["memory"]["size"])
     regions = {one["name"]: one for one in found["memory"]["regions"]}
     for one in regions.values():
         if one["file"]:
@@ -185,24 +201,25 @@ def test_a_host_program_needs_job_json_alone(fabtune):
             buffer.array[one["offset"] : one["offset"] + one["size"]] = content
     right = []
     for one in found["commands"]:
-        places = {name: buffer.device_address + regions[region]["offset"] for name, region in one["addresses"].items()}
+        addresses = one["addresses"].items()
+        places = {register: buffer.device_address + regions[region]["offset"] for register, region in addresses}
         buffer.flush()
-        finished = core.run(one["command"]["code"], **places, **one["settings"])
+        finished = driver.run(one["command"]["code"], **places, **one["settings"])
         buffer.invalidate()
-        assert {name: finished.counts[name] for name in one["counters"]} == one["counters"]
+        assert {counter: finished.counts[counter] for counter in one["counters"]} == one["counters"]
         for expected in one["expected"]:
             start = regions[expected["region"]]["offset"]
             written = buffer.array[start : start + expected["size"]]
             assert hashlib.sha256(written.tobytes()).hexdigest() == expected["sha256"]
             if expected["region"] == "logits":
                 logits = written.view("<i4").reshape(25, found["accuracy"]["stride"])[:, : found["accuracy"]["classes"]]
-                right.append(int((logits.argmax(axis=1) == np.load("keyword.npz")["y_test"]).sum()))
+                right.append(int((logits.argmax(axis=1) == np.load(f"{name}.npz")["y_test"]).sum()))
     assert right == [found["accuracy"]["before"], found["accuracy"]["after"]]
 
 
 def test_a_package_is_of_the_users_samples(fabtune, tmp_path):
-    small = ("--set", "lanes=16", "--set", "cut_rows=72", "--board", "kv260", "--for", "linux", "--for", "simulation")
-    asked = ("package", "zotrain", *named("keyword"), *STEPS, *small, "--json")
+    targets = ("--board", "kv260", "--for", "linux", "--for", "simulation")
+    asked = ("package", "zotrain", *named("keyword"), *STEPS, *SMALL, *targets, "--json")
     status, out, err = fabtune(*asked)
     assert status == 0, err
     said, folder = json.loads(out), tmp_path / "build/packages/zotrain-kv260"
@@ -212,7 +229,7 @@ def test_a_package_is_of_the_users_samples(fabtune, tmp_path):
     assert "your weights, and the first samples of npz:keyword.npz" in page
     assert json.loads((folder / "spec.json").read_text())["data"]["name"] == "npz:keyword.npz"
     assert {"example/example.bin", "tb/example/expected.hex", "tb/data/selftest.json"} <= {*said["files"]}
-    _, found = images(fabtune, "zotrain", "keyword", *STEPS, *small[:4])
+    _, found = images(fabtune, "zotrain", "keyword", *STEPS, *SMALL)
     assert found["accuracy"]["after"] == round(25 * said["accuracy_after"])
     parameters = (tmp_path / "images/parameters.bin").read_bytes()
     for image in ("example/example.bin", "selftest/selftest.bin"):
@@ -233,8 +250,8 @@ MISTAKES = {
     f"images instantft {DIGITS} --steps 2 -o x": "--steps 2: instantft counts epochs: give --epochs",
     f"images zotrain {DIGITS} --batch 300 -o x": "--batch 300: a step of the core has at most 256 samples",
     f"images instantft {DIGITS} --batch 33 -o x": "--batch 33: the core takes at most 20: --set batch=33",
-    f"images instantft {DIGITS} --set cache_entries=16 -o x": "18 samples to tune on, and the core's cache has 16 entries: "
-    "--set cache_entries=32, or fewer samples",
+    f"images instantft {DIGITS} --set cache_entries=16 -o x": "18 samples to tune on, and the core's cache has 16 "
+    "entries: --set cache_entries=32, or fewer samples",
     "images zotrain RESNET --set byte_inputs=true -o x": "the samples are floats, and the core reads bytes: --set",
     "images zotrain CNN --set network=digits -o x": "--set network= and --model own.py:cnn both name the network",
     "images zotrain --model own.py:cnn --data npz:resnet.npz -o x": "own.py:12: fails on samples of 2 x 8 x 8",

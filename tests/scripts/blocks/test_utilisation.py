@@ -50,6 +50,15 @@ def test_the_estimate_is_for_the_device_of_the_report(fabtune, tmp_path, device,
     assert json.loads(fabtune("utilisation", "urng.rpt", "urng", *named, "--json")[1])["board"] == board
 
 
+def test_a_report_of_another_design_is_noted(fabtune, tmp_path):
+    for design in ("urng", "urng_otf8", "mine"):
+        (tmp_path / "urng.rpt").write_text(f"| Design       : {design}\n{REPORT}")
+        status, out, err = fabtune("utilisation", "urng.rpt", "urng", "--json")
+        assert (status, json.loads(out)["design"]) == (0, design)
+        noted = "" if design == "urng" else f"fabtune: note: urng.rpt is of the design {design}, not of urng\n"
+        assert err == noted
+
+
 MISTAKES = {
     "utilisation": "Missing argument 'REPORT'",
     "utilisation urng.rpt": "Missing argument 'BLOCK'",

@@ -24,6 +24,14 @@ def test_every_block_has_a_proof():
     assert [name for name in BLOCKS if name not in proved_names()] == []
 
 
+def test_a_block_without_rules_says_where_they_belong(monkeypatch):
+    monkeypatch.setattr("fabtune.sim.formal.proofs._modules", lambda: iter(()))
+    with pytest.raises(
+        UserError, match=r"perturb has no rules yet: sim/zo/formal_perturb.py is to have them, see docs"
+    ):
+        formal_module("perturb")
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_a_block_is_proved(name):
     found = list(prove_block(name))

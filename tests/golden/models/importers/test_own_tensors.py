@@ -66,7 +66,7 @@ def test_names_of_a_class():
     assert set(tensors[1].norm) == {"running_mean", "running_var"}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in (1, 2))])
 @pytest.mark.parametrize("make", SHAPES)
 def test_what_returns_is_golden_again_in_every_bit(make, seed):
     """Loaded into the user's own module, which is imported and folded anew."""

@@ -62,11 +62,19 @@ def logits_of(tuning, samples):
     return tuning.engine.logits(samples)
 
 
+def cases(methods, *quick):
+    """All modules by all methods; slow but for the ResNet, which has every kind of batch norm, by the quick ones."""
+    return [
+        pytest.param(make, one, marks=[] if make is Residual and one in quick else pytest.mark.slow)
+        for make in SHAPES
+        for one in methods
+    ]
+
+
 INTEGERS = ("instantft", "lora-last", "ft-last", "ft-bias-last", "pezo-otf")
 
 
-@pytest.mark.parametrize("method", INTEGERS)
-@pytest.mark.parametrize("make", SHAPES)
+@pytest.mark.parametrize(("make", "method"), cases(INTEGERS, "instantft", "pezo-otf"))
 def test_golden_again_in_every_bit_and_pytorch_within_the_bound(tmp_path, make, method):
     module, shape = drawn(make), SHAPES[make]
     tuned, tuning = tuned_by(tmp_path, module, shape, method, "golden")
@@ -86,8 +94,7 @@ def test_golden_again_in_every_bit_and_pytorch_within_the_bound(tmp_path, make, 
 ONE = AdapterSettings("ft-bias-last", "golden", epochs=1, rate=0.2)
 
 
-@pytest.mark.parametrize("method", ["ft-last", "ft-bias-last", "lora-last", "pezo-otf"])
-@pytest.mark.parametrize("make", SHAPES)
+@pytest.mark.parametrize(("make", "method"), cases(("ft-last", "ft-bias-last", "lora-last", "pezo-otf"), "pezo-otf"))
 def test_a_state_dict_for_the_users_own_class(tmp_path, make, method):
     """Loaded strictly, its batch norm folds to golden's integers."""
     module, shape = drawn(make), SHAPES[make]
@@ -113,8 +120,7 @@ def test_a_state_dict_for_the_users_own_class(tmp_path, make, method):
 FLOAT = ("instantft", "lora-all", "ft-all", "ft-bias", "ft-all-lora", "ft-last")
 
 
-@pytest.mark.parametrize("method", FLOAT)
-@pytest.mark.parametrize("make", SHAPES)
+@pytest.mark.parametrize(("make", "method"), cases(FLOAT, "ft-all"))
 def test_float_runs_return(tmp_path, make, method):
     module, shape = drawn(make), SHAPES[make]
     tuned, tuning = tuned_by(tmp_path, module, shape, method, "float")
@@ -136,7 +142,12 @@ def test_float_runs_return(tmp_path, make, method):
 
 
 @pytest.mark.parametrize(
-    ("make", "method"), [(Convolutional, "instantft"), (Residual, "lora-all"), (perceptron, "instantft")]
+    ("make", "method"),
+    [
+        pytest.param(Convolutional, "instantft", marks=pytest.mark.slow),
+        (Residual, "lora-all"),
+        pytest.param(perceptron, "instantft", marks=pytest.mark.slow),
+    ],
 )
 def test_programs_and_onnx_run_the_adapters(tmp_path, make, method):
     shape = SHAPES[make]
@@ -162,7 +173,7 @@ def _names(title):
     return f"{title}.lora_a", f"{title}.lora_b"
 
 
-@pytest.mark.parametrize("name", ["digits", "lenet5-mnist", "har"])
+@pytest.mark.parametrize("name", ["digits", "har"])
 def test_presets_as_onnx(name):
     network = preset(name)
     torch.manual_seed(0)
@@ -199,6 +210,10 @@ def test_integers_have_their_formats(tmp_path):
     for own, (a, b) in zip(tuned.stages, tuning.engine.job.adapters.pairs(), strict=True):
         np.testing.assert_array_equal(found[f"{own.title}.lora_a"], a)
         np.testing.assert_array_equal(found[f"{own.title}.lora_b"], b)
+
+
+@pytest.mark.slow
+def test_a_tuned_last_layer_has_wide_integers(tmp_path):
     wide, _ = tuned_by(tmp_path, drawn(Convolutional), (1, 8, 8), "ft-last", "golden")
     assert integers_of(wide)["head.weight"].dtype == np.int32
     assert '"head.weight": "Q20.12"' in str(integers_of(wide)["formats"])

@@ -10,21 +10,21 @@ import click
 import numpy as np
 import torch
 
-from ..boards.example.job import Example
-from ..boards.example.task import ExampleTask
-from ..golden.block import Spec
-from ..golden.cores.network_core import NetworkCoreSpec
-from ..golden.datasets.tasks import task_of
-from ..golden.errors import UserError
-from ..golden.fixed import Q4_12, Q8_16
-from ..golden.models.importers.folding import folded
-from ..golden.models.importers.onnx_file import is_onnx
-from ..golden.models.presets import NETWORKS
-from ..golden.settings import build
-from ..golden.train.conversion import Converter
-from .options import kind_of, refuse_options, spec_of
-from .own_network import OwnNetwork, check_samples, core_spec
-from .start import default_drift
+from ...boards.example.job import Example
+from ...boards.example.task import ExampleTask
+from ...golden.block import Spec
+from ...golden.cores.network_core import NetworkCoreSpec
+from ...golden.datasets.tasks import task_of
+from ...golden.errors import UserError
+from ...golden.fixed import Q4_12, Q8_16
+from ...golden.models.importers.folding import folded
+from ...golden.models.importers.onnx_file import is_onnx
+from ...golden.models.presets import NETWORKS
+from ...golden.settings import build
+from ...golden.train.conversion import Converter
+from ..options import kind_of, refuse_options, spec_of
+from ..own_network import OwnNetwork, check_samples, core_spec
+from ..start import default_drift
 
 _OF_DATA = ("data_dir", "drift", "scale", "epochs", "steps", "batch", "rate", "seed")
 """Options that have no meaning without samples."""

@@ -12,18 +12,18 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..golden.datasets.dataset import Samples, Task
-from ..golden.datasets.tasks import task_of
-from ..golden.errors import UserError
-from ..golden.fixed import Q8_16, Integers
-from ..golden.train.conversion import Converter
-from ..golden.train.pretrain import logits_of
-from ..golden.train.tuned.bound import accuracy_bound, logit_bound
-from ..golden.train.tuned.network import TunedNetwork
-from ..golden.train.tuned.run_file import Run
-from ..sim.compiled.tuner import DEFAULT_CORE, tuner_of
-from ..sim.simulator import compiler
-from .progress import Bars, core_bar
+from ...golden.datasets.dataset import Samples, Task
+from ...golden.datasets.tasks import task_of
+from ...golden.errors import UserError
+from ...golden.fixed import Q8_16, Integers
+from ...golden.train.conversion import Converter
+from ...golden.train.pretrain import logits_of
+from ...golden.train.tuned.bound import accuracy_bound, logit_bound
+from ...golden.train.tuned.network import TunedNetwork
+from ...golden.train.tuned.run_file import Run
+from ...sim.compiled.tuner import DEFAULT_CORE, tuner_of
+from ...sim.simulator import compiler
+from ..progress import Bars, core_bar
 from .saved_run import SavedRun
 
 ENGINES = ("float", "golden", "rtl")
@@ -88,8 +88,9 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
     if request.core and request.engine != "rtl":
         raise UserError(f"--core has no meaning with --engine {request.engine or 'golden'}: leave it out")
     torch.set_num_threads(1)
-    network, module, tuned, saved = request.saved.load()
+    saved = request.saved.read()
     task = request.task(saved)
+    network, module, tuned = request.saved.load(saved, task.test.shape)
     samples = task.test[: request.first] if request.first else task.test
     if samples.shape != network.input_shape:
         raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {samples.shape}")

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
 from fabtune.golden.models.checkpoint import load_saved
+from fabtune.golden.models.importers.user_model import user_module
 
 pytestmark = pytest.mark.usefixtures("sentences")
 
@@ -82,11 +84,22 @@ def test_a_network_with_batch_norm_and_samples_in_words(fabtune, tmp_path):
     assert status == 0, err
     report = json.loads(out)
     assert (report["engine"], report["array"], report["trained_parameters"]) == ("golden", "32 x 4", 83)
-    assert set(load_saved(tmp_path / report["weights"])[0]) == {"0.weight", "0.bias", "2.weight", "2.bias"}
-    status, _, err = fabtune(*mine, "--delta", "d.safetensors")
-    assert status == 2
-    assert "fold its batch norm first" in err
-    assert err.count("\n") == 1
+    tuned = load_saved(tmp_path / report["weights"])[0]
+    norm = {f"1.{name}" for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")}
+    assert set(tuned) == {"0.weight", "0.bias", "3.weight", "3.bias"} | norm
+    # the same from the base and a delta
+    assert fabtune(*mine, "--delta", "d.safetensors")[0] == 0
+    torch.save(base_of(tmp_path), "base.pt")
+    status, _, err = fabtune("delta", "apply", "d.safetensors", "--weights", "base.pt", "-o", "again.safetensors")
+    assert status == 0, err
+    again = load_saved(tmp_path / "again.safetensors")[0]
+    assert all(np.array_equal(one, again[name]) for name, one in tuned.items())
+
+
+def base_of(folder):
+    """Weights that the user's function makes with seed 0."""
+    torch.manual_seed(0)
+    return user_module(f"{folder / 'mine.py'}:build").state_dict()
 
 
 OWN = """

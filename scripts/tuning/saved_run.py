@@ -8,14 +8,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..golden.errors import UserError
-from ..golden.models.importers.onnx_file import is_onnx
-from ..golden.models.layers import Shape
-from ..golden.models.network import Network
-from ..golden.models.presets import NETWORKS
-from ..golden.train.tuned.network import TunedNetwork
-from ..golden.train.tuned.run_file import Run
-from .own_network import OwnNetwork
+from ...golden.errors import UserError
+from ...golden.models.importers.onnx_file import is_onnx
+from ...golden.models.layers import Shape
+from ...golden.models.network import Network
+from ...golden.models.presets import NETWORKS
+from ...golden.train.tuned.network import TunedNetwork
+from ...golden.train.tuned.run_file import Run
+from ..own_network import OwnNetwork
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,25 @@ class SavedRun:
     weights: Path | None
     shape: Shape | None
 
-    def load(self) -> tuple[Network, nn.Module, TunedNetwork, Run | None]:
+    def read(self) -> Run | None:
+        """Read the run's file, if one is named."""
+        return Run.load(self.run) if self.run else None
+
+    def load(self, run: Run | None, known: Shape | None = None) -> tuple[Network, nn.Module, TunedNetwork]:
         """Load the network with the weights before tuning, and what the run made of it.
+
+        Parameters
+        ----------
+        run : Run, optional
+            From `read`.
+        known : tuple of int, optional
+            Shape of a sample, where neither options nor run nor model say it.
 
         Raises
         ------
         UserError
             If nothing names a network, a file is missing or wrong, or the weights are not those of the run's start.
         """
-        run = Run.load(self.run) if self.run else None
         said = run.metadata if run else {}
         model, shape = self.model or said.get("model"), self.shape
         if not model:
@@ -56,8 +66,8 @@ class SavedRun:
             raise UserError(f"{self.run} is of {model}, which is not there: give it with --model")
         if model in NETWORKS and weights is None:
             raise UserError(f"the preset {model} has no weights of its own: give them with --weights")
-        if run and shape is None and model not in NETWORKS and not is_onnx(model):
-            shape = run.shape
+        if shape is None and model not in NETWORKS and not is_onnx(model):
+            shape = run.shape if run else known
         torch.manual_seed(int(said.get("seed", "0")))  # weights that the user's function draws are those of the run
         network, module = OwnNetwork(model, weights, shape).load()
-        return network, module, TunedNetwork.of(network, module, run), run
+        return network, module, TunedNetwork.of(network, module, run)

@@ -106,10 +106,14 @@ def test_tune_reports_saves_and_repeats(fabtune, tmp_path, engine):
     assert report["accuracy_after"] == reports[1]["accuracy_after"]
     assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
     tensors, metadata = load_saved(tmp_path / "one.safetensors")
-    assert tensors["adapter.0.a"].shape == (4, 64)
-    assert tensors["adapter.2.b"].shape == (10, 4)
-    assert tensors["adapter.0.a"].dtype == (np.int16 if engine == "golden" else np.float32)
+    assert tensors["0.lora_a"].shape == (4, 64)  # of the layers that read the sample, 128 and 32 values
+    assert tensors["6.lora_b"].shape == (10, 4)
+    whole = [np.array_equal(4096 * one, np.rint(4096 * one)) for one in tensors.values()]
+    assert all(whole) == (engine == "golden")
+    assert {one.dtype.name for one in tensors.values()} == {"float32"}
     assert metadata["format"] == ("Q4.12" if engine == "golden" else "float32")
+    assert (metadata["scale"], metadata["input"], metadata["model"]) == ("1.0", "1x8x8", "digits")
+    assert report["total_seconds"] >= report["seconds"]
 
 
 @pytest.mark.parametrize("engine", ["golden", "float"])
@@ -139,8 +143,15 @@ def test_it_validates(fabtune, engine):
     assert all(100 * one == pytest.approx(round(100 * one)) for one in right)
     # the first epoch without a smaller loss
     rise = next(at for at in range(1, 12) if loss[at] >= min(loss[:at]))
-    stopped = json.loads(fabtune(*asked, "--validate", "0.2", "--patience", "1")[1])
+    stopped = json.loads(fabtune(*asked, "--validate", "0.2", "--patience", "1", "-o", "best.safetensors")[1])
     assert stopped["validation_loss"] == loss[: rise + 1]
+    # the best epoch is kept: as a run that ends there
+    assert stopped["kept_epoch"] == rise < stopped["epochs"]
+    shorter = json.loads(fabtune(*asked[:5], "--epochs", rise, "--validate", "0.2", "-o", "short.safetensors")[1])
+    assert (shorter["kept_epoch"], shorter["epochs"]) == (rise, rise)
+    assert stopped["accuracy_after"] == shorter["accuracy_after"]
+    best, short = (load_saved(Path(f"{name}.safetensors"))[0] for name in ("best", "short"))
+    assert all(np.array_equal(one, short[name]) for name, one in best.items())
     limit = (loss[2] + loss[3]) / 2
     stopped = json.loads(fabtune(*asked, "--validate", "0.2", "--stop-at", str(limit))[1])
     assert stopped["validation_loss"] == loss[: next(at for at in range(12) if loss[at] <= limit) + 1]
@@ -394,3 +405,24 @@ def test_what_the_core_does_not_do_is_refused(refused, options, message):
 def test_a_missing_compiler_is_told_before_the_work(refused, monkeypatch, method):
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert "g++ and make: apt install" in refused(f"tune --method {method} --engine rtl --core tiny")
+
+
+def test_what_does_not_fit_the_formats_is_told_before_the_work(fabtune, tmp_path):
+    """In a warning with the scale that fits, and in the place of a lower rate where the run diverges."""
+    with np.load("mine.npz") as file:
+        np.savez("large.npz", **{name: 300 * one if name[0] == "x" else one for name, one in file.items()})
+    mine = ("tune", "--model", "mine.py:build", "--data", "npz:large.npz", "--epochs", 1)
+    status, out, err = fabtune(*mine, "--json")
+    assert status == 0
+    (advice,) = json.loads(out)["advice"]
+    assert "values of the samples are outside Q8.16, -128 to 128" in advice
+    assert f"fabtune: warning: {advice}\n" in err
+    factor = advice.partition("--scale ")[2].split()[0]
+    status, out, err = fabtune(*mine, "--scale", factor, "--json")
+    report = json.loads(out)
+    assert (report["advice"], "outside" in err) == ([], False)
+    assert load_saved(Path(report["adapters"]))[1]["scale"] == repr(float(factor))
+    status, _, err = fabtune(*mine, "--engine", "float", "--method", "ft-all", "--rate", "1e4")
+    assert status == 2
+    assert "diverged in epoch 1" in err
+    assert err.endswith(f"scale the samples, as --scale {factor} does, and train the network on samples scaled alike\n")
