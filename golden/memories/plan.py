@@ -150,5 +150,6 @@ def _cheapest(memories: Sequence[MemoryShape], device: Device) -> tuple[Kind, ..
         shares = [blocks.bram36 / device.bram36, blocks.uram / device.uram if device.uram else 0]
         return max(1.0, *shares), sum(shares) + max(shares) / 2
 
-    best = iter(min(product(*(choices[at] for at in free)), key=cost))
+    tried: Iterable[tuple[Kind, ...]] = product(*(choices[at] for at in free))
+    best = iter(min(tried, key=cost))
     return tuple(next(best) if len(kinds) > 1 else kinds[0] for kinds in choices)
