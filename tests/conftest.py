@@ -26,8 +26,8 @@ LONGEST = (
     ),
     *("boards/testbench/test_benches", "boards/testbench/test_page"),
     *("boards/cores/zotrain/test_job_on_core", "scripts/blocks/test_activity"),
-    *("scripts/blocks/test_emit", "scripts/test_table", "scripts/test_tune"),
-    *("sim/compiled/test_session", "scripts/test_zeroth", "scripts/test_cli"),
+    *("scripts/blocks/test_emit", "scripts/test_table", "scripts/tuning/test_tune"),
+    *("sim/compiled/test_session", "scripts/tuning/test_zeroth", "scripts/test_cli"),
 )
 """Files of half a minute and more, which begin first: one that began last would leave the other worker idle.
 
