@@ -157,7 +157,8 @@ def test_a_preset_and_its_table(fabtune, tmp_path):
     assert set(torch.load("tuned.pt")) == set(torch.load("tuned.pt")) >= {"0.weight", "6.bias"}
 
 
-@pytest.mark.parametrize("method", ["pezo-otf", pytest.param("instantft", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["pezo-otf", "instantft", "ft-last"])
 def test_the_core_gives_the_same(fabtune, own, monkeypatch, method):
     key = "weights" if method == "pezo-otf" else "adapters"
     run = report(fabtune, *TUNE, "--method", method, "--steps" if key == "weights" else "--epochs", 2)[key]

@@ -146,7 +146,7 @@ def test_float_runs_return(tmp_path, make, method):
     [
         pytest.param(Convolutional, "instantft", marks=pytest.mark.slow),
         (Residual, "lora-all"),
-        (perceptron, "instantft"),
+        pytest.param(perceptron, "instantft", marks=pytest.mark.slow),
     ],
 )
 def test_programs_and_onnx_run_the_adapters(tmp_path, make, method):
@@ -210,6 +210,10 @@ def test_integers_have_their_formats(tmp_path):
     for own, (a, b) in zip(tuned.stages, tuning.engine.job.adapters.pairs(), strict=True):
         np.testing.assert_array_equal(found[f"{own.title}.lora_a"], a)
         np.testing.assert_array_equal(found[f"{own.title}.lora_b"], b)
+
+
+@pytest.mark.slow
+def test_a_tuned_last_layer_has_wide_integers(tmp_path):
     wide, _ = tuned_by(tmp_path, drawn(Convolutional), (1, 8, 8), "ft-last", "golden")
     assert integers_of(wide)["head.weight"].dtype == np.int32
     assert '"head.weight": "Q20.12"' in str(integers_of(wide)["formats"])

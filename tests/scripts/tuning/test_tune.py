@@ -425,4 +425,4 @@ def test_what_does_not_fit_the_formats_is_told_before_the_work(fabtune, tmp_path
     status, _, err = fabtune(*mine, "--engine", "float", "--method", "ft-all", "--rate", "1e4")
     assert status == 2
     assert "diverged in epoch 1" in err
-    assert err.endswith("scale the samples, as --scale 0.25 does, and train the network on samples scaled alike\n")
+    assert err.endswith(f"scale the samples, as --scale {factor} does, and train the network on samples scaled alike\n")
