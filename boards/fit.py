@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..golden.cores.core import CoreSpec
@@ -11,29 +13,54 @@ from ..golden.errors import UserError
 from .board import Board
 
 
-def needs(spec: CoreSpec, board: Board) -> dict[str, float]:
-    """Count the resources that the emitted core asks for: ``bram36`` in halves, ``uram``, ``dsp``."""
-    blocks = spec.memory_plan(board.fabric).blocks
-    return {"bram36": blocks.bram36, "uram": blocks.uram, "dsp": spec.dsps}
+@dataclass(frozen=True)
+class BoardFit:
+    """A core on a board.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    board : Board
+    """
+
+    spec: CoreSpec
+    board: Board
+
+    @cached_property
+    def needs(self) -> dict[str, float]:
+        """What the emitted core takes: ``bram36`` in halves, ``uram``, ``dsp``."""
+        blocks = self.spec.memory_plan(self.board.fabric).blocks
+        return {"bram36": blocks.bram36, "uram": blocks.uram, "dsp": self.spec.dsps}
+
+    @property
+    def lacks(self) -> dict[str, float]:
+        """Those of `needs` of which the board has too few."""
+        return {name: count for name, count in self.needs.items() if count > self.board.resources[name]}
+
+    @cached_property
+    def remedies(self) -> list[dict[str, Any]]:
+        """Changes of settings each of which makes the core fit, see `golden.cores.fit.remedies`; none where it fits."""
+        if not self.lacks:
+            return []
+        return remedies(self.spec, lambda changed: not BoardFit(changed, self.board).lacks)
+
+    @property
+    def text(self) -> str:
+        """What the board lacks, and the settings with which the core fits, as options; empty where it fits."""
+        if not self.lacks:
+            return ""
+        counts = (f"{count:g} {name.upper()} of {self.board.resources[name]}" for name, count in self.lacks.items())
+        if self.remedies:
+            advice = f"it fits with {', or with '.join(map(_options, self.remedies))}"
+        else:
+            tried = [name for name, changes in self.spec.smaller().items() if changes]
+            advice = f"no smaller {', '.join(tried)} makes it fit: take a smaller network"
+        return f"does not fit on the {self.board.name}: it needs {', '.join(counts)}; {advice}"
 
 
-def lacks(spec: CoreSpec, board: Board) -> list[str]:
-    """Name the resources of `needs` of which a board has too few; none where the core fits."""
-    return [name for name, count in needs(spec, board).items() if count > board.resources[name]]
-
-
-def remedies_on(spec: CoreSpec, board: Board) -> list[dict[str, Any]]:
-    """Find changes of settings with which a core fits on a board, see `golden.cores.fit.remedies`."""
-    return remedies(spec, lambda changed: not lacks(changed, board))
-
-
-def remedy_text(spec: CoreSpec, found: Sequence[Mapping[str, Any]]) -> str:
-    """Say what makes a core fit, as options of the command line."""
-    if not found:
-        tried = ", ".join(name for name, changes in spec.smaller().items() if changes)
-        return f"no smaller {tried} makes it fit: take a smaller network"
-    options = (" ".join(f"--set {name}={str(value).lower()}" for name, value in changes.items()) for changes in found)
-    return f"it fits with {', or with '.join(options)}"
+def _options(changes: Mapping[str, Any]) -> str:
+    """Changes of settings as options of the command line."""
+    return " ".join(f"--set {name}={str(value).lower()}" for name, value in changes.items())
 
 
 def refuse_lack(spec: CoreSpec, board: Board) -> None:
@@ -44,8 +71,5 @@ def refuse_lack(spec: CoreSpec, board: Board) -> None:
     UserError
         With the numbers, and the settings with which it fits.
     """
-    needed = needs(spec, board)
-    if missing := lacks(spec, board):
-        counts = ", ".join(f"{needed[name]:g} {name.upper()} of {board.resources[name]}" for name in missing)
-        text = remedy_text(spec, remedies_on(spec, board))
-        raise UserError(f"{spec.name} does not fit on the {board.name}: it needs {counts}; {text}")
+    if text := BoardFit(spec, board).text:
+        raise UserError(f"{spec.name} {text}")

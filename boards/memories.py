@@ -80,7 +80,10 @@ def memories_of(rtlil: str) -> list[Memory]:
             mode = ", ".join(dict.fromkeys(_mode(one, style) for one in reads))
             found.append((f"{path}.{name}", int(width), int(depth), style, len(reads), writes, mode))
             ports = _with_clock([cell for cell, _ in cells[name]], style)
-            shared = writes and len(reads) > 1
+            ported = "".join(cell for cell, _ in cells[name] if "$meminit" not in cell)
+            addresses = set(re.findall(r"connect \\ADDR (.+)", ported))
+            # the logic around it tells whether a read and a write exclude each other
+            shared = writes and (len(reads) > 1 or len(addresses) == 1)
             texts.append(
                 in_its_module(module, f"{declaration} \\{name}", ports) if shared else alone(widths, declaration, ports)
             )

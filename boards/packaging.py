@@ -422,7 +422,7 @@ def _readme(package: Package, targets: Sequence[str], files: Files, memories: Se
         lines += ["", "## A logic analyser on the core", "", _DEBUG.replace("compare CORE", f"compare {spec.name}")]
     if {"example", "pynq", "tb"} & folders and package.example:
         lines += ["", "## The example", "", example_page(package.example, targets)]
-    return "\n".join([*lines, "", *_memories(memories, board), ""])
+    return "\n".join([*lines, "", *_memories(memories, board), "", *_plan(package), ""])
 
 
 _RANDOM = "The self-test's weights and samples are random; `--weights` and `--data` of `fabtune package` give others."
@@ -451,6 +451,18 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
         "Mode is what a read gives at the address that is written in the same cycle: `read first` the word before.",
         "`latch with reset`: the register behind the read, which has a synchronous reset, is the block RAM's latch.",
         "No memory has a reset otherwise; RAMs are zero after configuration.",
+    ]
+
+
+def _plan(package: Package) -> list[str]:
+    """Write the plan of the memories: what they hold, and which kind of RAM that is."""
+    rows = package.spec.memory_plan(package.board.fabric).table
+    return [
+        "The plan chooses kinds by the blocks that the device has; the rows of a memory may be several aspects deep:",
+        "",
+        "| holds | number | rows x bits | kind | blocks, of which aspect |",
+        "|---|---:|---:|---|---|",
+        *(f"| {' | '.join(row)} |" for row in rows),
     ]
 
 

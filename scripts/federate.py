@@ -88,6 +88,8 @@ class FederateRequest(Start):
     def rates(self, network: str) -> FederatedRates:
         """Learning rates: those given, and defaults of the network for the others."""
         given = {"split": self.rate, "plain": self.plain_rate, "fedavg": self.fedavg_rate}
+        if wrong := [f"{one:g}" for one in given.values() if one is not None and not 0 < one < float("inf")]:
+            raise UserError(f"{wrong[0]} is no learning rate: --rate, --plain-rate and --fedavg-rate are above 0")
         return replace(federated_rates(network), **{name: rate for name, rate in given.items() if rate is not None})
 
     def config(self, rate: float) -> FederatedConfig:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..boards.board import BOARDS, Board
+from ..boards.board import BOARDS
 from ..boards.estimate.estimate import estimate_spec
+from ..boards.fit import BoardFit
 from ..golden.cores.fit import CoreFit
 from ..golden.datasets.npz import inputs_of
 from ..golden.errors import UserError
@@ -24,9 +25,6 @@ from ..golden.registry import CORES
 from ..golden.train.dynamic_range import StageRange, dynamic_range
 from ..golden.train.range_advice import parameters_advice, samples_advice
 from .own_network import OwnNetwork
-
-BRAM36_BITS = 36 * 1024
-URAM_BITS = 288 * 1024
 
 
 @dataclass(frozen=True)
@@ -125,24 +123,20 @@ def _core(network: Network, fit: CoreFit, estimate: bool) -> dict[str, Any]:
     if fit.spec is None or fit.forward is None:
         return found
     multipliers = fit.forward.lanes * fit.forward.columns
-    bits = sum(fit.memories.values())
+    fits = {name: BoardFit(fit.spec, board) for name, board in BOARDS.items()}
     found |= {
         "array": f"{fit.forward.lanes} x {fit.forward.columns}",
         "cycles": fit.cycles,
         "ideal_cycles": -(-sum(stage.macs for stage in network.stages) // multipliers),
-        "memory_bits": fit.memories,
-        "least_memory_percent": {name: round(100 * bits / _memory(board), 2) for name, board in BOARDS.items()},
+        "needs": {name: one.needs for name, one in fits.items()},
+        "lacks": {name: one.text for name, one in fits.items() if one.lacks},
+        "remedies": {name: one.remedies for name, one in fits.items() if one.lacks},
     }
     if estimate:
         found["utilisation"] = {
             name: board.utilisation(estimate_spec(fit.spec, board.fabric).resources) for name, board in BOARDS.items()
         }
     return found
-
-
-def _memory(board: Board) -> int:
-    """Bits of a board's block and ultra RAM."""
-    return board.resources["bram36"] * BRAM36_BITS + board.resources["uram"] * URAM_BITS
 
 
 def _autoencoder(network: Network) -> Iterator[str]:
@@ -170,11 +164,12 @@ def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Seq
         names = [f"{core['core']} {core['preset']}" for core in cores if core["refusal"] == reason]
         yield f"not on {'any core' if len(names) == len(cores) else ', '.join(names)}: {reason}"
     for core in cores:
+        name = f"{core['core']} {core['preset']}"
+        yield from (f"{name} {text}" for text in core.get("lacks", {}).values())
         for board, shares in core.get("utilisation", {}).items():
-            for resource, share in shares.items():
-                if share is None or share > 100:
-                    takes = "which it lacks" if share is None else f"{share:.0f} %"
-                    yield f"{core['core']} {core['preset']} does not fit on {board}: {resource}, {takes}"
+            for resource in ("lut", "ff"):
+                if shares[resource] > 100:
+                    yield f"{name} does not fit on the {board}: {shares[resource]:.0f} % of its {resource.upper()}"
 
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
@@ -200,14 +195,13 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
             row += [f"{stage['least']:.3g} to {stage['most']:.3g}", f"{stage['saturated']:,}"]
         rows.append(row)
     show([*columns, *(["outputs", "saturated"] if measured else [])], rows, title)
-    boards = (f"% of {name}" for name in BOARDS)
-    show(("core", "array", "cycles a sample", "ideal", "memory, kB", *boards), [*_cores(result)])
+    show(("core", "array", "cycles a sample", "ideal", "DSP", *BOARDS), [*_cores(result)])
     formats = ", ".join(f"{what} {which}" for what, which in result["formats"].items())
     return [
         f'as one line, for every command: --set "network={result["text"]}"',
         f"{result['parameters']:,} parameters, {result['macs']:,} multiply-accumulates; {formats}",
-        "cycles: words of the array, forward; memory: parameters, activations and outputs, which is the least; "
-        "--estimate CORE:PRESET synthesises a core",
+        "cycles: words of the array, forward; BRAM36, URAM, DSP: of the core that is emitted for the board, and their "
+        "share of it; --estimate CORE:PRESET synthesises a core, for LUT and FF",
         *result["advice"],
     ]
 
@@ -218,14 +212,17 @@ def _cores(result: dict[str, Any]) -> Iterator[list[str]]:
         if core["refusal"]:
             yield [name, "refused, see below", "", "", "", *[""] * len(BOARDS)]
             continue
-        kilobytes = sum(core["memory_bits"].values()) / 8192
+        dsp = next(iter(core["needs"].values()))["dsp"]
         shares = [_share(core, board) for board in BOARDS]
-        yield [name, core["array"], f"{core['cycles']:,}", f"{core['ideal_cycles']:,}", f"{kilobytes:.1f}", *shares]
+        yield [name, core["array"], f"{core['cycles']:,}", f"{core['ideal_cycles']:,}", str(dsp), *shares]
 
 
 def _share(core: dict[str, Any], board: str) -> str:
-    """Share of a board: its memory at least, or all resources where they were estimated."""
-    if "utilisation" not in core:
-        return f"memory {core['least_memory_percent'][board]:.1f}"
-    shares = core["utilisation"][board].items()
-    return ", ".join(f"{name} {'none there' if share is None else f'{share:.1f}'}" for name, share in shares)
+    """Blocks of RAM with their share of a board, or the shares of all resources where they were estimated."""
+    if "utilisation" in core:
+        shares = core["utilisation"][board].items()
+        return ", ".join(f"{name} {'none there' if share is None else f'{share:.1f}'} %" for name, share in shares)
+    resources = BOARDS[board].resources
+    needed = ((name, core["needs"][board][name]) for name in ("bram36", "uram") if resources[name])
+    text = ", ".join(f"{count:g} {name.upper()} ({100 * count / resources[name]:.0f} %)" for name, count in needed)
+    return f"{text}: too many" if board in core["lacks"] else text

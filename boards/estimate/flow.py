@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ...golden.nn.arithmetic.multipliers import MAX_SMALL_PRODUCT
 from ...hw import arithmetic_passes, synthesis_passes, yosys
 from .primitives import KNOWN
 
@@ -18,9 +19,6 @@ COUNTS = ("resources.json", "paths.json")
 
 PRIMITIVES = "primitives.v"
 """File that `flow` reads first: what `primitives` gives."""
-
-MAX_SMALL_PRODUCT = 17
-"""A multiplier stays in the fabric while its two operand widths add up to this or less."""
 
 LEAST_SHIFT_REGISTER = 4
 """Stages from which a shift register is a LUT."""

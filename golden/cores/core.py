@@ -9,7 +9,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
 | `hw` | `CORE` | the class, CamelCase | RTL | the core cannot be emitted |
 | `sim` | `tb_CORE` | `scenario` | phases of the bench | it cannot be verified |
 | `boards` | `selftest` | `selftest` | a small job with its results | it cannot be packaged |
-| `boards` | `example` | `example` | a program that tunes digits | a package without one |
+| `boards` | `example` | `example` | a job that tunes the network of a task, with a program | a package without one |
 | `boards` | `sweep` | `SWEEP` | `CoreSweep`: designs, training and cost of points | it cannot be swept |
 | `sim` | `trials` | `TRIALS` | `Trials`: short jobs, order lists, limits | faults meet its bench alone |
 | `sim` | `activity` | `ACTIVITY` | a job whose toggles are counted | it has no activity |

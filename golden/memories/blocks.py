@@ -17,7 +17,7 @@ _MUX = 0.5
 """Cost of a bit of a multiplexer, per segment behind the first."""
 _BYTE = 9
 URAM_ROWS, URAM_WIDTH = 4096, 72
-"""The only aspect of a URAM288; its bytes have 8 or 9 bits."""
+"""The aspect of a URAM288; its bytes have 8 or 9 bits."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,19 @@ def block_rams(depth: int, width: int, two_way: bool = False, constant: bool = F
 
 
 @cache
-def ultra_rams(depth: int, width: int) -> Fit:
-    """Fit a memory into UltraRAM."""
-    segments = -(-depth // URAM_ROWS)
-    count = min(-(-segments * -(-width // byte) * byte // URAM_WIDTH) for byte in (8, 9))
-    return Fit("URAM288", count, URAM_ROWS, URAM_WIDTH, segments)
+def ultra_rams(depth: int, width: int, one_address: bool = False) -> Fit:
+    """Fit a memory into UltraRAM.
+
+    Parameters
+    ----------
+    depth, width : int
+    one_address : bool
+        Reads and writes have one address, and exclude each other: both ports of a block may serve one word.
+    """
+    fits = []
+    for ports in (1, 2) if one_address else (1,):
+        rows, bits = URAM_ROWS // ports, URAM_WIDTH * ports
+        segments = -(-depth // rows)
+        count = min(-(-segments * -(-width // byte) * byte // bits) for byte in (8, 9))
+        fits.append(Fit("URAM288", count, rows, bits, segments))
+    return min(fits, key=lambda one: one.count)

@@ -47,6 +47,8 @@ class MemoryShape:
         Ports that read: each has a copy, but for `two_way`.
     two_way : bool
         A port that writes also reads, and another one reads.
+    one_address : bool
+        Reads and writes have one address, and exclude each other.
     constant : bool
         Nothing writes; the contents come with the configuration, which UltraRAM does not take.
     lut_rows : int
@@ -61,6 +63,7 @@ class MemoryShape:
     count: int = 1
     reads: int = 1
     two_way: bool = False
+    one_address: bool = False
     constant: bool = False
     lut_rows: int = LUT_ROWS
     ultra: bool = False
@@ -75,7 +78,7 @@ class MemoryShape:
     def fit(self, kind: Kind) -> Fit | None:
         """One of the memories, of one port that reads, in blocks of a kind; None in LUT RAM."""
         if kind == "ultra":
-            return ultra_rams(self.depth, self.width)
+            return ultra_rams(self.depth, self.width, self.one_address)
         return block_rams(self.depth, self.width, self.two_way, self.constant) if kind == "block" else None
 
     def blocks(self, kind: Kind) -> Blocks:
@@ -112,6 +115,19 @@ class MemoryPlan:
         return found or _cheapest((memory,), self.device)[0]
 
     @property
+    def table(self) -> list[tuple[str, str, str, str, str]]:
+        """Rows of a table for people: what memories hold, their number, rows x bits, kind, and blocks."""
+        rows = []
+        for one, kind in self.kinds.items():
+            fit, taken = one.fit(kind), one.blocks(kind)
+            count = f"{taken.uram:g} URAM" if kind == "ultra" else f"{taken.bram36:g} BRAM36"
+            text = f"{count} of {fit.rows} x {fit.width}" if fit else ""
+            if fit and fit.segments > 1:
+                text += f", {fit.segments} deep"
+            rows.append((one.name, str(one.count), f"{one.depth} x {one.width}", KIND_NAMES[kind], text))
+        return rows
+
+    @property
     def blocks(self) -> Blocks:
         """Blocks of all memories."""
         return total(memory.blocks(kind) for memory, kind in self.kinds.items())
@@ -134,5 +150,6 @@ def _cheapest(memories: Sequence[MemoryShape], device: Device) -> tuple[Kind, ..
         shares = [blocks.bram36 / device.bram36, blocks.uram / device.uram if device.uram else 0]
         return max(1.0, *shares), sum(shares) + max(shares) / 2
 
-    best = iter(min(product(*(choices[at] for at in free)), key=cost))
+    tried: Iterable[tuple[Kind, ...]] = product(*(choices[at] for at in free))
+    best = iter(min(tried, key=cost))
     return tuple(next(best) if len(kinds) > 1 else kinds[0] for kinds in choices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -79,12 +80,16 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     check(space, next(iter(workloads_of(space, console, trained=False)), None))
     workloads = workloads_of(space, console)
     _finished(space, journal)  # refuses a journal of another space, in this process
-    name, alone = f"sweep {space.name}", request.processes == 1
+    name, alone, began = f"sweep {space.name}", request.processes == 1, time.monotonic()
+
+    def counted() -> str:
+        return f"{name}: {_finished(space, journal)} of {space.total} points, {time.monotonic() - began:.0f} s"
+
     watch = partial(_watch, name) if alone else None
     workers = {f"process {at + 1}": (request, journal, watch) for at in range(request.processes)}
     with (
         keeping(lambda: f"{_finished(space, journal)} of {space.total} points are in {journal}: {_GOES_ON}"),
-        nullcontext() if alone else shown_by(lambda: f"{name}: {_finished(space, journal)} of {space.total} points"),
+        nullcontext() if alone else shown_by(counted),
     ):
         run_trials(_work, workers, Options(processes=request.processes))
     study = Study(space, journal)

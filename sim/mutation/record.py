@@ -59,7 +59,7 @@ class Record:
     Parameters
     ----------
     path : Path
-        The file. Its folder is made at once, a new file with the first result.
+        The file; it and its folder are made with the first result.
     header : dict
         What the results depend on, in plain JSON, by names that a user knows.
     force : bool
@@ -80,7 +80,6 @@ class Record:
         self._path, self._header = path, header
         self.results: dict[int, Result] = {}
         self._begun = False
-        path.parent.mkdir(parents=True, exist_ok=True)
         # a run that was ended in the middle of a line has left a part of it
         self._lines = path.read_bytes().split(b"\n")[:-1] if path.exists() and not force else []
         if path.exists() and not force:

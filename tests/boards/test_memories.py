@@ -1,6 +1,5 @@
 """Memories of a design: what the text says, and how many blocks of RAM they take."""
 
-import dataclasses
 import json
 import re
 from collections import Counter, defaultdict
@@ -15,18 +14,27 @@ from fabtune.boards.board import BOARDS
 from fabtune.boards.estimate import flow
 from fabtune.boards.estimate.contents import contents_in_files
 from fabtune.boards.estimate.estimate import estimate_spec
-from fabtune.boards.memories import memories_of, refuse_lack
+from fabtune.boards.memories import memories_of
 from fabtune.boards.packaging import core_package
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
+from fabtune.golden.memories.blocks import Blocks
+from fabtune.golden.models.text import network_from
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.hw import yosys
 from fabtune.hw.verilog import emit
 
+from ..small_cores import NETWORK
+
 # as in vivado/test_ip: a core is generated once
 SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
+
+
+PRESETS = [(core, preset) for core in ("instantft", "zotrain") for preset in BLOCKS[core].presets]
+DEEP = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=4096)
+"""With a memory at the cut that is UltraRAM where there is some."""
 
 
 @cache
@@ -102,7 +110,8 @@ def test_the_memory_of_a_block_is_found_and_counted_as_synthesis_does():
 @pytest.mark.parametrize(
     ("spec", "board", "ultra"),
     [
-        (InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64), "kv260", True),
+        (DEEP, "kv260", True),
+        (InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64), "kv260", False),
         (ZotrainSpec(**SMALL), "zcu102", False),
         pytest.param(build(InstantftSpec, (), "tiny"), "zcu102", False, marks=pytest.mark.slow),
         pytest.param(build(ZotrainSpec, (), "small"), "kv260", True, marks=pytest.mark.slow),
@@ -136,14 +145,106 @@ def test_what_a_port_reads_at_the_address_that_is_written(domain, transparent, m
     assert [one.mode for one in memories_of(design_of(words, [read], write))] == [mode]
 
 
-def test_a_board_without_enough_is_refused_with_the_numbers():
-    spec = ZotrainSpec(**SMALL)
-    memories = memories_of(emitted(spec, "kv260").rtlil)
-    needed = sum(one.blocks["bram36"] for one in memories if one.style)
-    small = dataclasses.replace(BOARDS["kv260"], resources=BOARDS["kv260"].resources | {"bram36": 7})
-    with pytest.raises(UserError, match=rf"need at least {needed:g} BRAM36, the kv260 has 7"):
-        core_package(spec, small)
-    refuse_lack(memories, BOARDS["kv260"])
+NETWORKS = {
+    "cnn": "3x32x32 conv16k3p1 relu pool2 conv32k3p1 relu pool2 conv64k3p1 relu pool2 flatten fc10",
+    "residual": "3x16x16 conv8k3p1 relu conv8k3p1 add@-1,1 relu conv16k3p1s2 relu avg8 flatten fc10",
+    "depthwise": "1x49x10 conv16k10x4p4,5,1,1s2 relu dw3p1 relu conv16k1 relu avg5 flatten fc12",
+    "leaky": "2x12x12 conv8k5 leaky0.1 pool2 flatten fc40 leaky0.3 fc200",
+    "table": "60 fc96 relu fc96 relu fc96 relu fc6",
+    "autoencoder": "640 fc128 relu fc8 relu fc128 relu fc640",
+}
+"""Six networks beside the presets' own."""
+
+
+def planned_as_emitted(spec, board):
+    """Compare the plan with the RTL, memory by memory: depth, width, kind, blocks and how many there are."""
+    planned, found = Counter(), Counter()
+    for shape, kind in spec.memory_plan(BOARDS[board].fabric).kinds.items():
+        if (blocks := shape.blocks(kind)) != Blocks():
+            one = shape.fit(kind).blocks * (1 if shape.two_way else shape.reads)
+            planned[shape.depth, shape.width, "" if shape.constant else kind, one] += shape.count
+            assert one * shape.count == blocks
+    for one in memories_of(emitted(spec, board).rtlil):
+        if (blocks := Blocks(**one.blocks)) != Blocks():
+            style = "" if one.writes == 0 or one.name.endswith("waiting.storage") else one.style
+            found[one.depth, one.width, style, blocks] += 1
+    return planned, found
+
+
+def spec_of(core, network, preset):
+    """A preset of a core for another network."""
+    kind, described = BLOCKS[core], network_from(network)
+    return kind.of(
+        described, byte_inputs=len(described.input_shape) == 3, **kind.for_network(kind.presets[preset], described)
+    )
+
+
+SPECS = {
+    "zotrain, one stage": (ZotrainSpec(**SMALL), "kv260"),
+    "instantft, one stage": (InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64), "kv260"),
+    "zotrain, UltraRAM": (DEEP, "kv260"),
+}
+
+
+@pytest.mark.parametrize(("spec", "board"), SPECS.values(), ids=SPECS)
+def test_the_plan_has_the_blocks_of_the_emitted_core(spec, board):
+    planned, found = planned_as_emitted(spec, board)
+    assert planned == found
+    assert sum(planned.values()) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize(("core", "preset"), PRESETS)
+def test_the_plan_of_each_preset_has_the_blocks_of_the_emitted_core(core, preset, board):
+    planned, found = planned_as_emitted(build(BLOCKS[core], (), preset), board)
+    assert planned == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(("core", "preset"), PRESETS)
+def test_the_plan_of_other_networks_has_the_blocks_of_the_emitted_core(core, preset, network, board):
+    try:
+        spec = spec_of(core, NETWORKS[network], preset)
+    except UserError:
+        pytest.skip("the preset refuses the network")
+    planned, found = planned_as_emitted(spec, board)
+    assert planned == found
+
+
+BEFORE = {
+    ("instantft", "tiny"): {"zcu102": (141.5, 0), "kv260": (71.5, 11)},
+    ("instantft", "small"): {"zcu102": (171, 0), "kv260": (95.5, 11)},
+    ("instantft", "fast"): {"zcu102": (186.5, 0), "kv260": (100.5, 22)},
+    ("instantft", "chip"): {"zcu102": (429, 0), "kv260": (95, 53)},
+    ("zotrain", "tiny"): {"zcu102": (53, 0), "kv260": (53, 0)},
+    ("zotrain", "small"): {"zcu102": (92, 0), "kv260": (79, 2)},
+    ("zotrain", "fast"): {"zcu102": (119.5, 0), "kv260": (89.5, 4)},
+    ("zotrain", "large"): {"zcu102": (499, 0), "kv260": (43, 57)},
+}
+"""Blocks of the presets when each memory had a kind by its place in the RTL: no plan takes more."""
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("preset", BEFORE)
+def test_no_preset_takes_more_than_without_a_plan(preset, board):
+    resources, (bram36, uram) = BOARDS[board].resources, BEFORE[preset][board]
+    blocks = build(BLOCKS[preset[0]], (), preset[1]).memory_plan(BOARDS[board].fabric).blocks
+    assert blocks.bram36 < bram36
+    saved = (bram36 - blocks.bram36) / resources["bram36"]
+    assert (blocks.uram - uram) / max(resources["uram"], 1) < saved
+
+
+def test_a_network_of_33834_parameters_leaves_most_of_the_kv260():
+    # with rows that do not fit 512 it took 121.5 block RAMs and no UltraRAM
+    spec = spec_of("zotrain", NETWORKS["cnn"], "tiny")
+    assert spec.described.parameters == 33_834
+    assert spec.mapping.all_rows == 564
+    blocks = spec.memory_plan(BOARDS["kv260"].fabric).blocks
+    assert blocks.bram36 <= 60
+    assert blocks.uram <= 32
 
 
 def test_the_page_lists_each_memory_and_what_it_maps_to():
@@ -196,9 +297,6 @@ def test_each_memory_maps_to_what_it_does_in_the_whole_core(tmp_path, core, pres
         found[re.fullmatch(r"(.+?)(?:\.\1)?\.\d+\.\d+(?:\..*)?", name)[1]][cell["type"]] += 1
     memories = {one.name.partition(".")[2]: one for one in memories_of(design.rtlil)}
     assert found == {name: dict(one.primitives) for name, one in memories.items() if one.primitives}
-
-
-PRESETS = [(core, preset) for core in ("instantft", "zotrain") for preset in BLOCKS[core].presets]
 
 
 @pytest.mark.parametrize(

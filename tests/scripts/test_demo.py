@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from fabtune import __version__
 from fabtune.boards.estimate.estimate import estimate_emitted
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.datasets.tasks import task_of
@@ -25,7 +26,7 @@ from fabtune.scripts.tables.options import Options
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
-    command = ["demo", "-o", str(tmp_path / "demo"), "--json"]
+    command = ["demo", "-o", str(tmp_path / "demo"), "--date", "2026-11-26", "--json"]
     if not whole:  # the synthesis of the core takes as long as everything else: here a generator's stands for it
         tree = emit(GrngSpec())
         monkeypatch.setattr(demo, "estimate_emitted", lambda _: estimate_emitted(tree))
@@ -45,7 +46,9 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     assert facts["zotrain_steps_compared"] == STEPS_IN_RTL
     assert facts["instantft_batches_compared"] == 500
     assert facts["pezo_compared"] > 300_000
-    assert set(facts["instantft_kv260"]) == {"lut", "ff", "bram36", "uram", "dsp"}
+    for core in ("zotrain", "instantft"):
+        assert set(facts[f"{core}_kv260"]) == {"lut", "ff", "bram36", "uram", "dsp"}
+    assert (facts["date"], facts["seed"], facts["version"]) == ("2026-11-26", 0, __version__)
     assert facts["zotrain_accuracy_in_rtl"] > facts["accuracy_before"]
     assert facts["zotrain_cycles_per_step"] == round(facts["zotrain_cycles"] / STEPS_IN_RTL)
     page = (output / "report.html").read_text()
@@ -53,11 +56,20 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     assert page.count('class="ok"') == 4
     assert "NOT EQUAL" not in page
     assert "fabtune estimate zotrain --preset tiny" in page
+    assert f"fabtune demo -o {output} --simulator" in page
+    assert f"on 2026-11-26, seed 0; fabtune {__version__}, Python" in page
+    for core in ("zotrain", "instantft"):
+        assert f"<td>{facts[f'{core}_kv260']['lut']:,g} (" in page
+    host, rtl = (
+        page.index(f"<th>{name}") for name in ("time on this machine, ms", "time of the core at 187.5 MHz, ms")
+    )
+    assert host < rtl < page.index("<td>InstantFT")
+    assert page.count('<div class="table"><table>') == page.count("<table>") == page.count("</table></div>")
     for folder in ("pezo_pool", "pezo_otf8", "pezo_otf14", "tile", "zotrain", "instantft"):
         assert (output / folder / "synth_ooc.tcl").exists()
 
     lines = summary(facts).splitlines()
-    assert len(lines) <= 9
+    assert len(lines) <= 10
     assert lines[-1].startswith(f"report: {output / 'report.html'}")
     assert f"{facts['instantft_cycles']:,} cycles" in "".join(lines)
     assert f"{facts['zotrain_cycles_per_step']:,} cycles a step" in "".join(lines)

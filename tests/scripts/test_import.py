@@ -9,6 +9,8 @@ import pytest
 import torch
 from onnx import helper, numpy_helper
 
+from fabtune.boards.board import BOARDS
+from fabtune.boards.fit import BoardFit
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.models.module import module_of
@@ -46,6 +48,9 @@ def chain():
 
 def autoencoder():
     return nn.Sequential(nn.Linear(6, 2), nn.ReLU(), nn.Linear(2, 6))
+
+def wide():
+    return nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 24 * 24, 10))
 
 def single():
     return nn.Sequential(nn.Linear(6, 40))
@@ -98,9 +103,26 @@ def test_a_preset_is_described_as_its_cores_have_it(fabtune):
     small = found["instantft", "small"]
     assert small["cycles"] == sum(stage.cycles for stage in spec.mapping.forward.stages) == 4051
     assert small["ideal_cycles"] == -(-416520 // 128)
-    assert small["memory_bits"]["activations"] == 24 * spec.mapping.forward.activation_values
-    assert 0 < small["least_memory_percent"]["zcu102"] < small["least_memory_percent"]["kv260"] < 100
+    for name, board in BOARDS.items():
+        blocks = spec.memory_plan(board.fabric).blocks
+        assert small["needs"][name] == {"bram36": blocks.bram36, "uram": blocks.uram, "dsp": spec.dsps}
+    assert (small["lacks"], small["remedies"]) == ({}, {})
     assert result["advice"] == []
+
+
+def test_what_does_not_fit_is_named_with_settings_that_do(fabtune):
+    result = imported(fabtune, "mine.py:wide", "--input", "3x24x24")
+    (core,) = (one for one in result["cores"] if (one["core"], one["preset"]) == ("instantft", "small"))
+    assert core["needs"]["kv260"]["uram"] > 64
+    (advice,) = (
+        one for one in result["advice"] if one.startswith("instantft small does not fit on the kv260: it needs")
+    )
+    remedies = core["remedies"]["kv260"]
+    assert any("batch" in changes for changes in remedies)
+    for changes in remedies:
+        assert " ".join(f"--set {name}={str(value).lower()}" for name, value in changes.items()) in advice
+        spec = InstantftSpec(**{"network": result["text"], "columns": 4} | changes)
+        assert BoardFit(spec, BOARDS["kv260"]).lacks == {}
 
 
 def test_a_users_module_is_described_by_its_own_names(fabtune):
@@ -207,7 +229,8 @@ def test_a_core_is_estimated_on_both_boards(fabtune):
         assert 0 < shares["lut"] < 100
         assert 0 < shares["dsp"] < 100
     for board, shares in core["utilisation"].items():
-        assert core["least_memory_percent"][board] < shares["bram36"] + (shares["uram"] or 0)
+        for name, count in core["needs"][board].items():
+            assert shares[name] == pytest.approx(100 * count / BOARDS[board].resources[name] if count else 0)
 
 
 def test_tables_for_people(fabtune):

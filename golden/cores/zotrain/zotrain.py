@@ -60,8 +60,8 @@ class ZotrainSpec(NetworkCoreSpec):
         ``tree``, ``select`` or ``sum``: instead of `generator` a `GaussianArraySpec` of that form, with a number for
         each parameter of a perturbation's word. A baseline, for comparison only.
     deltas : str
-        Memory of the deltas: ``block`` RAM, with all numbers of a word in a cycle, or ``ultra``, with a quarter of
-        them in a cycle and as few multipliers.
+        How deltas are read: ``block``, all numbers of a word in a cycle, or ``ultra``, a quarter of them in a cycle
+        with as few multipliers. The kind of RAM is that of the plan, `memories`.
     cut_rows : int
         Rows of the memory in which outputs of a network's first part are kept, where both parts have perturbations of
         their own (`golden.zo.split.Split`), see `kept_samples`; 0 for a core that does not cut the network.

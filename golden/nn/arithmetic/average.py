@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
+from .multipliers import takes_dsp
 
 NUMERATOR_PART, MULTIPLIER_PART = 26, 17
 """Bits of the operands of one DSP slice where they are unsigned."""
@@ -81,6 +82,14 @@ class Reciprocal:
         if self.multiplier == 1:
             return (0, 0)
         return -(-self.numerator_bits // NUMERATOR_PART), -(-self.multiplier.bit_length() // MULTIPLIER_PART)
+
+    @property
+    def dsps(self) -> int:
+        """DSPs of the products of all parts."""
+        across, down = self.parts
+        widths = [min(NUMERATOR_PART, self.numerator_bits - i * NUMERATOR_PART) for i in range(across)]
+        factors = [self.multiplier >> j * MULTIPLIER_PART & (1 << MULTIPLIER_PART) - 1 for j in range(down)]
+        return sum(takes_dsp(width, factor) for width in widths for factor in factors if factor)
 
     @property
     def latency(self) -> int:

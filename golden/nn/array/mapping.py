@@ -23,6 +23,7 @@ from ...models.network import Network
 from ...models.stages import Stage
 from ..arithmetic.average import Reciprocal
 from ..arithmetic.forward import beyond_map, slope_factor
+from ..arithmetic.multipliers import takes_dsp
 from . import latency
 from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
 from .stage_mapping import Loop, Residual, StageMapping
@@ -158,13 +159,11 @@ class Mapping:
 
     @property
     def dsps(self) -> int:
-        """DSPs of the forward pass: the array, a leaky ReLU for each column, and divisions of average pools.
-
-        A product with a single constant of one or two ones, or of a run of ones, is an adder.
-        """
-        leaky = self.columns if len(self.slopes) > 1 or not all(map(_is_sum, self.slopes)) else 0
+        """DSPs of the forward pass: the array, a leaky ReLU for each column, and divisions of average pools."""
+        leaky = len(self.slopes) > 1 or any(takes_dsp(Q8_16.width, slope) for slope in self.slopes)
         dividers = self.columns // self.average_turns if self.averages else 0
-        return self.lanes * self.columns + leaky + dividers * sum(prod(own.parts) for own in self.averages)
+        divisions = dividers * sum(own.dsps for own in self.averages)
+        return (self.lanes + leaky) * self.columns + divisions
 
     @property
     def most_parts(self) -> int:
@@ -417,12 +416,6 @@ class Mapping:
 def _limit(stage: Stage) -> int | None:
     limit = None if stage.activation is None else stage.activation.limit
     return None if limit is None else int(Q8_16.from_float(limit))
-
-
-def _is_sum(constant: int) -> bool:
-    """Whether a product with a constant is a sum or a difference of two shifted operands."""
-    run = constant // (constant & -constant)
-    return constant.bit_count() <= 2 or run & (run + 1) == 0
 
 
 def _slope(stage: Stage) -> int:

@@ -57,7 +57,7 @@ def output_memory(mapping: Mapping, kept: int = 0) -> MemoryShape:
 def cut_memory(mapping: Mapping, rows: int) -> MemoryShape:
     """Outputs of all columns in front of a cut, with a mask and their address in the activation memory."""
     width = mapping.columns * (Q8_16.width + 1) + (mapping.activation_values - 1).bit_length()
-    return MemoryShape("outputs before the cut", rows, width, lut_rows=0, ultra=True)
+    return MemoryShape("outputs before the cut", rows, width, one_address=True, lut_rows=0, ultra=True)
 
 
 def network_memories(mapping: Mapping, kept: int = 0) -> tuple[MemoryShape, ...]:

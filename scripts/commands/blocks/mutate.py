@@ -28,18 +28,26 @@ _OPTIONS = (
 @section("Block", block(required=False))
 @section(
     "Faults",
-    option("--faults", type=click.IntRange(1, 100_000), default=40, show_default=True, help="How many, sampled."),
-    option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True, help="Of sample and bench."),
+    option(
+        "--faults", type=click.IntRange(1, 100_000), default=40, show_default=True, help="Number of faults, sampled."
+    ),
+    option(
+        "--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True, help="Seed of sample and bench."
+    ),
     option(
         "--component", default="", metavar="FILE", help="Only cells that this file makes, for instance hw/nn/mac.py."
     ),
 )
 @section(
-    "What is to see them",
+    "Detection",
     option("--simulator", default="icarus", show_default=True, metavar="verilator|icarus"),
     option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job."),
     option(
-        "--seconds", type=click.IntRange(1, 86400), default=60, show_default=True, help="For a proof that none can."
+        "--seconds",
+        type=click.IntRange(1, 86400),
+        default=60,
+        show_default=True,
+        help="Time for a proof that a fault shows nowhere.",
     ),
 )
 @section(

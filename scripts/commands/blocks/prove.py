@@ -12,6 +12,7 @@ import click
 from ....golden.errors import UserError
 from ....golden.files import refuse_unwritable
 from ...display import show_json, show_table
+from ...heartbeat import doing
 from ...options import PATH, SectionedCommand, as_json, network_options, option, section, spec_of
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def command(
     spec = spec_of(chosen[0], settings, preset, **own_network) if described else None
     found = []
     for name in chosen:
+        doing(f"prove {name}")
         keep = counterexamples and counterexamples / name
         for proof in prove_block(name, spec, rules, seconds, keep):
             found.append((name, proof))

@@ -17,9 +17,9 @@ from ...options import PATH, SectionedCommand, as_json, option
 @option("--output", "-o", type=PATH, help="Folder to write, by default build/demo.")
 @option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus")
 @option("--force", is_flag=True, help="Replace the files of an earlier demo.")
-@option("--date", help="Day that the report names, by default today.")
+@option("--date", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Day in the report, by default today.")
 @as_json
-def command(output: Path | None, simulator: str, force: bool, date: str | None, as_json: bool) -> None:
+def command(output: Path | None, simulator: str, force: bool, date: datetime.datetime | None, as_json: bool) -> None:
     """Fine-tune on drifted digits in integers and in the RTL of both cores, emit, estimate, and write a report."""
     from rich.console import Console
 
@@ -29,7 +29,7 @@ def command(output: Path | None, simulator: str, force: bool, date: str | None, 
 
     folder = OutputFolder(output or Path("build/demo"), force, default=output is None)
     words = ["fabtune", "demo", *(["-o", str(output)] if output else []), "--simulator", simulator]
-    origin = Origin(shlex.join(words), date or datetime.date.today().isoformat())
+    origin = Origin(shlex.join(words), (date or datetime.datetime.now()).date().isoformat())
     result = run(folder, simulator, origin, Console(stderr=True))
     show_json(result) if as_json else click.echo(summary(result))
     sys.exit(0 if result["bit_exact"] else 1)

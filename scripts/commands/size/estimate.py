@@ -76,7 +76,10 @@ def command(
         raise UserError("--top and --parameter belong to --verilog, not to a BLOCK")
     spec = spec_of(str(block), settings, preset, **own_network)
     with without_garbage_collection():  # or it searches what emission leaves, between emission and synthesis
-        _show(estimate_spec(spec, target.fabric), target, as_json)
+        found = estimate_spec(spec, target.fabric)
+    _show(found, target, as_json)
+    if not as_json and (plan := spec.memory_plan(target.fabric)).memories:
+        show_table(("memory", "number", "rows x bits", "kind", "blocks"), plan.table, f"plan for the {target.name}")
 
 
 def _show(result: Estimate, target: Board, as_json: bool) -> None:

@@ -34,7 +34,7 @@ from ...options import FILE, SEED, CoreOption, SectionedCommand, as_json, option
     option("--eps", type=float, help="Length of a perturbation, by default 0.001; with a core 2**-10."),
     option("--first", type=int, default=2, show_default=True, metavar="P1", help="Perturbations of the first part."),
     option("--second", type=int, default=8, show_default=True, metavar="P2", help="Of the second, for each of them."),
-    option("--stage", type=int, help="Layer at which the model is cut; by default where that should save most."),
+    option("--stage", type=click.IntRange(0), help="Layer of the cut; by default where it should save most."),
     option(
         "--core",
         cls=CoreOption,

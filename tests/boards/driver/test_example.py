@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 import zlib
@@ -17,6 +18,7 @@ from fabtune.boards.example.package import example_files, example_of
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from fabtune.golden.errors import UserError
 from fabtune.golden.settings import build
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
@@ -160,6 +162,22 @@ def test_the_example_of_a_users_network_prints_what_golden_says(name, settings, 
     status, printed = play(name, tmp_path, spec, own)
     assert status == 1
     assert any(one.startswith("logits: wrong, CRC-32 0x") for one in printed)
+
+
+def test_a_job_that_needs_too_much_memory_is_refused(monkeypatch):
+    spec = OWN["zotrain"]
+    own = task(spec, steps=5)
+    needed = example_of(spec, own).memory.end
+    monkeypatch.setattr("fabtune.boards.example.package.MOST_MEMORY", needed - 1)
+    message = f"npz:own.npz: the job takes {needed:,} bytes of shared memory, more than {needed - 1:,}: fewer samples"
+    with pytest.raises(UserError, match=re.escape(message)):
+        example_of(spec, dataclasses.replace(own))
+
+
+def test_an_autoencoder_is_refused():
+    own = task(OWN["zotrain"])
+    with pytest.raises(UserError, match="an autoencoder has no accuracy"):
+        example_of(ZotrainSpec(network="6 fc2 relu fc6", loss="mse"), own)
 
 
 @needs_compiler

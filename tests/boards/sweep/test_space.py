@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fabtune.boards.sweep.design import check
-from fabtune.boards.sweep.space import Choices, Range
+from fabtune.boards.sweep.space import Choices, Range, read
 from fabtune.golden.errors import UserError
 
 CORE = {"block": '"zotrain"', "objectives": '["cycles"]', "sweep__settings": "\nlanes = [16, 32]\n"}
@@ -23,6 +23,17 @@ def test_a_space_is_read(space_of):
 def test_a_name_may_be_the_last_part_of_a_path(space_of):
     space = space_of(block='"scale"')
     assert list(space.parameters) == ["settings.urng.bits", "settings.urng.leap"]
+
+
+def test_a_network_of_the_command_takes_the_place_of_the_file_s(tmp_path):
+    file = tmp_path / "space.toml"
+    file.write_text(
+        'block = "zotrain"\nobjectives = ["cycles"]\n[training]\nmodel = "a.py:build"\ndata = "digits"\n'
+        "[sweep.settings]\ncolumns = [4, 8]\n"
+    )
+    found = read(file, {"model": "b.py:build", "weights": "b.pt"})
+    assert found.training == {"model": "b.py:build", "weights": "b.pt", "data": "digits"}
+    assert found.digest != read(file).digest
 
 
 def test_the_digest_is_of_what_values_mean(space_of):

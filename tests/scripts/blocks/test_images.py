@@ -174,12 +174,26 @@ def test_the_regions_are_files_with_digests(fabtune, core, name):
     assert before == {path.name: path.read_bytes() for path in Path("images").iterdir()}
 
 
-def test_a_host_program_needs_job_json_alone(fabtune):
-    _, found = images(fabtune, "zotrain", "keyword", "--set", "lanes=16", "--set", "cut_rows=72", *STEPS)
-    spec = restored(CORES["zotrain"], found["parameters"])
+SMALL = ("--set", "lanes=16", "--set", "cut_rows=72")
+TINY = ("--preset", "tiny")
+JOBS = [
+    ("zotrain", "keyword", (*SMALL, *STEPS)),
+    *(
+        pytest.param(core, name, (*TINY, *job), marks=pytest.mark.slow)
+        for core, job in (("instantft", GRADIENTS), ("zotrain", STEPS))
+        for name in ("cnn", "resnet")
+    ),
+]
+"""A core that other tests compile too, and slow ones."""
+
+
+@pytest.mark.parametrize(("core", "name", "options"), JOBS)
+def test_a_host_program_needs_job_json_alone(fabtune, core, name, options):
+    _, found = images(fabtune, core, name, *options)
+    spec = restored(CORES[core], found["parameters"])
     device = SimulatedDevice(compiled_core(spec))
-    core = Core(spec.registers, device, device, device.interrupt)
-    buffer = core.allocate(found["memory"]["size"])
+    driver = Core(spec.registers, device, device, device.interrupt)
+    buffer = driver.allocate(found["memory"]["size"])
     regions = {one["name"]: one for one in found["memory"]["regions"]}
     for one in regions.values():
         if one["file"]:
@@ -187,24 +201,25 @@ def test_a_host_program_needs_job_json_alone(fabtune):
             buffer.array[one["offset"] : one["offset"] + one["size"]] = content
     right = []
     for one in found["commands"]:
-        places = {name: buffer.device_address + regions[region]["offset"] for name, region in one["addresses"].items()}
+        addresses = one["addresses"].items()
+        places = {register: buffer.device_address + regions[region]["offset"] for register, region in addresses}
         buffer.flush()
-        finished = core.run(one["command"]["code"], **places, **one["settings"])
+        finished = driver.run(one["command"]["code"], **places, **one["settings"])
         buffer.invalidate()
-        assert {name: finished.counts[name] for name in one["counters"]} == one["counters"]
+        assert {counter: finished.counts[counter] for counter in one["counters"]} == one["counters"]
         for expected in one["expected"]:
             start = regions[expected["region"]]["offset"]
             written = buffer.array[start : start + expected["size"]]
             assert hashlib.sha256(written.tobytes()).hexdigest() == expected["sha256"]
             if expected["region"] == "logits":
                 logits = written.view("<i4").reshape(25, found["accuracy"]["stride"])[:, : found["accuracy"]["classes"]]
-                right.append(int((logits.argmax(axis=1) == np.load("keyword.npz")["y_test"]).sum()))
+                right.append(int((logits.argmax(axis=1) == np.load(f"{name}.npz")["y_test"]).sum()))
     assert right == [found["accuracy"]["before"], found["accuracy"]["after"]]
 
 
 def test_a_package_is_of_the_users_samples(fabtune, tmp_path):
-    small = ("--set", "lanes=16", "--set", "cut_rows=72", "--board", "kv260", "--for", "linux", "--for", "simulation")
-    asked = ("package", "zotrain", *named("keyword"), *STEPS, *small, "--json")
+    targets = ("--board", "kv260", "--for", "linux", "--for", "simulation")
+    asked = ("package", "zotrain", *named("keyword"), *STEPS, *SMALL, *targets, "--json")
     status, out, err = fabtune(*asked)
     assert status == 0, err
     said, folder = json.loads(out), tmp_path / "build/packages/zotrain-kv260"
@@ -214,7 +229,7 @@ def test_a_package_is_of_the_users_samples(fabtune, tmp_path):
     assert "your weights, and the first samples of npz:keyword.npz" in page
     assert json.loads((folder / "spec.json").read_text())["data"]["name"] == "npz:keyword.npz"
     assert {"example/example.bin", "tb/example/expected.hex", "tb/data/selftest.json"} <= {*said["files"]}
-    _, found = images(fabtune, "zotrain", "keyword", *STEPS, *small[:4])
+    _, found = images(fabtune, "zotrain", "keyword", *STEPS, *SMALL)
     assert found["accuracy"]["after"] == round(25 * said["accuracy_after"])
     parameters = (tmp_path / "images/parameters.bin").read_bytes()
     for image in ("example/example.bin", "selftest/selftest.bin"):

@@ -1,0 +1,47 @@
+"""DSPs of cores: those that a spec counts are the products of the RTL, and those of an estimate."""
+
+import re
+
+import pytest
+
+from fabtune.boards.estimate.estimate import estimate_spec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from fabtune.golden.nn.arithmetic.multipliers import MAX_SMALL_PRODUCT
+from fabtune.hw.verilog import emit
+
+AUTOENCODER = {"network": "20 fc6 relu fc20", "lanes": 16, "columns": 2, "loss": "mse"}
+POOLED = "2x11x11 conv4k3 leaky0.1 avg3 flatten fc6 leaky0.25 fc3"
+SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
+SPECS = {
+    "instantft": InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64),
+    "zotrain": ZotrainSpec(**SMALL),
+    "instantft, mse": InstantftSpec(**AUTOENCODER, rank=2, batch=4, cache_entries=64),
+    "zotrain, mse": ZotrainSpec(**AUTOENCODER, byte_inputs=False),
+    "zotrain, pooled": ZotrainSpec(network=POOLED, lanes=16, columns=2, deltas="ultra"),
+    "instantft, paired": InstantftSpec(
+        network=POOLED, lanes=16, rank=2, batch=4, cache_entries=64, early_stop=True, validation=True, stochastic=True
+    ),
+}
+
+
+def products(rtlil):
+    """Number of products that are too wide for the fabric."""
+    count = 0
+    for cell in re.findall(r"  cell \$mul (?:.*\n)*?  end\n", rtlil):
+        widths = dict(re.findall(r"parameter (?:signed )?\\(\w+) (\S+)", cell))
+        count += int(widths["A_WIDTH"]) + int(widths["B_WIDTH"]) > MAX_SMALL_PRODUCT
+    return count
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in ("instantft", "zotrain") else pytest.param(name, marks=pytest.mark.slow) for name in SPECS]
+)
+def test_the_dsps_of_a_spec_are_the_products_of_its_rtl(name):
+    assert SPECS[name].dsps == products(emit(SPECS[name]).rtlil)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPECS)
+def test_the_dsps_of_a_spec_are_those_of_its_estimate(name):
+    assert SPECS[name].dsps == estimate_spec(SPECS[name]).resources["dsp"]
