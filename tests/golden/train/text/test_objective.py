@@ -7,7 +7,7 @@ import torch
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.sparse import squared_gradients
 from fabtune.golden.train.text.objective import TextObjective
-from fabtune.golden.train.zo.finetune import ZoSettings, fine_tune
+from fabtune.golden.train.zo.finetune import FineTuning, ZoSettings, fine_tune
 from fabtune.golden.train.zo.schedule import Schedule
 
 
@@ -53,6 +53,16 @@ def test_the_sparse_method_tunes_a_few(classifier, task, generic):
     result = fine_tune(objective, ZoSettings("sparse-zo", 1e-3, schedule=Schedule(5, 16), fraction=0.01))
     assert 12 < result.trained_parameters < 80
     assert all(name.endswith(("values", "indices")) for name in result.tensors)
+
+
+def test_the_choice_of_sensitive_weights_tells_how_far_it_is(classifier, task):
+    told = []
+    FineTuning(
+        TextObjective(classifier, task),
+        ZoSettings("sparse-zo", mask="task", fraction=0.01),
+        lambda done, total: told.append((done, total)),
+    )
+    assert told == [(done, len(task.tune)) for done in range(1, len(task.tune) + 1)]
 
 
 def test_missing_generic_text_is_refused(classifier, task, tmp_path):
