@@ -131,10 +131,12 @@ def test_a_command_that_is_stopped_as_it_starts_or_ends_prints_no_traceback(modu
 
 UNUSED = """
 import sys
+from amaranth.hdl import Fragment, Module
 from amaranth.lib import wiring
 from fabtune.scripts import cli, entry
 
 def command(**_):
+    Fragment.get(Module(), None)  # from the first elaboration on Amaranth warns of others
     wiring.Component({})
     sys.exit(3)
 
