@@ -67,6 +67,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "docs" / "examples").glob("*.py"
 ONLY_HERE = {
     root_doc: toctree(
         "Start",
+        "docs/your-network",
         "docs/commands",
         "docs/architecture",
         "docs/mapping",

@@ -151,5 +151,6 @@ def _cheapest(memories: Sequence[MemoryShape], device: Device) -> tuple[Kind, ..
         return max(1.0, *shares), sum(shares) + max(shares) / 2
 
     tried: Iterable[tuple[Kind, ...]] = product(*(choices[at] for at in free))
-    best = iter(min(tried, key=cost))
+    cheapest: tuple[Kind, ...] = min(tried, key=cost)
+    best = iter(cheapest)
     return tuple(next(best) if len(kinds) > 1 else kinds[0] for kinds in choices)

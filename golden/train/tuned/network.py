@@ -108,6 +108,7 @@ class TunedNetwork:
         if run.integers:
             base = values_of(Converter().stages(base))
         tensors, method = run.applied(state), METHODS.get(run.method)
+        _refuse_unknown(run, stages, {*tensors} - {*state})
         parameters = _parameters(stages, base, state, tensors, run.integers)
         skips = method is None or method.adapters is not AdapterPlacement.PARALLEL
         adapters = []
@@ -263,6 +264,15 @@ def _place(root: nn.Module, title: str, layer: nn.Module) -> None:
             root.add_module(part, nn.Module())
         root = root.get_submodule(part)
     root.add_module(name, layer)
+
+
+def _refuse_unknown(run: Run, stages: Sequence[StageTensors], names: set[str]) -> None:
+    """Refuse tensors of a run that are none of the network's, and no adapters of it."""
+    known = {name for one in stages for name in (one.weight_name, one.bias_name)}
+    known |= {one.title + kind for one in stages for kind in (".lora_a", ".lora_b", FOLDED_WEIGHT, FOLDED_BIAS)}
+    if unknown := sorted(names - known):
+        sparse = ": weights that sparse-zo has split are not read again" if run.method == "sparse-zo" else ""
+        raise UserError(f"{run.path} has {unknown[0]}, which is no tensor of this network{sparse}")
 
 
 def _parameters(

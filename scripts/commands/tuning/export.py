@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ....golden.errors import UserError
 from ...display import show_json
 from ...options import FILE, PATH, SectionedCommand, as_json, network_options, option, section
 
@@ -39,7 +40,8 @@ def command(
     (.pt, .safetensors), or a program of torch.export with all that is in no layer (.pt2).
     """
     from ....golden.models.checkpoint import refuse_existing
-    from ....golden.train.tuned.export import export, how_to_load, refuse_kind
+    from ....golden.models.importers.onnx_file import is_onnx
+    from ....golden.train.tuned.export import PROGRAM, export, how_to_load, refuse_kind
     from ...results import refuse_outputs
     from ...tuning.saved_run import SavedRun
 
@@ -47,7 +49,13 @@ def command(
     refuse_outputs([output], None, force)
     refuse_kind(kind, output)
     saved = SavedRun(run, model, weights, shape)
-    _, _, tuned = saved.load(saved.read())
+    read = saved.read()
+    named = model or (read.metadata.get("model", "") if read else "")
+    if kind == "pytorch" and is_onnx(named) and output.suffix != PROGRAM:
+        raise UserError(
+            f"{named} is no class of PyTorch's that could load {output}: take -o FILE{PROGRAM}, or --to onnx"
+        )
+    _, _, tuned = saved.load(read)
     export(tuned, kind, output)
     left = len(tuned.merged().adapters)
     result = {"output": str(output), "to": kind, "merged": len(tuned.adapters) - left, "adapters": left}

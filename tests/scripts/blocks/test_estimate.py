@@ -29,6 +29,20 @@ def test_estimates_are_within_what_was_promised(fabtune, design):
     assert found["raw"]["lut"] >= found["resources"]["lut"]
 
 
+def test_the_plan_of_memories_is_below_the_resources(fabtune):
+    status, out, _ = fabtune("estimate", "pool")
+    assert status == 0
+    row = next(line for line in out.splitlines() if "512 x 96" in line)
+    assert [one.strip() for one in row.strip("│┃ ").split("│")] == [
+        "pool",
+        "1",
+        "512 x 96",
+        "block RAM",
+        "1.5 BRAM36 of 512 x 36",
+    ]
+    assert "plan for the zcu102" in out
+
+
 def test_estimate_takes_anyones_verilog(fabtune, tmp_path):
     (tmp_path / "mine.v").write_text(
         "module mine(input clk, input a, b, output reg q); always @(posedge clk) q <= a ^ b; endmodule\n"

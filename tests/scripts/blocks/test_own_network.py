@@ -85,7 +85,7 @@ MISTAKES = {
     f"estimate instantft {OWN} --weights any.pt": "--weights has no effect on estimate: a core loads its parameters",
     "verify zotrain --input 1x8x8": "--input is the shape of your own network's samples: give it with --model",
     f"emit zotrain --preset gone {OWN}": "zotrain has no preset 'gone'; it has: tiny",
-    f"emit zotrain --preset large {OWN}": "fold = true: mine.py:build has ",
+    f"emit zotrain --preset large {OWN}": "fold = true: mine.py:build is too small to fold",
     f"estimate --verilog any.v --top any {OWN}": "--set, --preset and --model belong to a BLOCK, not to --verilog",
     "emit zotrain --model digits --input 1x8x8": "--input has no meaning with the preset digits: leave it out",
     "prove --model mine.py:build": "--preset, --set, --model and --rule are for one BLOCK: name it",

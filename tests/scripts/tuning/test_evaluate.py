@@ -206,6 +206,23 @@ def test_files_that_moved_are_named_anew(fabtune, own, tmp_path):
     assert "run.safetensors started from other weights: theirs have the digest" in err
 
 
+@pytest.mark.slow
+def test_a_network_of_onnx_comes_back_as_onnx(fabtune, own, tmp_path):
+    run = report(fabtune, *TUNE, "--method", "pezo-otf", "--steps", 3)["weights"]
+    assert fabtune("export", run, "--to", "onnx", "-o", "net.onnx")[0] == 0
+    tuned = report(
+        fabtune, "tune", "--model", "net.onnx", "--data", "npz:mine.npz", "--epochs", 1, "-o", "run.safetensors"
+    )
+    assert tuned["start"] == "net.onnx"
+    assert tuned["accuracy_before"] == report(fabtune, "evaluate", run)["accuracy"]
+    assert "stem.0.lora_a" in load_saved(Path("run.safetensors"))[0]
+    status, _, err = fabtune("export", "run.safetensors", "--to", "pytorch", "-o", "tuned.pt")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "net.onnx is no class of PyTorch's that could load tuned.pt: take -o FILE.pt2, or --to onnx" in err
+    assert fabtune("export", "run.safetensors", "--to", "onnx", "-o", "tuned.onnx")[0] == 0
+    assert report(fabtune, "evaluate", "run.safetensors")["accuracy"] == tuned["accuracy_after"]
+
+
 MISTAKES = {
     "evaluate": "name the samples with --data NAME or npz:FILE",
     "evaluate --data digits": "name the network with --model FILE.py:BUILD, FILE.onnx or a preset; or give a RUN",

@@ -235,6 +235,13 @@ def test_other_weights_and_files_are_refused(tmp_path):
     with pytest.raises(UserError, match="started from other weights: theirs have the digest"):
         TunedNetwork.of(network_of(other, (1, 8, 8), "mine"), other, run)
     assert Run.load(tmp_path).path == run.path
+    odd = replace(
+        run, tensors=run.tensors | {"stem.0.values": np.zeros(1)}, metadata=run.metadata | {"method": "sparse-zo"}
+    )
+    with pytest.raises(
+        UserError, match=r"has stem\.0\.values, which is no tensor of this network: weights that sparse-zo"
+    ):
+        TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module, odd)
     save_state(tmp_path / "state.safetensors", {"a": np.zeros(1)}, {}, force=True)
     with pytest.raises(UserError, match="is no run of a network of layers"):
         Run.load(tmp_path / "state.safetensors")
