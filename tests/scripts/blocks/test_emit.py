@@ -39,8 +39,8 @@ def test_emit_for_a_board_adds_constraints_and_scripts(fabtune, tmp_path, board)
 
 
 def test_without_a_board_the_memories_are_those_of_the_estimate(fabtune, tmp_path):
-    small = ("--preset", "tiny", "--set", "columns=2", "--set", "network=64 fc10", "--set", "cut_rows=0")
-    core = ("zotrain", *small, "--set", "deltas=ultra")
+    small = ("--preset", "tiny", "--set", "columns=2", "--set", "network=64 fc6 relu fc10")
+    core = ("zotrain", *small, "--set", "cut_rows=4096")
     for board in (("--name", "mine"), ("--name", "mine", "--board", "kv260")):
         assert fabtune("emit", *core, *board, "-o", "-".join(("core", *board[3:])))[0] == 0
     default, kv260 = ((tmp_path / name / "zotrain_mine.v").read_text() for name in ("core", "core-kv260"))
