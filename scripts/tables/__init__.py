@@ -23,7 +23,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "instantft-7a": ("instantft", TRIALS),
     "skip2-4": ("skip2", TRIALS),
     "skip2-6": ("skip2", ()),
-    "software": ("software", ("data_dir",)),
+    "software": (".demo.software", ("data_dir",)),
     "fedspzo": ("fedspzo", TRIALS),
     "sparse-1": ("sparse", TEXT),
 }

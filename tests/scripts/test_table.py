@@ -192,7 +192,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(refused, sentences, mistake):
 
 
 def test_software_beside_the_cores(monkeypatch):
-    from fabtune.scripts.tables import software
+    from fabtune.scripts.demo import software
 
     lenet = software.Measured("a", "b tiny", 500, 0.1, 0.2, 500, 750_000, 6.0)
     part = software.Measured("c", "d tiny", 2000, 1.0, 2.0, 200, 1_500_000)
@@ -208,7 +208,7 @@ def test_software_beside_the_cores(monkeypatch):
 
 
 def test_a_processor_that_does_not_say_its_clock_is_refused(monkeypatch, tmp_path):
-    from fabtune.scripts.tables import software
+    from fabtune.scripts.demo import software
 
     for text in ("", "processor\t: 0\nBogoMIPS\t: 48.00\n"):
         (tmp_path / "cpuinfo").write_text(text)

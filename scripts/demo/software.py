@@ -28,8 +28,8 @@ from ...golden.train.zo.integer_tuning import IntegerTuning
 from ...golden.train.zo.network_objective import NetworkObjective
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import tuner_of
-from ..demo import adapters, zeroth
-from .options import Options, Rows
+from ..tables.options import Options, Rows
+from . import adapters, zeroth
 
 ROUNDS = 3
 """Measurements, of which the fastest counts."""
