@@ -147,7 +147,7 @@ def test_what_a_port_reads_at_the_address_that_is_written(domain, transparent, m
 
 NETWORKS = {
     "cnn": "3x32x32 conv16k3p1 relu pool2 conv32k3p1 relu pool2 conv64k3p1 relu pool2 flatten fc10",
-    "residual": "3x16x16 conv8k3p1 relu conv8k3p1 add@-1,1 relu conv16k3p1s2 relu avg8 flatten fc10",
+    "residual": "3x16x16 conv8k3p1 relu conv8k3p1 add@2,1 relu conv16k3p1s2 relu avg8 flatten fc10",
     "depthwise": "1x49x10 conv16k10x4p4,5,1,1s2 relu dw3p1 relu conv16k1 relu avg5 flatten fc12",
     "leaky": "2x12x12 conv8k5 leaky0.1 pool2 flatten fc40 leaky0.3 fc200",
     "table": "60 fc96 relu fc96 relu fc96 relu fc6",

@@ -129,6 +129,27 @@ def test_a_command_that_is_stopped_as_it_starts_or_ends_prints_no_traceback(modu
     assert (done.returncode, done.stderr) == ended
 
 
+UNUSED = """
+import sys
+from amaranth.hdl import Fragment, Module
+from amaranth.lib import wiring
+from fabtune.scripts import cli, entry
+
+def command(**_):
+    Fragment.get(Module(), None)  # from the first elaboration on Amaranth warns of others
+    wiring.Component({})
+    sys.exit(3)
+
+cli.main = command
+entry.main()
+"""
+
+
+def test_components_that_were_not_elaborated_are_not_told():
+    done = subprocess.run([sys.executable, "-c", UNUSED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "")
+
+
 SPACE = """
 block = "urng"
 objectives = ["lut"]

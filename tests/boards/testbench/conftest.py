@@ -15,7 +15,7 @@ from ...small_cores import instantft, task, zotrain
 
 SPECS = {"zotrain": zotrain(), "instantft": instantft(ports=2)}
 TASKS = {
-    "zotrain": task(SPECS["zotrain"], steps=5, batch=3, rate=0.02),
+    "zotrain": task(SPECS["zotrain"], steps=2, batch=3, rate=0.02),
     "instantft": task(SPECS["instantft"], epochs=2, batch=4),
 }
 

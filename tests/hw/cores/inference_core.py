@@ -17,17 +17,20 @@ from amaranth.lib.wiring import In
 from fabtune.boards.host.driver import Core
 from fabtune.boards.selftest.job import SelfTest
 from fabtune.golden.axi.bus import BEAT
+from fabtune.golden.axi.memories import port_memories
 from fabtune.golden.axi.regions import Region
 from fabtune.golden.cores.core import Refusal
 from fabtune.golden.cores.network_core import NetworkCoreSpec
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
 from fabtune.golden.fixed import Narrower
+from fabtune.golden.memories.plan import MemoryShape
 from fabtune.golden.nn.arithmetic.forward import run
 from fabtune.golden.nn.arithmetic.loss import Loss
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from fabtune.golden.nn.array.images import frozen_image, samples_image
 from fabtune.golden.nn.array.mapping import Mapping
+from fabtune.golden.nn.array.memories import network_memories
 from fabtune.hw.cores.logit_writer import LogitWriter
 from fabtune.hw.cores.memory_system import MemorySystem, buses
 from fabtune.hw.cores.shell import Check, Control
@@ -109,6 +112,19 @@ class InferenceCoreSpec(NetworkCoreSpec):
     def largest_batch(self) -> int:
         """Samples are computed one by one."""
         return 1
+
+    @property
+    def dsps(self) -> int:
+        """DSPs of the forward engine."""
+        return self.forward.dsps
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memories that may take blocks of RAM, of which the plan for a device chooses the kinds."""
+        return (
+            *network_memories(self.forward),
+            *port_memories(self.reader, self.writer, self.memory_ports),
+        )
 
     def reasons(self, command: int, settings: dict[str, int]) -> Iterator[tuple[bool, Refusal]]:
         """List the core's own reasons to refuse a command."""

@@ -11,6 +11,7 @@ import pytest
 
 from fabtune.boards.board import board
 from fabtune.boards.estimate.estimate import estimate_spec
+from fabtune.boards.fit import BoardFit
 from fabtune.boards.host.driver import CoreError
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.sim.compiled.session import Dram
@@ -109,7 +110,7 @@ def test_it_is_packaged_and_estimated(spec):
     files = core_package(spec, board("kv260"), mhz=187.5)
     assert {"ip/component.xml", "selftest/selftest.c", "linux/inference_core.dts", "README.md"} <= files.keys()
     found = estimate_spec(spec, board("kv260").fabric).resources
-    assert found["dsp"] >= spec.lanes * spec.columns
+    assert BoardFit(spec, board("kv260")).needs == {name: found[name] for name in ("bram36", "uram", "dsp")}
     (fit,) = spec.fits(spec.described, byte_inputs=True)
     assert (fit.refusal, fit.forward) == ("", spec.forward)
 
