@@ -82,7 +82,7 @@ def test_the_baseline_fits_a_message():
         **dict.fromkeys(field.name for field in dataclasses.fields(federate.FederateRequest))
     )
     options = {"data": "digits", "rounds": 1, "clients": 10, "fraction": 0.2, "batch": 20, "eps": 1e-3}
-    options |= {"first": 2, "second": 8, "steps": 60_000, "generator": "otf8", "alpha": 1.0, "seed": 0}
+    options |= {"first": 2, "second": 8, "steps": 60_000, "generator": "otf8", "alpha": 1.0, "scale": 1.0, "seed": 0}
     request = dataclasses.replace(request, **options)
     assert federate.experiment_of(request, Console(quiet=True)).fedzo_config(rate=0.01).steps == 65_535
 
