@@ -147,7 +147,7 @@ MISTAKES = {
     "tune --method pezo-otf --cut 1 --p1 17 --core tiny": "P1 = 17 is not in 1 to 16",
     "tune --method pezo-otf --cut 1 --batch 21 --core tiny": "1280 keep outputs of 20 samples, a batch of 21",
     "tune --method mezo --cut 1": "--cut belongs to integers of all parameters",
-    "tune --method pezo-otf --core large": "fold = true: digits has",
+    "tune --method pezo-otf --core large": "fold = true: digits is too small to fold: its parameters are 77 words",
     "tune --method pezo-otf --engine verilog": "there is no engine 'verilog'; there are: float, golden, rtl",
     "tune --method pezo-otf --data csv:. --engine rtl": "--engine rtl is for a network of layers",
     "tune --method pezo-otf --data csv:. --core tiny": "--core belongs to a network of layers",
