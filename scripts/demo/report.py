@@ -100,6 +100,7 @@ class DemoResult:
             "zotrain_steps": run.steps,
             "zotrain_steps_compared": zotrain.compared,
             "mhz": DEFAULT_MHZ,
+            **{f"{core.name}_array": f"{core.lanes} x {core.columns}" for core in (run.core, self.adapters.core)},
             "zotrain_cycles": zotrain.cycles,
             "zotrain_cycles_per_step": zotrain.facts["cycles_per_step"],
             "zotrain_milliseconds": zotrain.facts["milliseconds"],
