@@ -121,8 +121,8 @@ def summary(facts: dict[str, Any]) -> str:
     }
     lines = (
         f"digits: {undrifted:.1f}% right, {before:.1f}% after the drift",
-        f"zeroth order, all weights: {zotrain:.1f}% after {facts['zotrain_steps']:,} steps in integers, those of an array "
-        f"of {facts['zotrain_array']} (lanes x columns): another one perturbs in another order",
+        f"zeroth order, all weights: {zotrain:.1f}% after {facts['zotrain_steps']:,} steps in integers of an "
+        f"array of {facts['zotrain_array']} (lanes x columns): another one perturbs in another order",
         f"    RTL of zotrain against golden: the first {facts['zotrain_steps_compared']:,} steps, "
         f"{facts['zotrain_mismatches']} mismatches; {facts['zotrain_cycles_per_step']:,} cycles a step",
         f"    RTL of pezo against golden: {facts['pezo_compared']:,} numbers in {facts['pezo_cycles']:,} cycles, "
