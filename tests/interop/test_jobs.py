@@ -239,7 +239,7 @@ def different(pairs):
     return [name for name, (found, expected) in pairs.items() if not np.array_equal(found, expected)]
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", ["instantft", pytest.param("zotrain", marks=pytest.mark.slow)])
 def test_a_job_gives_golden_s_numbers(name, tmp_path):
     pairs = JOBS[name](tmp_path, seed=1, pauses=0.3)
     assert different(pairs) == []

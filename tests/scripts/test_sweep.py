@@ -116,6 +116,7 @@ def test_the_table_shows_the_front(sweep, fabtune):
     assert "4 of 4 points, 0 of them infeasible" in out
 
 
+@pytest.mark.slow  # that processes share points is checked beside the study, too
 def test_processes_share_a_sweep(sweep):
     assert sweep(CYCLES, "--processes", "2")["points"] == 4
 

@@ -60,22 +60,22 @@ VARIATIONS = [
     ("conv", "channels=5 height=6 width=7 padding=0 outputs=9 pool=1 relu=false columns=2 lanes=16"),
     (
         "conv",
+        "channels=2 height=9 width=9 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16",
+    ),
+    ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=8 lanes=16"),
+    ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
+]
+SLOW_VARIATIONS = [
+    (
+        "conv",
         "channels=2 height=9 width=8 outputs=3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 slope=0.3 columns=2 "
         "lanes=16",
     ),
-    (
-        "conv",
-        "channels=2 height=9 width=9 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16",
-    ),
     ("conv", "channels=2 height=6 width=8 outputs=3 pool=2,3 pool_kind=average limit=6 padding=0 lanes=16"),
-    ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=8 lanes=16"),
     # more parts than words
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
-    ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     # more classes than lanes, and the sample as the target
     ("adapter", "inputs=20,7 classes=20 batch=2 lanes=16 columns=2 rank=1 loss=mse"),
-]
-SLOW_VARIATIONS = [
     ("urng", "bits=16 n=63"),
     ("gaussian_array", "n=5 form=select"),
     ("tile", "lanes=8 overflow=wrap"),

@@ -10,31 +10,41 @@ from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
+from fabtune.sim.simulator import find
+
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "own-test-bench.md").read_text()
 CODE = dict(re.findall(r"^`(test_\w+\.py)`\n\n<!-- not run: [^\n]+ -->\n\n```python\n(.*?)^```$", PAGE, re.M | re.S))
 
 
-def test_the_tests_in_cocotb_pass(packages, make, fast_simulator):
+@pytest.fixture(name="quick_build")
+def _quick_build():
+    """Icarus, which builds at once, or else Verilator."""
+    return "icarus" if find("icarus") else "verilator"
+
+
+def test_the_tests_in_cocotb_pass(packages, make, quick_build):
     folder = packages / "zotrain" / "tb"
     (folder / "test_mine.py").write_text(CODE["test_mine.py"])
     try:
-        status, out = make(packages / "zotrain", f"SIM={fast_simulator}", "COCOTB_TEST_MODULES=test_mine")
+        status, out = make(packages / "zotrain", f"SIM={quick_build}", "COCOTB_TEST_MODULES=test_mine")
     finally:
         (folder / "test_mine.py").unlink()
     assert status == 0, out[-3000:]
-    cases = ElementTree.parse(folder / f"results-{fast_simulator}.xml").iter("testcase")
+    cases = ElementTree.parse(folder / f"results-{quick_build}.xml").iter("testcase")
     assert {case.get("name") for case in cases} == {*re.findall(r"async def (\w+)\(dut\)", CODE["test_mine.py"])}
 
 
-def test_a_failing_test_is_a_status(packages, make, fast_simulator):
+def test_a_failing_test_is_a_status(packages, make, quick_build):
     folder = packages / "zotrain" / "tb"
     wrong = CODE["test_mine.py"].replace('("read_slverr", 0)', '("read_slverr", 16)')
     assert wrong != CODE["test_mine.py"]
     (folder / "test_wrong.py").write_text(wrong)
     chosen = ("COCOTB_TEST_MODULES=test_wrong", "COCOTB_TEST_FILTER=memory_errors")
     try:
-        status, out = make(packages / "zotrain", f"SIM={fast_simulator}", *chosen)
+        status, out = make(packages / "zotrain", f"SIM={quick_build}", *chosen)
     finally:
         (folder / "test_wrong.py").unlink()
     assert status != 0

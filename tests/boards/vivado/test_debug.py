@@ -154,7 +154,9 @@ def test_the_page_says_what_to_type():
 )
 def test_every_script_runs_in_a_folder_with_spaces(script, arguments, made, tmp_path, run_script):
     home = tmp_path / "my boards" / "fab tune"
-    files = core_package(CORES["zotrain"], BOARDS["kv260"], ["vivado", "vitis"]) | {"out/zotrain.ltx": ""}
+    core, target = CORES["zotrain"], script.partition("/")[0]
+    core = replace(core, monitor=target != "vitis")  # a kernel has no pins of its own
+    files = core_package(core, BOARDS["kv260"], [target]) | {"out/zotrain.ltx": ""}
     status, said, commands = run_script(script, files, arguments, installed=INSTALLED, home=home)
     assert status == 0, said
     assert (home / made).exists()

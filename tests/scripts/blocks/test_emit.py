@@ -38,6 +38,7 @@ def test_emit_for_a_board_adds_constraints_and_scripts(fabtune, tmp_path, board)
     assert "-period 4.000" in (tmp_path / "core" / "pezo_ooc.xdc").read_text()
 
 
+@pytest.mark.slow
 def test_without_a_board_the_memories_are_those_of_the_estimate(fabtune, tmp_path):
     small = ("--preset", "tiny", "--set", "columns=2", "--set", "network=64 fc6 relu fc10")
     core = ("zotrain", *small, "--set", "cut_rows=4096")

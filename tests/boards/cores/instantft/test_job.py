@@ -140,6 +140,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "byte_inputs": False}, False, 1.0),
 }
 LONG = (
+    "options",  # the C driver's whole job has them, too
     *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
     *("without a cache", "rates", "last, without a cache, two ports"),
     *("layer, two words at once", "layer, saturating", "biases", "stochastic, two words at once", "early stop"),
