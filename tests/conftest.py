@@ -25,7 +25,7 @@ LONGEST = (
         "sim/test_mutation",
     ),
     *("boards/testbench/test_benches", "boards/testbench/test_page"),
-    *("boards/cores/zotrain/test_job_on_core", "scripts/blocks/test_activity"),
+    "boards/cores/zotrain/test_job_on_core",
     *("scripts/blocks/test_emit", "scripts/test_table", "scripts/tuning/test_tune"),
     *("sim/compiled/test_session", "scripts/tuning/test_zeroth", "scripts/test_cli"),
 )

@@ -25,6 +25,7 @@ def _quick_build():
     return "icarus" if find("icarus") else "verilator"
 
 
+@pytest.mark.slow  # beside the test in pytest, and the package's own in cocotb
 def test_the_tests_in_cocotb_pass(packages, make, quick_build):
     folder = packages / "zotrain" / "tb"
     (folder / "test_mine.py").write_text(CODE["test_mine.py"])

@@ -12,6 +12,7 @@ SMALL = ("--set", "network=1x4x4 flatten fc8 relu fc4", "--set", "lanes=16", "--
 needs_verilator = pytest.mark.skipif(not find("verilator"), reason="verilator is not installed")
 
 
+@pytest.mark.slow  # the job and its toggles are checked in sim/compiled, too
 @needs_verilator
 def test_files_and_figures(fabtune):
     command = ("activity", "zotrain", *SMALL, "--steps", "2", "--batch", "3", "--mhz", "250", "-o", "out")
