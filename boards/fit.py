@@ -28,7 +28,7 @@ class BoardFit:
 
     @cached_property
     def needs(self) -> dict[str, float]:
-        """What the emitted core takes: ``bram36`` in halves, ``uram``, ``dsp``."""
+        """Resources of the emitted core: ``bram36`` in halves, ``uram``, ``dsp``."""
         blocks = self.spec.memory_plan(self.board.fabric).blocks
         return {"bram36": blocks.bram36, "uram": blocks.uram, "dsp": self.spec.dsps}
 
@@ -46,7 +46,7 @@ class BoardFit:
 
     @property
     def text(self) -> str:
-        """What the board lacks, and the settings with which the core fits, as options; empty where it fits."""
+        """Resources that the board lacks, and settings with which the core fits, as options; empty where it fits."""
         if not self.lacks:
             return ""
         counts = (f"{count:g} {name.upper()} of {self.board.resources[name]}" for name, count in self.lacks.items())

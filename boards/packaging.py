@@ -139,7 +139,7 @@ def selftest_of(spec: CoreSpec, task: ExampleTask | None = None) -> SelfTest:
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-    """What the files of a target are made of.
+    """Sources of a target's files.
 
     Parameters
     ----------

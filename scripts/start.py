@@ -142,7 +142,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a network's weights come from.
+    """Origin of a network's weights.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class Example:
 
     @property
     def logits(self) -> tuple[Expectation, Expectation]:
-        """What golden expects of the inferences before and after the tuning."""
+        """Logits that golden expects before and after the tuning."""
         before, after = (one for stage in self.job.stages for one in stage.memory if one.what == "logits")
         return before, after
 

@@ -18,7 +18,7 @@ from ...golden.nn.arithmetic.random_parameters import random_parameters, random_
 MOST_MEMORY = 1 << 28
 """Bytes of a job's memory: more is seldom free in one piece on a board."""
 MOST_SAMPLES, MOST_CLASSES = 1 << 24, 1 << 8
-"""What an entry of an order list can name."""
+"""Largest numbers that an entry of an order list can have, of samples and of classes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,19 +2,18 @@
 
 A core's parts in other packages are found by `Spec.part`, in its room of each. Functions take the spec first; what a
 name in capitals has to be, its class or protocol says: `sim.trials.contract`, `sim.compiled.activity`,
-`sim.compiled.tuner`, `boards.sweep.core_sweep`.
+`sim.compiled.tuner`, `boards.sweep.core_sweep`::
 
-| house | module | name | what it gives | where there is none |
-|---|---|---|---|---|
-| `hw` | `CORE` | the class, CamelCase | RTL | the core cannot be emitted |
-| `sim` | `tb_CORE` | `scenario` | phases of the bench | it cannot be verified |
-| `boards` | `selftest` | `selftest` | a small job with its results | it cannot be packaged |
-| `boards` | `example` | `example` | a job that tunes the network of a task, with a program | a package without one |
-| `boards` | `sweep` | `SWEEP` | `CoreSweep`: designs, training and cost of points | it cannot be swept |
-| `sim` | `trials` | `TRIALS` | `Trials`: short jobs, order lists, limits | faults meet its bench alone |
-| `sim` | `activity` | `ACTIVITY` | a job whose toggles are counted | it has no activity |
-| `sim` | `tune` | `TUNER` | `Tuner`: jobs of fine-tuning methods on the compiled core | no method runs on it |
-| `sim` | `federated` | `FEDERATION` | `Federation`: simulated clients of a federation | it is no client |
+    house   module     name                  what it gives                                    where there is none
+    hw      CORE       the class, CamelCase  RTL                                              the core cannot be emitted
+    sim     tb_CORE    scenario              phases of the bench                              it cannot be verified
+    boards  selftest   selftest              a small job with its results                     it cannot be packaged
+    boards  example    example               a job of a task, and its program                 a package without one
+    boards  sweep      SWEEP                 CoreSweep: designs, training and cost of points  it cannot be swept
+    sim     trials     TRIALS                Trials: short jobs, order lists, limits          faults meet its bench alone
+    sim     activity   ACTIVITY              a job whose toggles are counted                  it has no activity
+    sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
+    sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
 
 Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.
 """

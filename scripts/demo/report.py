@@ -33,7 +33,7 @@ CYCLES = 1 << 14
 
 @dataclass(frozen=True)
 class Origin:
-    """What a report needs to be made again.
+    """Facts with which a report can be made again.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ class Tuning(ABC):
 
     @property
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
-        """What was tuned, by the user's own names."""
+        """Tuned tensors, by the user's own names."""
         found: Mapping[str, NDArray[np.generic]] = self.result.tensors
         return found
 
