@@ -10,7 +10,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     boards  selftest   selftest              a small job with its results                     it cannot be packaged
     boards  example    example               a job of a task, and its program                 a package without one
     boards  sweep      SWEEP                 CoreSweep: designs, training and cost of points  it cannot be swept
-    sim     trials     TRIALS                Trials: short jobs, order lists, limits          faults meet its bench alone
+    sim     trials     TRIALS                Trials: short jobs, order lists, limits          faults meet only its bench
     sim     activity   ACTIVITY              a job whose toggles are counted                  it has no activity
     sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
     sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
