@@ -34,7 +34,7 @@ class BoardFit:
 
     @property
     def lacks(self) -> dict[str, float]:
-        """Those of `needs` of which the board has too few."""
+        """Resources of `needs` of which the board has too few."""
         return {name: count for name, count in self.needs.items() if count > self.board.resources[name]}
 
     @cached_property
