@@ -104,7 +104,7 @@ def test_pretraining_is_optional(tmp_path):
     [
         ({"y_train": None}, "only one of them"),
         ({"x_test": None}, "no array x_test; it has x_train"),
-        ({"x_tune": IMAGE[:, None]}, r"x_tune is \(4, 1, 1, 3, 3\), not .*\(n, channels, length\)"),
+        ({"x_tune": IMAGE[:, None]}, r"x_tune is \(4, 1, 2, 3, 3\), not .*\(n, channels, length\)"),
         ({"x_tune": np.zeros(4)}, r"x_tune is \(4,\), not"),
         ({"x_tune": np.zeros((4, 0))}, "x_tune is"),
         ({"x_tune": np.zeros((4, 5), np.int32)}, "x_tune is int32; save uint8 pixels or float"),
