@@ -53,11 +53,9 @@ _SILU = PiecewiseLinear(
 )
 _POWER = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
 _RECIPROCAL = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
-_ROOTS = tuple(
-    PiecewiseLinear(
-        lambda m, scale=scale: 1 / np.sqrt(scale * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE
-    )
-    for scale in (1.0, 2.0)
+_ROOTS = (
+    PiecewiseLinear(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
+    PiecewiseLinear(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
 )
 """Inverse square roots of a mantissa, and of twice a mantissa."""
 
