@@ -155,14 +155,15 @@ def graph(layers, sources, shape=(1, 8, 8)):
 def test_the_later_of_two_stages_adds_the_earlier_one():
     for sum_of in ((4, 3), (3, 4)):
         net = graph(BLOCK, (*BLOCK_SOURCES[:5], sum_of, *BLOCK_SOURCES[6:]))
-        assert [(stage.source, stage.residual) for stage in net.stages] == [(-1, None), (0, None), (0, 1), (2, None)]
+        assert [stage.source for stage in net.stages] == [(-1,), (0,), (0,), (2,)]
+        assert [stage.residual for stage in net.stages] == [None, None, (1,), None]
         assert [stage.activation for stage in net.stages] == [Relu(), None, Relu(), None]
         assert [stage.batch_norm for stage in net.stages] == [False, True, False, False]
 
 
 def test_a_sample_can_be_a_residual():
     net = graph((Convolution(1, 3, 1), Add(), Relu(), *TAIL), ((-1,), (-1, 0), (1,), (2,), (3,)))
-    assert (net.stages[0].residual, net.stages[0].forward_flops) == (-1, 2 * 9 * 64 + 3 * 64)
+    assert (net.stages[0].residual, net.stages[0].forward_flops) == ((-1,), 2 * 9 * 64 + 3 * 64)
 
 
 def test_a_deployed_graph_has_no_batch_norm_and_the_same_stages():
@@ -299,7 +300,7 @@ def test_a_graph_is_cut_where_nothing_passes_by(cut, message):
         return
     assert after_cut(stages, 0) == list(stages)
     shifted = [(one.source, one.residual) for one in after_cut(stages, cut)]
-    assert shifted == [(-1, None), (-1, 0), (1, None)][cut - 1 :] if cut == 1 else shifted == [(-1, None)]
+    assert shifted == [((-1,), None), *([((-1,), (0,)), ((1,), None)] if cut == 1 else [])]
 
 
 # -- text --------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from fabtune.golden.models.layers import (
 )
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.stages import stages_of
-from fabtune.golden.nn.arithmetic.forward import StageIntegers, forward, run
+from fabtune.golden.nn.arithmetic.forward import StageIntegers, forward, run, side_by_side
 from fabtune.golden.nn.arithmetic.products import PRODUCTS
 
 NETWORK = Network(
@@ -134,15 +134,16 @@ GRAPH = Network(
 
 def test_a_graph_runs_as_its_stages_do():
     assert [(stage.source, stage.residual) for stage in GRAPH.stages] == [
-        *((-1, None), (0, None), (1, 0), (2, None), (3, None), (2, 4), (5, 5), (6, None))
+        *(((-1,), None), ((0,), None), ((1,), (0,)), ((2,), None), ((3,), None), ((2,), (4,)), ((5,), (5,))),
+        ((6,), None),
     ]
     rng = np.random.default_rng(2)
     parameters = [parameters_of(stage, rng, 1 << 12) for stage in GRAPH.stages]
     inputs = rng.integers(-(1 << 18), 1 << 18, (4, 3, 8, 6))
     seen = [inputs]
     for stage, own in zip(GRAPH.stages, parameters, strict=True):
-        residual = None if stage.residual is None else seen[stage.residual + 1]
-        seen.append(exact(stage, own, seen[stage.source + 1], residual))
+        residual = None if stage.residual is None else side_by_side(seen, stage.residual)
+        seen.append(exact(stage, own, side_by_side(seen, stage.source), residual))
     found = run(GRAPH.stages, parameters, inputs, PRODUCTS["blas"], Narrower())
     for one, expected in zip(found, seen[1:], strict=True):
         assert one.any()
