@@ -240,6 +240,8 @@ class _Grouping:
         self._name, self._input_shape = name, input_shape
         self.ends: list[int] = []
         self._values = [_Value(-1, -1, len(input_shape) == 1)]
+        # by number of a stage: the first layer outside it that reads its outputs, as far as they are known
+        self._readers: dict[int, int] = {}
 
     def add(self, layer: Layer, sources: tuple[int, ...]) -> None:
         """Add a layer that reads these layers: to a stage, or as one of its own."""
@@ -263,6 +265,7 @@ class _Grouping:
                 return
             case Convolution() | Depthwise() | Linear():
                 self._begin(layer, value, where)
+                self._readers.setdefault(value.stage, number)
                 value = _Value(len(self.stages) - 1, number, len(self.stages[-1].computed_shape) == 1)
             case Add():
                 value = self._sum(values[0], values[1], where)
@@ -272,6 +275,11 @@ class _Grouping:
                 self._activate(layer, value, where)
             case MaxPool() | AveragePool():
                 self._pool(layer, value, where)
+        if (reader := self._readers.get(value.stage)) is not None:
+            raise where.error(
+                f" follows layer {self.ends[value.stage]}, which layer {reader} reads without it: "
+                "a stage gives only the outputs behind its residual, activation and pool"
+            )
         self.ends[value.stage] = number
         self._values.append(value._replace(layer=number))
 
@@ -339,6 +347,7 @@ class _Grouping:
         if behind := _behind(stage):
             raise where.error(f": it adds to layer {into.layer}, behind its {behind}: a residual is added before")
         self.stages[into.stage] = replace(stage, residual=other.stage)
+        self._readers.setdefault(other.stage, where.number)
         return into
 
 
