@@ -33,6 +33,12 @@ from .layers import (
 SLOPE_FRACTION = 16
 """Fraction bits of a leaky ReLU's slope in integers."""
 
+MOST_VALUES = 1 << 22
+"""Values of a sample, or of a layer's outputs: more than the largest published networks of images have (VGG-16: 3.2
+million), and than a core's memories hold."""
+MOST_PARAMETERS = 1 << 27
+"""Weights of a layer: half a gigabyte in float32."""
+
 
 class LayerError(UserError):
     """Mistake at a layer, for which the author of a network may have a name and a place of his own.
@@ -140,6 +146,15 @@ class Stage:
         return 2 * self.macs + prod(self.computed_shape) * each + pooling
 
 
+def excess(shape: Shape, most: int = MOST_VALUES) -> str:
+    """Rest of the sentence about a tensor that is larger than the limit; empty if it is not.
+
+    It is asked before anything of that size is allocated.
+    """
+    count = prod(shape)
+    return f"has {by(shape)} = {count} values, more than the limit of {most}" if count > most else ""
+
+
 def chain(count: int) -> Sources:
     """Sources of so many layers in a row."""
     return tuple((at - 1,) for at in range(count))
@@ -236,6 +251,8 @@ class _Grouping:
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
+        if reason := excess(input_shape):
+            raise UserError(f"{name}: a sample {reason}")
         self.stages: list[Stage] = []
         self._name, self._input_shape = name, input_shape
         self.ends: list[int] = []
@@ -289,7 +306,10 @@ class _Grouping:
     def _begin(self, layer: Weighted, value: _Value, where: _Place) -> None:
         shape = self._shape(value)
         computed = _applied(layer, shape, value.flat, where)
-        self.stages.append(Stage(layer, shape, computed, computed, source=value.stage))
+        stage = Stage(layer, shape, computed, computed, source=value.stage)
+        if reason := excess(computed) or excess(stage.weight_shape, MOST_PARAMETERS):
+            raise where.error(f": its weight or output {reason}")
+        self.stages.append(stage)
         self.ends.append(-1)
 
     def _normalise(self, value: _Value, where: _Place) -> None:
