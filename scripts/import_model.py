@@ -24,7 +24,7 @@ from ..golden.models.text import text_of
 from ..golden.registry import CORES
 from ..golden.train.dynamic_range import StageRange, dynamic_range
 from ..golden.train.range_advice import parameters_advice, samples_advice
-from .own_network import OwnNetwork
+from .own_network import OwnNetwork, check_shape
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``network``, ``text``, ``input``, ``stages``, ``parameters``, ``macs``, ``formats``, ``cores`` and ``advice``.
+        ``network``, ``text``, ``input``, ``left_to_host``, ``stages``, ``parameters``, ``macs``, ``formats``, ``cores``
+        and ``advice``.
     """
     known = [f"{kind.name}:{preset}" for kind in CORES.values() for preset in kind.presets]
     if unknown := set(request.estimate).difference(known):
@@ -62,8 +63,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     samples = inputs_of(request.samples, request.scale) if request.samples else None
     network, own = request.model.load()
     module = described(network, own)
-    if samples is not None and samples.shape != network.input_shape:
-        raise UserError(f"{network.name} takes samples of {network.input_shape}, {request.samples} has {samples.shape}")
+    if samples is not None and request.samples is not None:
+        check_shape(network, samples.shape, request.samples)
     parameters = folded(network, module)
     of_samples = samples_advice([] if samples is None else [samples], request.scale)
     clipped, ranges = dynamic_range(network, module, parameters, samples)
@@ -79,6 +80,7 @@ def run(request: ImportRequest) -> dict[str, Any]:
         "network": network.name,
         "text": text_of(network),
         "input": list(network.input_shape),
+        "left_to_host": module.left_to_host,
         "parameters": network.parameters,
         "macs": sum(stage.macs for stage in network.stages),
         "formats": {"activations": str(Q8_16), "parameters": str(Q4_12)},
@@ -213,6 +215,7 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
         f"{result['parameters']:,} parameters, {result['macs']:,} multiply-accumulates; {formats}",
         "cycles: words of the array, forward; BRAM36, URAM, DSP: of the core that is emitted for the board, and their "
         "share of it; --estimate CORE:PRESET synthesises a core, for LUT and FF",
+        *(f"left to the host: {what}" for what in result["left_to_host"]),
         *result["advice"],
     ]
 

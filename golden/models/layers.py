@@ -166,9 +166,9 @@ Pool = MaxPool | AveragePool
 Layer = Weighted | BatchNorm | Relu | Pool | Flatten | Add | Concat
 
 
-def by(pair: Pair) -> str:
-    """Format a height and a width: ``3 x 5``."""
-    return " x ".join(map(str, pair))
+def by(sizes: tuple[int, ...]) -> str:
+    """Format sizes, such as a height and a width: ``3 x 5``."""
+    return " x ".join(map(str, sizes))
 
 
 def _pair(value: int | Pair) -> Pair:

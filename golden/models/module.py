@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from ..errors import UserError
 from .batch_norm import NormTensors
+from .element_order import ElementOrder
 from .layers import (
     Add,
     AveragePool,
@@ -50,6 +51,12 @@ class NetworkModule(nn.Sequential):
     ----------
     scales : dict of int to (NormTensors, dict of str to str)
         By number of a layer that is a batch norm of that model as a depthwise convolution: its tensors and their names.
+    orders : dict of int to ElementOrder
+        By number of a layer whose weight has another shape or order in that model.
+    samples : ElementOrder, optional
+        Way from the samples of that model to those of the description, where they differ.
+    left_to_host : list of str
+        What that model does with the logits that no layer does: ``softmax``.
     """
 
     def __init__(
@@ -64,6 +71,9 @@ class NetworkModule(nn.Sequential):
         self.titles = list(map(str, range(len(self)))) if titles is None else list(titles)
         self.tensor_names = {name: name for name in self.state_dict()} if tensor_names is None else dict(tensor_names)
         self.scales: dict[int, tuple[NormTensors, dict[str, str]]] = {}
+        self.orders: dict[int, ElementOrder] = {}
+        self.samples: ElementOrder | None = None
+        self.left_to_host: list[str] = []
 
     @property
     def reads(self) -> Sources:

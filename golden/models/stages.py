@@ -35,6 +35,12 @@ from .layers import (
 SLOPE_FRACTION = 16
 """Fraction bits of a leaky ReLU's slope in integers."""
 
+MOST_VALUES = 1 << 22
+"""Values of a sample, or of a layer's outputs: more than the largest published networks of images have (VGG-16: 3.2
+million), and than a core's memories hold."""
+MOST_PARAMETERS = 1 << 27
+"""Weights of a layer: half a gigabyte in float32."""
+
 
 class LayerError(UserError):
     """Mistake at a layer, for which the author of a network may have a name and a place of his own.
@@ -147,6 +153,15 @@ class Stage:
             pooling = prod(self.output_shape) * (prod(self.pool.size) - isinstance(self.pool, MaxPool))
         each = 1 + (self.residual is not None) + comparisons
         return 2 * self.macs + prod(self.computed_shape) * each + pooling
+
+
+def excess(shape: Shape, most: int = MOST_VALUES) -> str:
+    """Rest of the sentence about a tensor that is larger than the limit; empty if it is not.
+
+    It is asked before anything of that size is allocated.
+    """
+    count = prod(shape)
+    return f"has {by(shape)} = {count} values, more than the limit of {most}" if count > most else ""
 
 
 def chain(count: int) -> Sources:
@@ -263,6 +278,8 @@ class _Grouping:
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
+        if reason := excess(input_shape):
+            raise UserError(f"{name}: a sample {reason}")
         self.stages: list[Stage] = []
         self._name, self._input_shape = name, input_shape
         self.ends: list[int] = []
@@ -305,11 +322,11 @@ class _Grouping:
                 self._activate(layer, value, where)
             case MaxPool() | AveragePool():
                 self._pool(layer, value, where)
-        stage, end = value.stage, self.ends[value.stage]
-        if stage in self._readers:
+        stage = value.stage
+        if (reader := self._readers.get(stage)) is not None:
             raise where.error(
-                f" changes the outputs of layer {end}, which layer {self._readers[stage]} reads as they are: "
-                "a stage gives only those behind its residual, activation and pool"
+                f" follows layer {self.ends[stage]}, which layer {reader} reads without it: "
+                "a stage gives only the outputs behind its residual, activation and pool"
             )
         self.ends[stage] = number
         self._values.append(value._replace(parts=((stage, number),)))
@@ -338,7 +355,10 @@ class _Grouping:
     def _begin(self, layer: Weighted, value: _Value, where: _Place) -> None:
         shape = self._shape(value)
         computed = _applied(layer, shape, value.flat, where)
-        self.stages.append(Stage(layer, shape, computed, computed, source=value.stages))
+        stage = Stage(layer, shape, computed, computed, source=value.stages)
+        if reason := excess(computed) or excess(stage.weight_shape, MOST_PARAMETERS):
+            raise where.error(f": its weight or output {reason}")
+        self.stages.append(stage)
         self.ends.append(-1)
 
     def _normalise(self, value: _Value, where: _Place) -> None:

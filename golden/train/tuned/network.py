@@ -289,7 +289,9 @@ def _parameters(
             pair = tensors[name], tensors[own.title + FOLDED_BIAS]
             found.append(StageParameters(*(np.asarray(one, np.float64) for one in pair)))
         elif not own.norm:
-            weight = np.asarray(tensors.get(own.weight_name, before.weight), np.float64)
+            weight = before.weight
+            if own.weight_name in tensors:
+                weight = own.taken(np.asarray(tensors[own.weight_name], np.float64))
             found.append(StageParameters(weight, np.asarray(tensors.get(own.bias_name, before.bias), np.float64)))
         else:
             after = own.folded(now)

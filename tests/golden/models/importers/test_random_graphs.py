@@ -134,6 +134,8 @@ def apply(stage, x, weight, bias):
     bias = bias.double()
     if not isinstance(stage.layer, Convolution | Depthwise):
         return functional.linear(x.flatten(1), weight, bias)
+    if len(stage.computed_shape) == 1:
+        return functional.conv2d(x.flatten(1)[..., None, None], weight, bias, groups=stage.biases).flatten(1)
     top, bottom, left, right = stage.layer.padding
     groups = stage.channels if isinstance(stage.layer, Depthwise) else stage.layer.groups
     return functional.conv2d(
