@@ -307,7 +307,10 @@ CONV, RELU = node("Conv", "x w b", "c"), node("Relu", "c", "v")
             "adds (4, 4, 4) to (4, 6, 6)",
         ),
         ([CONV, RELU, node("Relu", "x", "extra")], "a ReLU must follow a layer with weights"),
-        ([node("Pad", "x minus", "p"), node("Conv", "p w b", "v")], "has pads of [0, 0, 0, -1, 0, 0, 0, 0]: none may be negative"),
+        (
+            [node("Pad", "x minus", "p"), node("Conv", "p w b", "v")],
+            "has pads of [0, 0, 0, -1, 0, 0, 0, 0]: none may be negative",
+        ),
         ([node("Pad", "x pads", "p"), node("Flatten", "p", "v")], "reads what a Pad gives"),
         ([node("BatchNormalization", "x s b m r", "v")], "has no four constants of 2 channels"),
         (
