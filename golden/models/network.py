@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import UserError
-from .layers import BatchNorm, Concat, Layer, Linear, Shape
+from .layers import BatchNorm, Concat, Flatten, Layer, Linear, Shape
 from .stages import Sources, Stage, chain, stage_ends, stages_of
 
 
@@ -72,9 +72,14 @@ class Network:
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
-        """Layers before which the network can be cut: what is behind reads only the last layer from before."""
+        """Layers before which the network can be cut: what is behind reads only one stage from before, the last one."""
         reads = self.reads
-        return tuple(at for at in range(len(reads)) if at == 0 or all(min(own) >= at - 1 for own in reads[at:]))
+        joined = [isinstance(layer, Concat) for layer in self.layers]
+        for at, layer in enumerate(self.layers):
+            if isinstance(layer, Flatten) and reads[at][0] >= 0:
+                joined[at] = joined[reads[at][0]]
+        passable = (at for at in range(1, len(reads)) if not joined[at - 1])
+        return (0, *(at for at in passable if all(min(own) >= at - 1 for own in reads[at:])))
 
     @property
     def classes(self) -> int:

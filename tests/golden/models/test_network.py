@@ -12,6 +12,7 @@ from fabtune.golden.models.layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Flatten,
@@ -94,6 +95,7 @@ def test_an_image_may_be_flattened_first():
 
 
 TAIL = (Flatten(), Linear(2))
+JOINED = ((-1,), (0, 0), (1,))
 CONV = Convolution(3, 3)
 
 
@@ -256,6 +258,35 @@ def test_limits_of_neighbouring_relus_are_one():
             ((-1,), (0, -1), (1,), (2,), (3,)),
             "layer 2 (BatchNorm): batch norm must directly follow",
         ),
+        ((CONV, Concat(), *TAIL), ((-1,), (0,), (1,), (2,)), "layer 1 (Concat) reads 1 layers"),
+        (
+            (CONV, Concat(), *TAIL),
+            ((-1,), (0, -1), (1,), (2,)),
+            "layer 1 (Concat): it puts (3, 6, 6), (1, 8, 8) side by side",
+        ),
+        (
+            (CONV, Flatten(), Concat(), Linear(2)),
+            ((-1,), (0,), (0, 1), (2,)),
+            "layer 2 (Concat): it puts (3, 6, 6), (108,) side by side",
+        ),
+        ((CONV, Concat(), Relu(), *TAIL), (*JOINED, (2,), (3,)), "layer 2 (Relu): a ReLU behind a concatenation"),
+        ((CONV, Concat(), MaxPool(2), *TAIL), (*JOINED, (2,), (3,)), "layer 2 (MaxPool): a max-pool behind a conc"),
+        ((CONV, Concat(), BatchNorm(), *TAIL), (*JOINED, (2,), (3,)), "layer 2 (BatchNorm): batch norm must direct"),
+        (
+            (Convolution(6, 3), CONV, Concat(), Add(), *TAIL),
+            ((-1,), (-1,), (1, 1), (2, 0), (3,), (4,)),
+            "layer 3 (Add): it adds to a concatenation: a residual is added before",
+        ),
+        (
+            (CONV, Concat(), Relu(), *TAIL),
+            ((-1,), (0, 0), (0,), (1,), (3,)),
+            "layer 3 (Flatten) reads the outputs of layer 0 before layer 2: a stage gives only",
+        ),
+        (
+            (Flatten(), Linear(2), Linear(2), Concat()),
+            ((-1,), (0,), (0,), (1, 2)),
+            "net must end in one linear layer, not in a concatenation",
+        ),
     ],
 )
 def test_a_graph_without_hardware_is_refused(layers, sources, message):
@@ -274,6 +305,9 @@ def test_a_graph_without_hardware_is_refused(layers, sources, message):
         ((AveragePool(2), *TAIL), "layer 0 (AveragePool): an average pool must follow a convolution, one at most"),
         ((CONV, AveragePool(2), MaxPool(2), *TAIL), "layer 2 (MaxPool): a max-pool must follow a convolution, one"),
         ((Convolution(1, 3, 0, 0), *TAIL), "1 channels, kernel 3, padding 0, stride 0"),
+        ((CONV, Convolution(3, 1, groups=2), *TAIL), "layer 1 (Convolution): 2 groups of 3 channels and 3 outputs"),
+        ((CONV, Convolution(4, 1, groups=3), *TAIL), "layer 1 (Convolution): 3 groups of 3 channels and 4 outputs"),
+        ((CONV, Convolution(4, 1, groups=0), *TAIL), "layer 1 (Convolution): 0 groups of 3 channels and 4 outputs"),
         ((Convolution(1, (3, 0), (0, 0, 0, -1)), *TAIL), "1 channels, kernel 3 x 0, padding 0 x 0 x 0 x -1"),
         ((Depthwise((9, 1)), *TAIL), "layer 0 (Depthwise): a kernel of 9 x 1 does not fit (1, 8, 8)"),
         ((Flatten(), Depthwise(3), Linear(2)), "of a vector, a depthwise convolution has a kernel of 1"),
@@ -329,6 +363,11 @@ def test_a_graph_is_cut_where_nothing_passes_by(cut, message):
             (),
         ),
         ("1x8x8 conv2k1 relu conv2k3p1 norm conv2k1@1 add@4,3 relu flatten fc2", BLOCK, BLOCK_SOURCES),
+        (
+            "1x8x8 conv4k3p1s2 cat@0,0 conv6k1x3s2g2 flatten fc2",
+            (Convolution(4, 3, 1, 2), Concat(), Convolution(6, (1, 3), 0, 2, 2), *TAIL),
+            ((-1,), (0, 0), (1,), (2,), (3,)),
+        ),
     ],
 )
 def test_text_is_a_description(text, layers, sources):
