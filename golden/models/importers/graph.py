@@ -17,12 +17,15 @@ from torch import Tensor, nn
 from ...errors import UserError
 from ..batch_norm import NormTensors, StageParameters
 from ..element_order import ElementOrder
-from ..layers import BatchNorm, Depthwise, Layer, Relu, Shape, Weighted
+from ..layers import BatchNorm, Concat, Depthwise, Layer, Pool, Relu, Shape, Weighted
 from ..module import NetworkModule, module_of
 from ..network import Network
 from ..stages import LayerError
 
-SUPPORTED = "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, dropout"
+SUPPORTED = (
+    "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, concatenation of "
+    "channels, dropout"
+)
 _LARGEST = 128.0
 """Above all values of Q8.16: a ReLU with such a limit has none."""
 
@@ -118,6 +121,9 @@ class LayerGraph:
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
 
+        A ReLU or a pool behind a concatenation becomes one behind each of its parts, which is the same, and the
+        concatenation of these; the earlier concatenation stays for those that read it.
+
         Parameters
         ----------
         layer : GraphLayer
@@ -139,6 +145,11 @@ class LayerGraph:
                 raise UserError(
                     f"{self.name}: {layer.names.get(kind, f'{layer.place.title}.{kind}')} has NaN or infinity"
                 )
+        source = layer.sources[0]
+        if isinstance(layer.layer, Relu | Pool) and source >= 0 and isinstance(self.layers[source].layer, Concat):
+            joined = self.layers[source]
+            parts = tuple(self.add(replace(layer, sources=(part,))) for part in joined.sources)
+            return self.add(replace(joined, sources=parts), instead_of=source)
         self.layers.append(layer)
         return len(self.layers) - 1
 

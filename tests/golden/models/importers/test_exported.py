@@ -124,10 +124,8 @@ def test_a_module_of_residual_blocks(model):
         *(Convolution(6, 3, 1, 2), BatchNorm(), Relu(), Convolution(6, 3, 1), Convolution(6, 1, 0, 2), Add(), Relu()),
         *(Depthwise(3), Relu(), AveragePool(2), Flatten(), Linear(5), Relu(), Depthwise(1), Linear(3)),
     )
-    assert [(stage.source, stage.residual) for stage in network.stages] == [
-        *((-1, None), (0, None), (1, None), (2, 1), (3, None), (4, None), (3, 5), (6, None), (7, None)),
-        *((8, None), (9, None)),
-    ]
+    assert [stage.source for stage in network.stages] == [(at,) for at in (-1, 0, 1, 2, 3, 4, 3, 6, 7, 8, 9)]
+    assert [stage.residual for stage in network.stages] == [None, None, None, (1,), None, None, (5,), *[None] * 4]
     assert own.titles[:6] == ["norm", "stem", "relu6" if "relu6" in own.titles else own.titles[2], *own.titles[3:6]]
     assert own.titles[3:5] == ["blocks.0.conv1", "blocks.0.bn1"]
     names = own.tensor_names
