@@ -7,7 +7,6 @@ import torch
 from fabtune.golden.errors import UserError
 from fabtune.golden.models.importers.folding import folded
 from fabtune.golden.models.importers.onnx_file import onnx_network
-from fabtune.golden.models.layers import Concat
 
 from ....onnx_models import array, head, model_of, node, outputs_of
 
