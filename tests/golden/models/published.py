@@ -36,6 +36,8 @@ shufflenet_g1_wd4 mnasnet_b1 darknet_ref darknet_tiny darknet19 peleenet nin_cif
 preresnet20_cifar10 wrn16_10_cifar10 densenet40_k12_cifar10 resnet20_svhn diracnet18v2 efficientnet_b0
 menet108_8x1_g3 igcv3_wd4
 """
+LARGE = ("alexnet", "vgg", "vit", "deit", "swin")
+"""Beginnings of the names of networks that need images of their own size for pools of equal windows, or at all."""
 RIGHT, WRONG, REFUSED, FAILED = "accepted right", "accepted wrong", "refused", "traceback"
 
 
@@ -59,8 +61,7 @@ def built() -> Iterator[tuple[str, nn.Module, tuple[int, ...]]]:
     for package, names, make in makers:
         for name in names.split():
             torch.manual_seed(0)
-            small = "cifar" in name or "svhn" in name
-            sides = (32,) if small else (224,) if "vit" in name or "deit" in name or "swin" in name else (64, 224)
+            sides = (32,) if name.endswith(("cifar10", "svhn")) else (224,) if name.startswith(LARGE) else (64, 224)
             module = make(name).eval()
             yield f"{package} {name}", module, (3, *[_side(module, sides)] * 2)
 

@@ -1,5 +1,7 @@
 """Networks that Hugging Face's transformers publishes: imported as they are, and PyTorch's outputs are golden's."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,8 @@ from fabtune.golden.models.layers import Depthwise, MaxPool
 from fabtune.golden.nn.arithmetic.forward import run
 from fabtune.golden.nn.arithmetic.products import PRODUCTS
 from fabtune.golden.train.conversion import Converter
+
+from .published import REFUSED, RIGHT, campaign
 
 
 def residual(kind, *hidden_sizes):
@@ -70,3 +74,15 @@ def test_a_published_network_is_imported(name, logits_of):
     found = run(network.stages, frozen, Q8_16.from_float(inputs.numpy()), PRODUCTS["int64"], Narrower())[-1]
     spread = float(expected.std())
     assert np.abs(Q8_16.to_float(found) - expected.numpy()).max() < max(0.05 * spread, 2**-9)
+
+
+@pytest.mark.slow
+def test_no_published_network_is_read_wrongly():
+    """Those of the extra ``campaign``; the counts are a table of docs/networks.md."""
+    for package in ("torchvision", "timm", "pytorchcv"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not there: pip install fabtune[campaign]")
+    found = campaign()
+    others = {name: reason for name, (kind, reason) in found.items() if kind not in (RIGHT, REFUSED)}
+    assert others == {}
+    assert sum(kind == RIGHT for kind, _ in found.values()) >= 60
