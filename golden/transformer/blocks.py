@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,7 @@ class UnitLength:
 
 
 Operation = Linear | Normalisation | SelfAttention | Activation | Gate | Residual | Positions | PoolTokens | UnitLength
-Parameters = Mapping[tuple[int, str], NDArray[np.float64]]
+Parameters = Mapping[tuple[int, str], NDArray[np.floating[Any]]]
 """Tensors by number of the operation and kind: weight, bias, factor, position."""
 _READS = {SelfAttention: 3, Gate: 2, Residual: 2}
 

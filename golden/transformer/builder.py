@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +24,7 @@ from .blocks import (
     UnitLength,
 )
 
-Tensor = NDArray[np.float64]
+Tensor = NDArray[np.floating[Any]]
 INPUTS = -1
 """Number of the inputs: rows of features."""
 
