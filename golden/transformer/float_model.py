@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from .blocks import (
     UnitLength,
 )
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu-tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "relu": functional.relu,
@@ -35,8 +37,7 @@ _ACTIVATIONS = {
 
 def activation(kind: ActivationKind, values: Tensor) -> Tensor:
     """Compute an activation of floats."""
-    found: Tensor = _ACTIVATIONS[kind](values)
-    return found
+    return _ACTIVATIONS[kind](values)
 
 
 def run_float(
@@ -80,7 +81,7 @@ def run_float(
             case Positions():
                 found = given[0] + own["position"][torch.cat([torch.arange(length) for length in lengths])]
             case PoolTokens():
-                found = torch.stack([_pooled(operation.kind, one) for one in given[0].split(lengths)])
+                found = torch.stack([_pooled(operation.kind, one) for one in torch.split(given[0], list(lengths))])
             case UnitLength():
                 found = functional.normalize(given[0])
         outputs.append(found)
@@ -94,7 +95,7 @@ def _pooled(kind: PoolKind, rows: Tensor) -> Tensor:
 def _attention(operation: SelfAttention, given: list[Tensor], lengths: tuple[int, ...]) -> Tensor:
     """Attention of sentence by sentence."""
     found = []
-    for sentence in zip(*(one.split(lengths) for one in given), strict=True):
+    for sentence in zip(*(torch.split(one, list(lengths)) for one in given), strict=True):
         # (heads, tokens, width)
         queries, keys, values = (one.unflatten(1, (-1, operation.width)).transpose(0, 1) for one in sentence)
         if operation.rotary_base is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +185,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path):  # type: ignore[no-untyped-def]
+def _opened(path: Path) -> Iterator[Any]:
     try:
         file = safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:

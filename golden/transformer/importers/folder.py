@@ -75,7 +75,8 @@ class LanguageModel:
             raise UserError(
                 f"{self.name} has tokens from 0 to {len(self.words) - 1}, not {tokens.min()} to {tokens.max()}"
             )
-        return self.words[tokens]
+        found: NDArray[np.float32] = self.words[tokens]
+        return found
 
 
 def read_folder(folder: Path) -> LanguageModel:
@@ -109,13 +110,11 @@ class _Reader:
 
     # -- layers by the names of their tensors -------------------------------------------------------------------------
 
-    def _linear(self, name: str, read: int, outputs: int, inputs: int, bias: bool | None = None) -> int:
-        """Add a linear layer; whether it has a bias is a setting, or what the file has."""
-        has_bias = f"{name}.bias" in self._from if bias is None else bias
-        tensors = self._from.tensor(f"{name}.weight", outputs, inputs), None
-        if has_bias:
-            tensors = tensors[0], self._from.tensor(f"{name}.bias", outputs)
-        number = self._made.linear(name, read, *tensors)
+    def _linear(self, name: str, read: int, outputs: int, inputs: int) -> int:
+        """Add a linear layer, with a bias if the file has one."""
+        has_bias = f"{name}.bias" in self._from
+        weight = self._from.tensor(f"{name}.weight", outputs, inputs)
+        number = self._made.linear(name, read, weight, self._from.tensor(f"{name}.bias", outputs) if has_bias else None)
         self._named(number, name, weight="weight", **({"bias": "bias"} if has_bias else {}))
         return number
 

@@ -42,5 +42,5 @@ def test_embeddings_in_integers_are_the_library_s(sentences):
     assert not any(saturations)
     error = Q8_16.to_float(outputs[-1]) - expected
     # of vectors of length 1, whose values have a deviation of 0.05
-    assert np.sqrt((error**2).mean()) < 3e-5
-    assert np.abs(error).max() < 2e-4
+    assert np.sqrt((error**2).mean()) < 6e-5
+    assert np.abs(error).max() < 3e-4
