@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,18 @@ from numpy.typing import NDArray
 
 from ...golden.block import Field, Spec, Stream, Words
 from ...golden.errors import UserError
+from ...golden.files import lines_of, read_text
 from ...hw.top import Port
 from .table import Table
 
 _CHUNK = 4096
+_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+"""Comment of ``$readmemh``; it separates words."""
 
 
-def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
+def read_capture(
+    path: Path, spec: Spec, ports: dict[str, Port], radices: Mapping[str, str] | None = None
+) -> dict[str, Words]:
     """Read a capture by the extension of its name.
 
     Parameters
@@ -32,13 +37,14 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
     path : Path
         ``.npz``: integer arrays (words, lanes), or (words,) for one lane, under keys ``stream.field`` as in
         ``o.number``. ``.csv``: a column for each wire, as Vivado's logic analyser writes it; where a stream's
-        valid or ready has a column, only rows with 1 there are words. Numbers are hexadecimal unless a
-        ``Radix`` row says otherwise. ``.hex``, ``.mem``, ``.txt``: hexadecimal words as for ``$readmemh``, of
+        valid or ready has a column, only rows with 1 there are words; see `Table` for its radices. ``.hex``, ``.mem``, ``.txt``: hexadecimal words as for ``$readmemh``, of
         the block's only output with a single wire, or of `o` among several.
     spec : Spec
         The block.
     ports : dict of str to Port
         The wires of its streams, from `Emitted.ports`.
+    radices : mapping of str to str, optional
+        Radices of a ``.csv`` without a row of them, see `Table`.
 
     Returns
     -------
@@ -59,11 +65,13 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
     if not path.is_file():
         raise UserError(f"no file {str(path)!r}: give the path of a capture")
     kind = path.suffix.lower()
+    if radices and kind != ".csv":
+        raise UserError(f"--radix is for a .csv without a row of radices, not for {path}: leave it out")
     try:
         if kind == ".npz":
             capture = _from_npz(path, spec)
         elif kind == ".csv":
-            capture = _from_csv(path, spec, ports)
+            capture = _from_csv(Table(path, radices), spec, ports)
         elif kind in (".hex", ".mem", ".txt"):
             capture = _from_mem(path, spec, ports)
         else:
@@ -140,8 +148,7 @@ def _array(where: str, array: NDArray[Any], item: Field) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _from_csv(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
-    table = Table(path)
+def _from_csv(table: Table, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
     streams = spec.streams()
     capture, idle = {}, []
     for name, stream in streams.items():
@@ -151,7 +158,7 @@ def _from_csv(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words
             continue
         if missing := [wire.name for wire in port.wires if wire.name not in table.columns]:
             raise UserError(
-                f"{path}: line 1: {', '.join(present)} without {', '.join(missing)}: a stream needs all its "
+                f"{table.where()}: {', '.join(present)} without {', '.join(missing)}: a stream needs all its "
                 f"wires; the columns are {table.listed}"
             )
         # a sideband belongs to the transfers of its stream
@@ -168,10 +175,10 @@ def _from_csv(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words
         capture[name] = words
     if idle and not any(streams[name].direction == "out" for name in capture):
         raise UserError(
-            f"{path}: {idle[0]} never 1 in one row: trigger on a transfer, and capture while the block runs"
+            f"{table.path}: {idle[0]} never 1 in one row: trigger on a transfer, and capture while the block runs"
         )
     outputs = [wire.name for name, s in streams.items() if s.direction == "out" for wire in ports[name].wires]
-    return _with_output(capture, spec, f"{path}: line 1", "column", outputs, [table.listed])
+    return _with_output(capture, spec, table.where(), "column", outputs, [table.listed])
 
 
 def _from_mem(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
@@ -194,9 +201,14 @@ def _from_mem(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words
 
 def _mem_words(path: Path, width: int) -> Iterator[int]:
     count = 0
-    for number, line in enumerate(path.read_text("utf-8-sig", errors="replace").splitlines(), 1):
-        for token in line.split("//")[0].split():
-            where = f"{path}: line {number}: {token!r}"
+    # comments may be of any encoding
+    text = read_text(path, errors="replace")
+    text = _COMMENT.sub(lambda found: " " + "\n" * (len(lines_of(f"{found[0]} ")) - 1), text)
+    for number, line in enumerate(lines_of(text), 1):
+        if "/*" in line:
+            raise UserError(f"{path}: line {number}: a comment is left open: close it with */")
+        for token in line.split():
+            where = f"{path}: line {number}: {token[:80]!r}"
             if re.fullmatch(r"@[0-9a-fA-F_]+", token):
                 if int(token[1:].replace("_", "") or "0", 16) != count:
                     raise UserError(
