@@ -37,8 +37,9 @@ def read_capture(
     path : Path
         ``.npz``: integer arrays (words, lanes), or (words,) for one lane, under keys ``stream.field`` as in
         ``o.number``. ``.csv``: a column for each wire, as Vivado's logic analyser writes it; where a stream's
-        valid or ready has a column, only rows with 1 there are words; see `Table` for its radices. ``.hex``, ``.mem``, ``.txt``: hexadecimal words as for ``$readmemh``, of
-        the block's only output with a single wire, or of `o` among several.
+        valid or ready has a column, only rows with 1 there are words; see `Table` for its radices. ``.hex``,
+        ``.mem``, ``.txt``: hexadecimal words as for ``$readmemh``, of the block's only output with a single wire, or
+        of `o` among several.
     spec : Spec
         The block.
     ports : dict of str to Port

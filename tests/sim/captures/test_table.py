@@ -33,6 +33,14 @@ def refused(path, message, *radices):
     assert "\n" not in str(caught.value)
 
 
+def attempt(convert):
+    """What is read, or the refusal."""
+    try:
+        return convert(), ""
+    except UserError as error:
+        return None, str(error)
+
+
 def written(number, width, radix, padded):
     """A cell as the logic analyser writes it."""
     if radix == "UNSIGNED":
@@ -75,10 +83,8 @@ def test_a_radix_is_found_asked_for_or_given_and_never_guessed(tmp_path_factory,
     rows = [f"{'0,0,0,' * export}{written(number, width, radix, padded)}\n" for number in numbers]
     path.write_text(f"{marks}a/w[{width - 1}:0]\n" + "".join(rows))
     everything = list(range(len(numbers)))
-    try:
-        assert Table(path).integers("w", width, everything) == numbers
-    except UserError as error:
-        assert "--radix w=" in str(error)
+    found, refusal = attempt(lambda: Table(path).integers("w", width, everything))
+    assert "--radix w=" in refusal if refusal else found == numbers
     for given_radix in ({"": radix}, {"w": radix, "": "HEX"}):
         assert Table(path, given_radix).integers("w", width, everything) == numbers
     header, *rest = path.read_text().splitlines()
@@ -146,7 +152,7 @@ def test_a_radix_is_given_once():
 @pytest.mark.parametrize("radix", [["UNSIGNED", "HEX"], ["HEX"], None])
 def test_rows_without_a_sample_are_left_out(tmp_path, radix):
     # chipscopy writes no radix for GAP, and X for each digit of a row without a sample
-    rows = [f"{k},{k},0,0,{word:09x}\n{k + 1},{k + 1},0,1,XXXXXXXXX\n" for k, word in zip(range(0, 24, 2), WIRE)]
+    rows = [f"{2 * k},{2 * k},0,0,{word:09x}\n{2 * k + 1},{2 * k + 1},0,1,XXXXXXXXX\n" for k, word in enumerate(WIRE)]
     radices = [",".join(["Radix - UNSIGNED", "UNSIGNED", "UNSIGNED", *radix]) + "\n"] if radix else []
     (tmp_path / "c.csv").write_text("".join([f"{MARKS},GAP,u/o_number[34:0]\n", *radices, *rows]))
     assert read(tmp_path / "c.csv") == NUMBERS
