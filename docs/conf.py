@@ -145,6 +145,13 @@ def constructor(app: Sphinx, what: str, name: str, obj: object, options: object,
     return str(inspect.Signature(arguments)), found[1]
 
 
+def collapse(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document | None) -> None:
+    """Unfold only the own branch of the navigation: else each of the reference's pages is a copy of the whole tree."""
+    whole = context.get("toctree")
+    if callable(whole):
+        context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
+
+
 def setup(app: Sphinx) -> None:
     """Register the directive and the hooks."""
     app.add_directive("wavedrom", Wavedrom)
@@ -152,3 +159,4 @@ def setup(app: Sphinx) -> None:
     if API:
         app.connect("autodoc-process-docstring", prepare_docstring, priority=400)  # before napoleon
         app.connect("autodoc-process-signature", constructor)
+        app.connect("html-page-context", collapse, priority=400)  # before the theme asks for the navigation
