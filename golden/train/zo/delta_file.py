@@ -283,5 +283,14 @@ def stages_digest(stages: Iterable[StageTensors], state: State) -> str:
 
 
 def stages_of(run: Mapping[str, str]) -> tuple[StageTensors, ...]:
-    """Read the tensors of all stages from a run's metadata."""
-    return tuple(StageTensors.parse(one) for one in json.loads(run["stages"]))
+    """Read the tensors of all stages from a run's metadata.
+
+    Raises
+    ------
+    UserError
+        If they are none.
+    """
+    try:
+        return tuple(StageTensors.parse(one) for one in json.loads(run["stages"]))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"the run's file has damaged stages: {error!r}") from error
