@@ -6,9 +6,8 @@ nothing is guessed and nothing is filled in.
 
 from __future__ import annotations
 
+import itertools
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.block import Field, Spec, Stream, Words
+from ...golden.datasets.archive import names_of, read_arrays
 from ...golden.errors import UserError
 from ...golden.files import lines_of, read_text
 from ...hw.top import Port
@@ -83,9 +83,9 @@ def read_capture(
 
 
 def _from_npz(path: Path, spec: Spec) -> dict[str, Words]:
-    arrays = _arrays(path)
     capture = {}
     wanted = {name: [f"{name}.{item.name}" for item in stream.fields] for name, stream in spec.streams().items()}
+    arrays, there = read_arrays(path, (), itertools.chain(*wanted.values())), names_of(path)
     for name, stream in spec.streams().items():
         present = [key for key in wanted[name] if key in arrays]
         if not present:
@@ -101,33 +101,7 @@ def _from_npz(path: Path, spec: Spec) -> dict[str, Words]:
             raise UserError(f"{path}: fields of one stream differ in their words, {counts}: capture them together")
         capture[name] = words
     outputs = [key for name, stream in spec.streams().items() if stream.direction == "out" for key in wanted[name]]
-    return _with_output(capture, spec, str(path), "array", outputs, sorted(arrays))
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        # an open file, as numpy forgets to close a damaged one
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UserError(f"{path}: is a single array, not an archive: write it with numpy.savez")
-            return {key: np.asarray(archive[key]) for key in archive.files}
-    except UserError:
-        raise
-    except (
-        ValueError,
-        EOFError,
-        KeyError,
-        NotImplementedError,
-        MemoryError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as problem:
-        if "allow_pickle" in str(problem):
-            reason = "holds Python objects: write integer arrays"
-        else:
-            reason = "is damaged or not an archive of arrays: write it again with numpy.savez"
-        raise UserError(f"{path}: {reason}") from None
+    return _with_output(capture, spec, str(path), "array", outputs, sorted(there))
 
 
 def _array(where: str, array: NDArray[Any], item: Field) -> NDArray[np.int64]:
