@@ -37,6 +37,9 @@ def outputs_of(model, *inputs):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    data = model if isinstance(model, bytes) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for one in copy.graph.node:
+        one.name = ""  # it takes each name once only, or none
+    session = onnxruntime.InferenceSession(copy.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, {one.name: given for one, given in zip(session.get_inputs(), inputs, strict=True)})

@@ -84,9 +84,8 @@ class Constants:
         if "" in inputs:
             raise place.error("leaves out an input between others")
         arrays = [self._arrays[name] for name in inputs]
-        if any((one == BATCH).any() for one in (arrays if node.op_type == "Cast" else arrays[1:])) and (
-            node.op_type != "Concat"
-        ):
+        kept = {"Concat": arrays, "Cast": []}.get(node.op_type, arrays[:1])
+        if any(_of_batch(one) for one in arrays if not any(one is own for own in kept)):
             raise place.error("computes with the size of the batch, which is open")
         # before anything of that size is there
         size = {"Gather": _gathered, "Concat": _joined, "Cast": _joined}.get(node.op_type, _none)(arrays, given)
@@ -97,6 +96,10 @@ class Constants:
         self._arrays[output] = _folded(node, arrays, given, place)
         if node.op_type in ("Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze"):
             self._origins[output] = self.origin(node.input[0])
+
+
+def _of_batch(array: Array) -> bool:
+    return array.dtype.kind == "i" and bool((array == BATCH).any())
 
 
 def _none(arrays: list[Array], given: Attributes) -> int:
@@ -138,7 +141,7 @@ def _folded(node: onnx.NodeProto, arrays: list[Array], given: Attributes, place:
         case "Reshape":
             return arrays[0].reshape(_target(arrays[0], arrays[1].tolist(), given))
         case "Slice":
-            return arrays[0][_slices(arrays, given)]
+            return arrays[0][_slices(arrays, given)].copy()
         case "Shape":
             return np.array(arrays[0].shape[given.get("start", 0) : given.get("end")], np.int64)
     raise place.error("computes with constants alone: let the exporter fold them")
