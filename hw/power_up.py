@@ -16,6 +16,8 @@ _HEADER = f"""\
 
 _DRAWN = 32
 """Bits of the generator's state, which are drawn at a time."""
+_AT_ONCE = 2048
+"""Draws of one call for registers, at most: Verilator copies the task for each call. Every reader takes 2**16 bits."""
 _RAM = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$", re.MULTILINE)
 _REGISTER = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) ?;$", re.MULTILINE)
 _CLOCKED = re.compile(r"^ {4,}(?:if .*\) |else )?(\S+?) *(?:\[[^]]*\] *)?<= ", re.MULTILINE)
@@ -27,7 +29,8 @@ _BLOCK = """\
   // synthesis translate_off
   reg [31:0] power_up_state;
   reg [{last}:0] power_up_unused;
-  function [31:0] power_up_step;
+  function automatic [31:0] power_up_step;
+    /* verilator no_inline_task */
     input [31:0] power_up_before;
     begin
       power_up_step = power_up_before ^ (power_up_before << 13);
@@ -88,20 +91,28 @@ def with_power_up(body: str) -> str:
 def _module(text: str) -> str:
     """Add what power-up leaves to one module, which lacks its last line."""
     clocked, words, values = (set(known.findall(text)) for known in (_CLOCKED, _WORD, _VALUE))
-    statements, widths = [], [0]
+    statements: list[str] = []
+    draws: list[int] = []
     rams = [(high, name, last) for high, name, last in _RAM.findall(text) if name not in words]
     for high, name, last in rams:
-        widths.append(int(high or 0) + 1)
+        draws.append(_draws(high))
         words_of = f"for (power_up_word = 0; power_up_word < {int(last) + 1}; power_up_word = power_up_word + 1)"
-        statements.append(f"    {words_of} begin {_draw(f'{name} [power_up_word]', widths[-1])} end\n")
-    for high, name in _REGISTER.findall(text):
-        if name in clocked and name not in values:
-            widths.append(int(high or 0) + 1)
-            statements.append(f"    {_draw(name, widths[-1])}\n")
+        drawn = f"power_up_draw({draws[-1]}); {name} [power_up_word] = power_up_unused[{high or 0}:0];"
+        statements.append(f"    {words_of} begin {drawn} end\n")
+    registers = [(high, name) for high, name in _REGISTER.findall(text) if name in clocked and name not in values]
+    while registers:
+        taken, values_of = 0, []
+        while registers and (not taken or taken + _draws(registers[0][0]) <= _AT_ONCE):
+            high, name = registers.pop(0)
+            first = _DRAWN * taken
+            values_of.append(f"    {name} = power_up_unused[{first + int(high or 0)}:{first}];\n")
+            taken += _draws(high)
+        draws.append(taken)
+        statements += [f"    power_up_draw({taken});\n", *values_of]
     if not statements:
         return text
     return text + _BLOCK.format(
-        last=_parts(max(widths)) * _DRAWN - 1,
+        last=max(draws) * _DRAWN - 1,
         plusarg=PLUSARG,
         seed=DEFAULT_SEED,
         integers="power_up_part, power_up_word" if rams else "power_up_part",
@@ -109,11 +120,6 @@ def _module(text: str) -> str:
     )
 
 
-def _parts(width: int) -> int:
-    """Draws of the generator for so many bits."""
-    return -(-width // _DRAWN)
-
-
-def _draw(into: str, width: int) -> str:
-    """Statements that give a word or a register its contents."""
-    return f"power_up_draw({_parts(width)}); {into} = power_up_unused[{width - 1}:0];"
+def _draws(high: str) -> int:
+    """Draws of the generator for a value whose highest bit has this number; nothing stands for 0."""
+    return int(high or 0) // _DRAWN + 1
