@@ -84,11 +84,13 @@ class Constants:
         if "" in inputs:
             raise place.error("leaves out an input between others")
         arrays = [self._arrays[name] for name in inputs]
-        kept = {"Concat": arrays, "Cast": []}.get(node.op_type, arrays[:1])
+        kept = {"Concat": arrays, "Cast": [], "ConstantOfShape": []}.get(node.op_type, arrays[:1])
         if any(_of_batch(one) for one in arrays if not any(one is own for own in kept)):
             raise place.error("computes with the size of the batch, which is open")
         # before anything of that size is there
-        size = {"Gather": _gathered, "Concat": _joined, "Cast": _joined}.get(node.op_type, _none)(arrays, given)
+        size = {"Gather": _gathered, "Concat": _joined, "Cast": _joined, "ConstantOfShape": _filled}.get(
+            node.op_type, _none
+        )(arrays, given)
         self._folded += size
         if self._folded > MOST_PARAMETERS:
             raise place.error(f"computes constants of more than the limit of {MOST_PARAMETERS} values")
@@ -116,13 +118,20 @@ def _gathered(arrays: list[Array], given: Attributes) -> int:
     return prod(data.shape[:axis]) * at.size * prod(data.shape[axis + 1 :])
 
 
+def _filled(arrays: list[Array], given: Attributes) -> int:
+    return prod(arrays[0].tolist())
+
+
 def _folded(node: onnx.NodeProto, arrays: list[Array], given: Attributes, place: Place) -> Array:
-    from onnx import helper
+    from onnx import helper, numpy_helper
 
     axes = given.get("axes", arrays[1].reshape(-1).tolist() if len(arrays) > 1 else None)
     match node.op_type:
         case "Constant":
             return _constant(given, place)
+        case "ConstantOfShape":
+            value = numpy_helper.to_array(given["value"]) if "value" in given else np.zeros(1, np.float32)
+            return np.full(arrays[0].tolist(), value.reshape(()), value.dtype)
         case "Identity":
             return arrays[0]
         case "Cast" if (kind := helper.tensor_dtype_to_np_dtype(given["to"])) in _CAST:
