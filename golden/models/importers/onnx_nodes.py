@@ -36,7 +36,7 @@ def _both(given: Attributes, name: str, axes: int, place: Place) -> Pair:
     values = tuple(given.get(name, (1,) * axes))
     if len(values) != axes:
         raise place.error(f"has {name} of {list(values)} for {axes} axes")
-    return (1, *values) if axes == 1 else values  # type: ignore[return-value]
+    return (1 if axes == 1 else values[0]), values[-1]
 
 
 def _window(given: Attributes, sides: Pair, kernel: Pair, axes: int, place: Place) -> tuple[Sides, Pair]:

@@ -8,6 +8,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from fabtune.golden.errors import UserError
+from fabtune.golden.models.importers import onnx_constants
 from fabtune.golden.models.importers.onnx_file import onnx_network
 from fabtune.golden.models.importers.own_tensors import own_state, stage_tensors
 from fabtune.golden.models.layers import (
@@ -20,7 +21,7 @@ from fabtune.golden.models.layers import (
     MaxPool,
     Relu,
 )
-from fabtune.golden.models.stages import MOST_VALUES
+from fabtune.golden.models.stages import MOST_PARAMETERS, MOST_VALUES
 
 from ....onnx_models import array, model_of, node, outputs_of
 
@@ -248,11 +249,18 @@ def test_outputs_beyond_the_limit_are_refused(tmp_path):
     assert f"values, more than the limit of {MOST_VALUES}" in refusal(path)
 
 
-def test_constants_that_grow_beyond_the_limit_are_refused(tmp_path):
+def test_constants_that_grow_beyond_the_limit_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_constants, "MOST_PARAMETERS", 1 << 16)
     nodes = [node("Concat", f"k{at} k{at}", f"k{at + 1}", axis=0) for at in range(40)]
     nodes += [node("Conv", "x k40", "z")]
     _, path = written(tmp_path, nodes, {"k0": array(4, 2, 3, 3)}, features=1)
-    assert "computes constants of more than the limit of" in refusal(path)
+    assert "computes constants of more than the limit of 65536 values" in refusal(path)
+
+
+def test_a_constant_of_one_value_beyond_the_limit_is_refused(tmp_path):
+    nodes = [node("ConstantOfShape", "s", "k"), node("Conv", "x k", "z")]
+    _, path = written(tmp_path, nodes, {"s": np.array([1 << 20, 1 << 20, 3, 3])}, features=1)
+    assert f"computes constants of more than the limit of {MOST_PARAMETERS} values" in refusal(path)
 
 
 def test_an_attribute_of_another_operator_is_refused(tmp_path):
