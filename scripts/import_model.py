@@ -19,7 +19,7 @@ from ..golden.fixed import Q4_12, Q8_16
 from ..golden.models.importers.folding import described, folded
 from ..golden.models.layers import MaxPool, Weighted, by
 from ..golden.models.network import Network
-from ..golden.models.stages import Stage
+from ..golden.models.stages import Stage, Tensors
 from ..golden.models.text import text_of
 from ..golden.registry import CORES
 from ..golden.train.dynamic_range import StageRange, dynamic_range
@@ -97,8 +97,8 @@ def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str,
         "name": title,
         "layer": type(stage.layer).__name__,
         "behind": ", ".join(_behind(stage)),
-        "source": stage.source,
-        "residual": stage.residual,
+        "source": _numbers(stage.source),
+        "residual": None if stage.residual is None else _numbers(stage.residual),
         "input": list(stage.input_shape),
         "output": list(stage.output_shape),
         "parameters": stage.parameters,
@@ -107,10 +107,21 @@ def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str,
     }
 
 
+def _numbers(tensors: Tensors) -> int | list[int]:
+    """Number of the stage that gives a tensor, -1 for the sample; a list of those of a concatenation."""
+    return tensors[0] if len(tensors) == 1 else list(tensors)
+
+
+def _shown(numbers: int | list[int]) -> str:
+    """Format `_numbers`: ``sample``, ``3``, or of a concatenation ``3 | 4``."""
+    several = numbers if isinstance(numbers, list) else [numbers]
+    return " | ".join("sample" if one < 0 else str(one) for one in several)
+
+
 def _behind(stage: Stage) -> Iterator[str]:
     """Parts of a stage behind its layer, in order."""
     if stage.residual is not None:
-        yield f"+ {'sample' if stage.residual < 0 else stage.residual}"
+        yield f"+ {_shown(_numbers(stage.residual))}"
     if stage.activation is not None:
         limit, slope = stage.activation.limit, stage.activation.slope
         yield f"{f'leaky {slope:g} ' if slope else ''}ReLU{'' if limit is None else f'{limit:g}'}"
@@ -189,7 +200,7 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
     rows = []
     for stage in result["stages"]:
         shapes = (" x ".join(map(str, stage[which])) for which in ("input", "output"))
-        reads = "sample" if stage["source"] < 0 else str(stage["source"])
+        reads = _shown(stage["source"])
         sizes = (f"{stage[which]:,}" for which in ("parameters", "macs"))
         row = [str(stage["stage"]), stage["name"], stage["layer"], reads, stage["behind"], *shapes, *sizes]
         row.append(f"{stage['weight']:.3g}")

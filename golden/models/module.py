@@ -1,4 +1,4 @@
-"""PyTorch module of a network's description: one child a layer, by its number, a residual between them or not."""
+"""PyTorch module of a network's description: one child a layer, by its number, each with what it reads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -16,6 +17,7 @@ from .layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Flatten,
@@ -180,6 +182,14 @@ class Sum(nn.Module):
         return x + y
 
 
+class Concatenation(nn.Module):
+    """Concatenation along channels or features."""
+
+    def forward(self, *values: Tensor) -> Tensor:
+        """``values`` side by side."""
+        return torch.cat(values, 1)
+
+
 def module_of(network: Network) -> NetworkModule:
     """Create the PyTorch module of a description, layer by layer.
 
@@ -211,6 +221,8 @@ def _module(layer: Layer, stage: Stage | None) -> nn.Module:
             return nn.Flatten()
         case Add():
             return Sum()
+        case Concat():
+            return Concatenation()
     assert stage is not None, "a description has a layer with weights before its batch norms"
     match layer:
         case BatchNorm():
@@ -220,7 +232,7 @@ def _module(layer: Layer, stage: Stage | None) -> nn.Module:
         case Depthwise() if len(stage.computed_shape) == 1:
             return VectorScale(stage.biases, stage.biases, 1, groups=stage.biases)
     assert isinstance(layer, Convolution | Depthwise), "all other layers have been dealt with"
-    groups = stage.channels if isinstance(layer, Depthwise) else 1
+    groups = stage.channels if isinstance(layer, Depthwise) else layer.groups
     settings: dict[str, Any] = {"stride": layer.stride, "groups": groups}
     top, bottom, left, right = layer.padding
     if (top, left) == (bottom, right):

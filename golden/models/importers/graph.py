@@ -17,12 +17,15 @@ from torch import Tensor, nn
 from ...errors import UserError
 from ..batch_norm import NormTensors, StageParameters
 from ..element_order import ElementOrder
-from ..layers import BatchNorm, Depthwise, Layer, Relu, Shape, Weighted
+from ..layers import BatchNorm, Concat, Depthwise, Layer, Pool, Relu, Shape, Weighted
 from ..module import NetworkModule, module_of
 from ..network import Network
 from ..stages import LayerError
 
-SUPPORTED = "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, dropout"
+SUPPORTED = (
+    "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, concatenation of "
+    "channels, dropout"
+)
 _LARGEST = 128.0
 """Above all values of Q8.16: a ReLU with such a limit has none."""
 
@@ -102,6 +105,8 @@ class LayerGraph:
     ----------
     left_to_host : list of str
         What the model does with the logits that no layer does: ``softmax``.
+    replaced : set of int
+        Layers whose work others do, too: they go if no other layer reads them.
     samples : ElementOrder, optional
         Way from the model's samples to those of the description, where they differ.
     """
@@ -111,10 +116,13 @@ class LayerGraph:
         self.layers: list[GraphLayer] = []
         self.left_to_host: list[str] = []
         self.samples: ElementOrder | None = None
-        self._replaced: set[int] = set()
+        self.replaced: set[int] = set()
 
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
+
+        A ReLU or a pool behind a concatenation becomes one behind each of its parts, which is the same, and the
+        concatenation of these; the earlier concatenation stays for those that read it.
 
         Parameters
         ----------
@@ -131,12 +139,17 @@ class LayerGraph:
         if isinstance(layer.layer, Relu) and (layer.layer.limit or 0.0) >= _LARGEST:
             layer = replace(layer, layer=Relu(slope=layer.layer.slope))
         if instead_of is not None:
-            self._replaced.add(instead_of)
+            self.replaced.add(instead_of)
         for kind, tensor in layer.tensors.items():
             if not torch.isfinite(tensor).all():
                 raise UserError(
                     f"{self.name}: {layer.names.get(kind, f'{layer.place.title}.{kind}')} has NaN or infinity"
                 )
+        source = layer.sources[0]
+        if isinstance(layer.layer, Relu | Pool) and source >= 0 and isinstance(self.layers[source].layer, Concat):
+            joined = self.layers[source]
+            parts = tuple(self.add(replace(layer, sources=(part,))) for part in joined.sources)
+            return self.add(replace(joined, sources=parts), instead_of=source)
         self.layers.append(layer)
         return len(self.layers) - 1
 
@@ -181,7 +194,7 @@ class LayerGraph:
         kept: list[int] = []
         read: set[int] = set()
         for number in reversed(range(len(self.layers))):
-            if number not in self._replaced or number in read:
+            if number not in self.replaced or number in read:
                 kept.append(number)
                 read.update(self.layers[number].sources)
         now = {-1: -1} | {number: at for at, number in enumerate(reversed(kept))}

@@ -12,6 +12,7 @@ from ..layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Layer,
@@ -98,10 +99,10 @@ def _conv(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
         raise place.error(f"has a bias of {bias.shape}, not of ({channels},)")
     padding, stride = _window(given, value.padded, kernel, axes, place)
     padding = tuple(own + more for own, more in zip(padding, value.padding, strict=True))  # type: ignore[assignment]
-    layer: Layer = Convolution(channels, kernel, padding, stride)
-    if groups > 1:
-        if not groups == channels == shape[0]:
-            raise place.error(f"has {groups} groups of {channels} channels, neither 1 nor one a channel")
+    if channels % groups:
+        raise place.error(f"has {channels} outputs, which are not {groups} groups")
+    layer: Layer = Convolution(channels, kernel, padding, stride, groups)
+    if 1 < groups == channels == shape[0]:
         layer = Depthwise(kernel, padding, stride)
     down = _size(shape[1], kernel[0], padding[0] + padding[1], stride[0])
     across = _size(shape[2], kernel[1], padding[2] + padding[3], stride[1])
@@ -350,6 +351,27 @@ def _added(graph: OnnxGraph, first: Value, second: Value, place: Place) -> Value
     return graph.add(Add(), (graph.flattened(first, place), graph.flattened(second, place)), place, (prod(first.base),))
 
 
+def _concat(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
+    """Concatenation of channels or of features, of views in the order of their layers or all in one other order."""
+    values = [graph.read(node, at, place) for at in range(len(node.input))]
+    first, axis = values[0], given["axis"] % (1 + len(values[0].shape)) - 1
+    if len(values) == 1:
+        return first
+    ordered = all(one.ordered for one in values)
+    if ordered and all(len(one.shape) == 1 for one in values):
+        values = [graph.flattened(one, place) for one in values]
+        return graph.add(Concat(), tuple(values), place, (sum(one.base[0] for one in values),))
+    others = {(one.axes, one.base[1:], (*one.shape[:axis], *one.shape[axis + 1 :])) for one in values}
+    # the slowest axis of views in their layers' order: one layer's outputs, then the other's
+    along = axis == 0 if ordered else all(one.channels_at == axis for one in values)
+    if axis < 0 or not along or len(others) > 1 or len(first.base) == 1:
+        shapes = ", ".join(str(one.shape) for one in values)
+        raise place.error(f"of {shapes} along the axis {given['axis']} has hardware along the channels of maps only")
+    base = (sum(one.base[0] for one in values), *first.base[1:])
+    shape = (*first.shape[:axis], sum(one.shape[axis] for one in values), *first.shape[axis + 1 :])
+    return graph.add(Concat(), tuple(values), place, base)._replace(shape=shape, axes=first.axes)
+
+
 def _same(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     training = graph.constant(node, 2, place) if node.op_type == "Dropout" else None
     if training is not None and training.any():
@@ -391,6 +413,7 @@ NODES: dict[str, Handler] = {
     "Pad": _pad,
     "Add": _sum,
     "Sum": _sum,
+    "Concat": _concat,
     "Dropout": _same,
     "Identity": _same,
     "Softmax": _softmax,

@@ -88,7 +88,7 @@ def test_files_of_pytorch(graphs, batch, imported, tmp_path):
         settings |= shapes
     torch.onnx.export(module, (torch.zeros(2, 2, 8, 8),), tmp_path / "model.onnx", verbose=False, **settings)
     network, own = imported(None)
-    assert [stage.residual for stage in network.stages] == [None, 0, None, None, None]
+    assert [stage.residual for stage in network.stages] == [None, (0,), None, None, None]
     kinds = [type(layer) for layer in network.layers if not isinstance(layer, BatchNorm)]
     assert kinds == [
         *(Convolution, Relu, Convolution, Add, Relu, Depthwise, Relu, AveragePool, Flatten, Linear, Relu, Linear)
