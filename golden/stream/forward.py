@@ -96,6 +96,10 @@ class IntegerTransformer:
                     raise self.network.error(number, f"cannot be computed: {error}") from None
         return found
 
+    def format_of(self, name: tuple[int, str]) -> Format:
+        """Format of a tensor: that of weights for weights and factors, Q8.16 for biases and positions."""
+        return self.weight if name[1] in ("weight", "factor") else Q8_16
+
     def convert(self, parameters: Parameters) -> tuple[TransformerIntegers, dict[tuple[int, str], int]]:
         """Convert tensors to integers, and count those values of each that saturate; only what does is named.
 
@@ -108,10 +112,10 @@ class IntegerTransformer:
         found: dict[tuple[int, str], Integers] = {}
         clipped: dict[tuple[int, str], int] = {}
         for name, values in parameters.items():
-            kind = self.weight if name[1] in ("weight", "factor") else Q8_16
-            found[name] = kind.from_float(values)
-            scaled = np.rint(np.ldexp(values, kind.fraction))
-            if count := int(np.count_nonzero((scaled > kind.maximum) | (scaled < kind.minimum))):
+            form = self.format_of(name)
+            found[name] = form.from_float(values)
+            scaled = np.rint(np.ldexp(values.astype(np.float64), form.fraction))
+            if count := int(np.count_nonzero((scaled > form.maximum) | (scaled < form.minimum))):
                 clipped[name] = count
         return found, clipped
 
