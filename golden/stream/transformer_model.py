@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Format, Integers, Narrower
+from ..fixed import Format, Integers, Narrower, shifted
 from ..nn.arithmetic.loss import Loss, labels_of
 from ..nn.arithmetic.products import PRODUCTS, Product
+from ..zo.deltas import DELTA
 from .forward import IntegerTransformer, TransformerIntegers
 from .words import TensorName, TensorWords
 
@@ -73,10 +74,17 @@ class TransformerModel:
         """Rows of the deltas of the words, or of as many as return."""
         return np.arange(self.all_rows)
 
+    @cached_property
+    def _drops(self) -> Integers:
+        """Bits that the offsets of each word lose: (words, 1)."""
+        places = self.order.places.items()
+        fractions = [np.full(len(place), self.transformer.format_of(name).fraction) for name, place in places]
+        return DELTA.fraction - np.concatenate(fractions)[:, None]
+
     @property
     def offset_format(self) -> Format:
-        """Format of the offsets, that of the weights."""
-        return self.transformer.weight
+        """Format of the offsets: that of deltas, as each tensor rounds them to its own."""
+        return DELTA
 
     def parts(self, cut: int) -> tuple[TransformerModel]:
         """Return the model as its only part.
@@ -135,13 +143,12 @@ class TransformerModel:
         return self.embeddings[inputs[there]], lengths
 
     def parameters(self, offsets: Integers) -> TransformerIntegers:
-        """Parameters with offsets of all words, (words, n), saturated."""
+        """Parameters with offsets of all words, (words, n), rounded once half to even, and saturated."""
         moved = dict(self.frozen)
-        spread = offsets[:, np.arange(self.order.width) % offsets.shape[1]]
-        for name, own in self.order.split(spread).items():
+        rounded = shifted(offsets, self._drops)[:, np.arange(self.order.width) % offsets.shape[1]]
+        for name, own in self.order.split(rounded).items():
             form = self.transformer.format_of(name)
-            more = own << (form.fraction - self.offset_format.fraction)
-            moved[name] = np.clip(self.frozen[name] + more, form.minimum, form.maximum)
+            moved[name] = np.clip(self.frozen[name] + own, form.minimum, form.maximum)
         return moved
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:

@@ -8,7 +8,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Format, Narrower
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
-from fabtune.golden.stream.forward import Q4_14, IntegerTransformer
+from fabtune.golden.stream.forward import IntegerTransformer, is_weight, weight_formats
 from fabtune.golden.stream.transformer_model import TransformerModel, padded
 from fabtune.golden.stream.words import TensorWords
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
@@ -52,9 +52,9 @@ SOURCE = build(PezoSpec, [], "otf8")
 TIMES = len(SOURCE.base)
 
 
-def model_of(made, weight=Q4_14, **settings):
+def model_of(made, weights=None, **settings):
     network, parameters = made
-    transformer = IntegerTransformer(network, weight)
+    transformer = IntegerTransformer(network, weights or weight_formats(parameters))
     integers, _ = transformer.convert(parameters)
     return TransformerModel(transformer, integers, times=TIMES, **settings)
 
@@ -72,12 +72,13 @@ def mean_loss(network, parameters, rows, lengths, labels):
     return torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)).item()
 
 
-@pytest.mark.parametrize(("weight", "most"), [(Q4_14, 0.03), (Format(4, 12), 0.09)])
+@pytest.mark.parametrize(("weight", "most"), [(None, 0.015), (Format(4, 14), 0.03), (Format(4, 12), 0.09)])
 def test_slopes_are_near_those_of_float64(weight, most):
     """Relative rms error over directions, against the derivative at the same weights."""
     made = encoder()
     tokens, embeddings, labels = sentences()
-    model = model_of(made, weight, embeddings=embeddings)
+    weights = weight and {name: weight for name in made[0].parameter_shapes if is_weight(name)}
+    model = model_of(made, weights, embeddings=embeddings)
     network, own = made[0], model.transformer
     there = tokens >= 0
     rows, lengths = Q8_16.to_float(embeddings[tokens[there]]), tuple(there.sum(axis=1))
@@ -137,9 +138,14 @@ def test_only_chosen_tensors_move():
 def test_moved_parameters_saturate():
     network, parameters = encoder()
     head = network.titles.index("head")
-    model = model_of((network, {**parameters, (head, "weight"): np.full((5, 24), 7.9999)}))
-    moved = model.parameters(np.full((model.words, 31), 1 << 14))
-    assert (moved[head, "weight"] == Q4_14.maximum).all()
+    model = model_of((network, {**parameters, (head, "weight"): np.full((5, 24), 7.9)}))
+    moved = model.parameters(np.full((model.words, 31), DELTA.maximum))
+    form = model.transformer.format_of((head, "weight"))
+    assert form == Format(5, 13)
+    assert (moved[head, "weight"] == np.rint(7.9 * 2**13) + (8 << 13)).all()
+    moved = model.parameters(np.full((model.words, 31), 2 * DELTA.maximum))
+    assert (moved[head, "weight"] == form.maximum).all()
+    moved = model.parameters(np.full((model.words, 31), 1 << 28))
     assert (moved[head, "bias"] == model.frozen[head, "bias"] + (1 << 16)).all()
 
 
