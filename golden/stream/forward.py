@@ -68,7 +68,7 @@ class IntegerTransformer:
 
     Activations are Q8.16. What a residual adds, its sum and a norm's inputs are Q11.16. Keys and values are Q6.12, as
     they are stationary in the array. So are weights, each tensor in a format of its own: where the range of one decides
-    for all, what is added to a weight is rounded too coarsely, and a slope is 2.2 % off instead of less than 1 %.
+    for all, what is added to a weight is rounded too coarsely, and a slope is 3 % off instead of 1 %.
 
     Parameters
     ----------
