@@ -19,12 +19,12 @@ from ..golden.fixed import Q4_12, Q8_16
 from ..golden.models.importers.folding import described, folded
 from ..golden.models.layers import MaxPool, Weighted, by
 from ..golden.models.network import Network
-from ..golden.models.stages import Stage
+from ..golden.models.stages import Stage, Tensors
 from ..golden.models.text import text_of
 from ..golden.registry import CORES
 from ..golden.train.dynamic_range import StageRange, dynamic_range
 from ..golden.train.range_advice import parameters_advice, samples_advice
-from .own_network import OwnNetwork
+from .own_network import OwnNetwork, check_shape
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``network``, ``text``, ``input``, ``stages``, ``parameters``, ``macs``, ``formats``, ``cores`` and ``advice``.
+        ``network``, ``text``, ``input``, ``left_to_host``, ``stages``, ``parameters``, ``macs``, ``formats``, ``cores``
+        and ``advice``.
     """
     known = [f"{kind.name}:{preset}" for kind in CORES.values() for preset in kind.presets]
     if unknown := set(request.estimate).difference(known):
@@ -62,8 +63,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     samples = inputs_of(request.samples, request.scale) if request.samples else None
     network, own = request.model.load()
     module = described(network, own)
-    if samples is not None and samples.shape != network.input_shape:
-        raise UserError(f"{network.name} takes samples of {network.input_shape}, {request.samples} has {samples.shape}")
+    if samples is not None and request.samples is not None:
+        check_shape(network, samples.shape, request.samples)
     parameters = folded(network, module)
     of_samples = samples_advice([] if samples is None else [samples], request.scale)
     clipped, ranges = dynamic_range(network, module, parameters, samples)
@@ -79,6 +80,7 @@ def run(request: ImportRequest) -> dict[str, Any]:
         "network": network.name,
         "text": text_of(network),
         "input": list(network.input_shape),
+        "left_to_host": module.left_to_host,
         "parameters": network.parameters,
         "macs": sum(stage.macs for stage in network.stages),
         "formats": {"activations": str(Q8_16), "parameters": str(Q4_12)},
@@ -95,8 +97,8 @@ def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str,
         "name": title,
         "layer": type(stage.layer).__name__,
         "behind": ", ".join(_behind(stage)),
-        "source": stage.source,
-        "residual": stage.residual,
+        "source": _numbers(stage.source),
+        "residual": None if stage.residual is None else _numbers(stage.residual),
         "input": list(stage.input_shape),
         "output": list(stage.output_shape),
         "parameters": stage.parameters,
@@ -105,10 +107,21 @@ def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str,
     }
 
 
+def _numbers(tensors: Tensors) -> int | list[int]:
+    """Number of the stage that gives a tensor, -1 for the sample; a list of those of a concatenation."""
+    return tensors[0] if len(tensors) == 1 else list(tensors)
+
+
+def _shown(numbers: int | list[int]) -> str:
+    """Format `_numbers`: ``sample``, ``3``, or of a concatenation ``3 | 4``."""
+    several = numbers if isinstance(numbers, list) else [numbers]
+    return " | ".join("sample" if one < 0 else str(one) for one in several)
+
+
 def _behind(stage: Stage) -> Iterator[str]:
     """Parts of a stage behind its layer, in order."""
     if stage.residual is not None:
-        yield f"+ {'sample' if stage.residual < 0 else stage.residual}"
+        yield f"+ {_shown(_numbers(stage.residual))}"
     if stage.activation is not None:
         limit, slope = stage.activation.limit, stage.activation.slope
         yield f"{f'leaky {slope:g} ' if slope else ''}ReLU{'' if limit is None else f'{limit:g}'}"
@@ -187,7 +200,7 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
     rows = []
     for stage in result["stages"]:
         shapes = (" x ".join(map(str, stage[which])) for which in ("input", "output"))
-        reads = "sample" if stage["source"] < 0 else str(stage["source"])
+        reads = _shown(stage["source"])
         sizes = (f"{stage[which]:,}" for which in ("parameters", "macs"))
         row = [str(stage["stage"]), stage["name"], stage["layer"], reads, stage["behind"], *shapes, *sizes]
         row.append(f"{stage['weight']:.3g}")
@@ -202,6 +215,7 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
         f"{result['parameters']:,} parameters, {result['macs']:,} multiply-accumulates; {formats}",
         "cycles: words of the array, forward; BRAM36, URAM, DSP: of the core that is emitted for the board, and their "
         "share of it; --estimate CORE:PRESET synthesises a core, for LUT and FF",
+        *(f"left to the host: {what}" for what in result["left_to_host"]),
         *result["advice"],
     ]
 

@@ -177,8 +177,10 @@ data_dir = option("--data-dir", type=PATH, help="Folder with the data's files.")
 
 def _shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:
     """Read ``--input``."""
-    if text is not None and not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5}x[1-9]\d{0,5})?", text):
-        raise UserError(f"--input {text!r} is not CHANNELSxHEIGHTxWIDTH or FEATURES, such as 3x32x32 or 640")
+    if text is not None and not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5}){0,2}", text):
+        raise UserError(
+            f"--input {text!r} is not CHANNELSxHEIGHTxWIDTH, CHANNELSxLENGTH or FEATURES: 3x32x32, 6x128, 640"
+        )
     return None if text is None else tuple(map(int, text.split("x")))
 
 
@@ -197,7 +199,7 @@ network_options = together(
         *("--input", "shape"),
         callback=_shape,
         metavar="SHAPE",
-        help="Shape of a sample of FILE.py:BUILD, such as 3x32x32 or 640, where no data says it.",
+        help="Shape of a sample of FILE.py:BUILD, such as 3x32x32, 6x128 or 640, where no data says it.",
     ),
 )
 """A network of one's own: the fields of `scripts.own_network.OwnNetwork`."""

@@ -103,9 +103,26 @@ def check_samples(network: Network, task: Task) -> None:
     """
     for part in (task.pretrain, task.tune, task.test):
         if len(part):
-            if part.shape != network.input_shape:
-                raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}")
+            check_shape(network, part.shape, task.name)
             part.check(task.name, network.classes)
+
+
+def check_shape(network: Network, shape: Shape, where: str | Path) -> None:
+    """Refuse samples of another shape than a network's, and say what to write where it is a question of axes.
+
+    Raises
+    ------
+    UserError
+        Naming their origin, `where`.
+    """
+    if shape == network.input_shape:
+        return
+    remedy = ""
+    if len(shape) == 3 and network.input_shape == (1, shape[0], shape[2]):
+        remedy = ": for images of one channel write x[:, None]"
+    elif len(shape) == 3 and network.input_shape == (shape[2], *shape[:2]):
+        remedy = ": the channels come first, write x.transpose(0, 3, 1, 2)"
+    raise UserError(f"{network.name} takes samples of {network.input_shape}, {where} has {shape}{remedy}")
 
 
 def core_spec(

@@ -19,7 +19,7 @@ from ...golden.lora.last_layer import added, last_layer_sizes, untuned_layer
 from ...golden.models.layers import Linear
 from ...golden.models.network import Network, deployed
 from ...golden.models.presets import NETWORKS
-from ...golden.nn.arithmetic.forward import StageIntegers, run
+from ...golden.nn.arithmetic.forward import StageIntegers, run, side_by_side
 from ...golden.nn.arithmetic.products import product_of
 from ...golden.nn.arithmetic.random_parameters import random_parameters
 from .task import ExampleTask
@@ -65,7 +65,7 @@ def _pretrained(network: Network, samples: Samples) -> list[StageIntegers]:
     *hidden, unlearnt = random_parameters(network, rng, GAIN)
     inputs, labels = q8_16_of_bytes(samples.inputs), samples.labels
     seen = [inputs, *run(network.stages[:-1], hidden, inputs, product_of("blas"), Narrower())]
-    features = seen[last.source + 1].reshape(len(samples), -1)
+    features = side_by_side(seen, last.source).reshape(len(samples), -1)
 
     head = Network("last layer", features.shape[1:], (Linear(last.biases),))
     weight, bias = unlearnt.weight.reshape(last.biases, -1), unlearnt.bias

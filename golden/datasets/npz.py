@@ -3,8 +3,9 @@
 Keys, as ``np.savez(file, x_tune=..., y_tune=..., ...)`` writes them:
 
 =======================  ==========================================================================
-x_tune, x_test           (n, features) or (n, channels, height, width); uint8 are pixels with
-                         the value byte / 255; floats of any width are converted to float32
+x_tune, x_test           (n, features), (n, channels, height, width) or (n, channels, length), which
+                         is (n, channels, 1, length); uint8 are pixels with the value byte / 255;
+                         floats of any width are converted to float32
 y_tune, y_test           (n,) integers, the classes counted from 0
 x_train, y_train         samples to pre-train on; may be omitted if a checkpoint is given
 =======================  ==========================================================================
@@ -84,11 +85,13 @@ def inputs_of(path: Path, scale: float = 1.0) -> Samples:
 
 def _samples(arrays: Arrays, part: str, path: Path, classes: int | None) -> Samples:
     inputs, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
-    if inputs.ndim not in (2, 4) or 0 in inputs.shape[1:]:
+    if inputs.ndim not in (2, 3, 4) or 0 in inputs.shape[1:]:
         raise UserError(
-            f"{path}: x_{part} is {inputs.shape}, not (n, features) or (n, channels, height, width)"
-            + ("; write x[:, None] for images of one channel" if inputs.ndim == 3 else "")
+            f"{path}: x_{part} is {inputs.shape}, not (n, features), (n, channels, length) or "
+            "(n, channels, height, width)"
         )
+    if inputs.ndim == 3:
+        inputs = inputs[:, :, None]
     if inputs.dtype != np.uint8 and inputs.dtype.kind != "f":
         raise UserError(f"{path}: x_{part} is {inputs.dtype}; save uint8 pixels or float values")
     if labels.ndim != 1 or labels.dtype.kind not in "iu":

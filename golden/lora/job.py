@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..errors import UserError
 from ..fixed import Integers, Narrower
 from ..models.network import Network
-from ..nn.arithmetic.forward import StageIntegers, run
+from ..nn.arithmetic.forward import StageIntegers, run, side_by_side
 from ..nn.arithmetic.loss import Loss, labels_of
 from ..nn.arithmetic.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
@@ -201,7 +201,7 @@ class Job:
         """Inputs of the adapters, (n, values) each: those of their stages, or of the last one with a constant."""
         seen, shape = [inputs.reshape(len(inputs), -1), *outputs], self.adapters.shape
         count = 1 if shape.selects else len(shape.inputs)
-        found = [seen[stage.source + 1] for stage in self.network.stages[-count:]]
+        found = [side_by_side(seen, stage.source) for stage in self.network.stages[-count:]]
         return [adapter_input(found[0], shape)] * len(shape.inputs) if shape.selects else found
 
     def _run(self, inputs: Integers, narrow: Narrower) -> list[Integers]:

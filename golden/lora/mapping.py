@@ -7,7 +7,8 @@ whose rank leaves half of the columns idle take two words of their input in a cy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Literal
@@ -17,6 +18,7 @@ import numpy as np
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..models.network import Network
+from ..models.stages import Tensors
 from ..nn.arithmetic.loss import Loss, labels_of
 from ..nn.array.mapping import Mapping
 from .adapters import AdapterSizes
@@ -157,7 +159,7 @@ class AdapterMapping:
     @cached_property
     def first_record(self) -> int:
         """Number of the first stage whose outputs a batch needs."""
-        return min((tensor for tensor in self.tensors if tensor >= 0), default=len(self.blocks) - 1)
+        return min((one for own in self.tensors for one in own if one >= 0), default=len(self.blocks) - 1)
 
     @property
     def scales(self) -> int:
@@ -167,8 +169,8 @@ class AdapterMapping:
     # -- adapters --------------------------------------------------------------------------------------------------
 
     @property
-    def tensors(self) -> tuple[int, ...]:
-        """Inputs of the adapters: number of the stage whose outputs each reads, -1 for the sample.
+    def tensors(self) -> tuple[Tensors, ...]:
+        """Inputs of the adapters: numbers of the stages whose outputs each reads, -1 for the sample.
 
         Adapters that read the constant alone are not among them.
         """
@@ -180,17 +182,32 @@ class AdapterMapping:
     @property
     def takes_sample(self) -> bool:
         """Whether an adapter reads the sample."""
-        return -1 in self.tensors
+        return any(-1 in own for own in self.tensors)
 
     @cached_property
     def adapter_words(self) -> tuple[tuple[Word, ...], ...]:
         """Words of each adapter's input; a constant has a row of its own."""
-        read = tuple(self.sample_words if tensor < 0 else self.record_words[tensor] for tensor in self.tensors)
+        read = tuple(map(self._input_words, self.tensors))
         if self.tunes == "adapters":
             return read
         words, at = read[0] if read else (), self.shape.inputs[0] - 1
-        filling = (Word(at, 0, 0, ()),) * (-len(words) % self.words_per_cycle)
-        return ((*words, *filling, Word(at, 1, 0, ())),) * len(self.shape.inputs)
+        return ((*words, *self._filling(words), Word(at, 1, 0, ())),) * len(self.shape.inputs)
+
+    def _input_words(self, tensors: Tensors) -> tuple[Word, ...]:
+        """Words of an adapter's input; each part of a concatenation begins with a row."""
+        words, begin = list[Word](), 0
+        for own in map(self._tensor_words, tensors):
+            words += self._filling(words)
+            words += [replace(word, first=begin + word.first) for word in own]
+            begin = words[-1].first + words[-1].count
+        return tuple(words)
+
+    def _filling(self, words: Sequence[Word]) -> list[Word]:
+        """Empty words behind the last ones of a tensor, to the end of their row."""
+        return [Word(0, 0, 0, ())] * (-len(words) % self.words_per_cycle)
+
+    def _tensor_words(self, tensor: int) -> tuple[Word, ...]:
+        return self.sample_words if tensor < 0 else self.record_words[tensor]
 
     @property
     def adapters(self) -> int:
@@ -212,7 +229,7 @@ class AdapterMapping:
         """Rows of each adapter's input; the last one of an adapter may have a single word."""
         return tuple(self._rows(words) for words in self.adapter_words)
 
-    def _rows(self, words: tuple[Word, ...]) -> int:
+    def _rows(self, words: Sequence[Word]) -> int:
         return -(-len(words) // self.words_per_cycle)
 
     @property
@@ -250,12 +267,12 @@ class AdapterMapping:
         for words in self.batch_words:
             begins.append(begins[-1] + self._rows(words))
         order, base = list[int](), range(self.sample_rows - self.logit_rows, self.sample_rows)
-        for number, rows in enumerate(self.rows_per_adapter):
-            tensor = self.tensors[number] if self.tensors else -1
-            begin = 0 if tensor < 0 else begins[tensor - self.first_record]
-            order.extend(range(begin, begin + rows))
+        for number in range(self.adapters):
+            for tensor in self.tensors[number] if self.tensors else ():
+                begin = 0 if tensor < 0 else begins[tensor - self.first_record]
+                order.extend(range(begin, begin + self._rows(self._tensor_words(tensor))))
             if self.tunes != "adapters":
-                order[-1] = base.start
+                order.append(base.start)
         return (*order, *base)
 
     @cached_property

@@ -24,15 +24,21 @@ class Convolution:
     padding : int or (top, bottom, left, right)
         Zeros on each side.
     stride : int or (rows, columns)
+    groups : int
+        Groups of neighbouring channels: outputs of each read inputs of the same one. Divides inputs and outputs.
     """
 
     channels: int
     kernel: Pair
     padding: Sides
     stride: Pair
+    groups: int
 
-    def __init__(self, channels: int, kernel: int | Pair, padding: int | Sides = 0, stride: int | Pair = 1) -> None:
+    def __init__(
+        self, channels: int, kernel: int | Pair, padding: int | Sides = 0, stride: int | Pair = 1, groups: int = 1
+    ) -> None:
         object.__setattr__(self, "channels", channels)
+        object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "kernel", _pair(kernel))
         object.__setattr__(self, "padding", _sides(padding))
         object.__setattr__(self, "stride", _pair(stride))
@@ -149,15 +155,20 @@ class Add:
     """Sum of two tensors of equal shape, such as that behind a residual connection."""
 
 
+@dataclass(frozen=True)
+class Concat:
+    """Concatenation of two or more tensors along their channels, or of vectors along their features."""
+
+
 Weighted = Convolution | Depthwise | Linear
 """Layers with weights, each of which begins a stage."""
 Pool = MaxPool | AveragePool
-Layer = Weighted | BatchNorm | Relu | Pool | Flatten | Add
+Layer = Weighted | BatchNorm | Relu | Pool | Flatten | Add | Concat
 
 
-def by(pair: Pair) -> str:
-    """Format a height and a width: ``3 x 5``."""
-    return " x ".join(map(str, pair))
+def by(sizes: tuple[int, ...]) -> str:
+    """Format sizes, such as a height and a width: ``3 x 5``."""
+    return " x ".join(map(str, sizes))
 
 
 def _pair(value: int | Pair) -> Pair:

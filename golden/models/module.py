@@ -1,4 +1,4 @@
-"""PyTorch module of a network's description: one child a layer, by its number, a residual between them or not."""
+"""PyTorch module of a network's description: one child a layer, by its number, each with what it reads."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import UserError
 from .batch_norm import NormTensors
+from .element_order import ElementOrder
 from .layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Flatten,
@@ -48,6 +51,12 @@ class NetworkModule(nn.Sequential):
     ----------
     scales : dict of int to (NormTensors, dict of str to str)
         By number of a layer that is a batch norm of that model as a depthwise convolution: its tensors and their names.
+    orders : dict of int to ElementOrder
+        By number of a layer whose weight has another shape or order in that model.
+    samples : ElementOrder, optional
+        Way from the samples of that model to those of the description, where they differ.
+    left_to_host : list of str
+        What that model does with the logits that no layer does: ``softmax``.
     """
 
     def __init__(
@@ -62,6 +71,9 @@ class NetworkModule(nn.Sequential):
         self.titles = list(map(str, range(len(self)))) if titles is None else list(titles)
         self.tensor_names = {name: name for name in self.state_dict()} if tensor_names is None else dict(tensor_names)
         self.scales: dict[int, tuple[NormTensors, dict[str, str]]] = {}
+        self.orders: dict[int, ElementOrder] = {}
+        self.samples: ElementOrder | None = None
+        self.left_to_host: list[str] = []
 
     @property
     def reads(self) -> Sources:
@@ -170,6 +182,14 @@ class Sum(nn.Module):
         return x + y
 
 
+class Concatenation(nn.Module):
+    """Concatenation along channels or features."""
+
+    def forward(self, *values: Tensor) -> Tensor:
+        """``values`` side by side."""
+        return torch.cat(values, 1)
+
+
 def module_of(network: Network) -> NetworkModule:
     """Create the PyTorch module of a description, layer by layer.
 
@@ -201,6 +221,8 @@ def _module(layer: Layer, stage: Stage | None) -> nn.Module:
             return nn.Flatten()
         case Add():
             return Sum()
+        case Concat():
+            return Concatenation()
     assert stage is not None, "a description has a layer with weights before its batch norms"
     match layer:
         case BatchNorm():
@@ -210,7 +232,7 @@ def _module(layer: Layer, stage: Stage | None) -> nn.Module:
         case Depthwise() if len(stage.computed_shape) == 1:
             return VectorScale(stage.biases, stage.biases, 1, groups=stage.biases)
     assert isinstance(layer, Convolution | Depthwise), "all other layers have been dealt with"
-    groups = stage.channels if isinstance(layer, Depthwise) else 1
+    groups = stage.channels if isinstance(layer, Depthwise) else layer.groups
     settings: dict[str, Any] = {"stride": layer.stride, "groups": groups}
     top, bottom, left, right = layer.padding
     if (top, left) == (bottom, right):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import UserError
-from .layers import BatchNorm, Layer, Linear, Shape
+from .layers import BatchNorm, Concat, Flatten, Layer, Linear, Shape
 from .stages import Sources, Stage, chain, stage_ends, stages_of
 
 
@@ -25,8 +25,9 @@ class Network:
     layers : tuple of Layer
         Each one behind those that it reads.
     sources : tuple of tuple of int
-        Numbers of the layers that each one reads: two of an `Add`, one of any other, -1 for the sample. Empty for a
-        chain, where each one reads the one before; so it becomes where it says no more than that.
+        Numbers of the layers that each one reads: two of an `Add`, two or more of a `Concat`, one of any
+        other, -1 for the sample. Empty for a chain, where each one reads the one before; so it becomes where it says
+        no more than that.
 
     Raises
     ------
@@ -60,6 +61,8 @@ class Network:
         last = stages[-1] if stages else None
         if last is None or not isinstance(last.layer, Linear) or last.activation or last.batch_norm:
             raise UserError(f"{self.name} must end in a linear layer: its outputs are the logits")
+        if any(isinstance(layer, Concat) for layer in self.layers[self.ends[-1] :]):
+            raise UserError(f"{self.name} must end in one linear layer, not in a concatenation")
         return stages
 
     @cached_property
@@ -69,9 +72,14 @@ class Network:
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
-        """Layers before which the network can be cut: what is behind reads only the last layer from before."""
+        """Layers before which the network can be cut: what is behind reads only one stage from before, the last one."""
         reads = self.reads
-        return tuple(at for at in range(len(reads)) if at == 0 or all(min(own) >= at - 1 for own in reads[at:]))
+        joined = [isinstance(layer, Concat) for layer in self.layers]
+        for at, layer in enumerate(self.layers):
+            if isinstance(layer, Flatten) and reads[at][0] >= 0:
+                joined[at] = joined[reads[at][0]]
+        passable = (at for at in range(1, len(reads)) if not joined[at - 1])
+        return (0, *(at for at in passable if all(min(own) >= at - 1 for own in reads[at:])))
 
     @property
     def classes(self) -> int:

@@ -1,7 +1,8 @@
 """Stages: the normal form of a network, which the hardware runs.
 
 A stage is a layer with weights and what follows it, in this order: batch norm, residual, activation, pool. What it
-reads, and what it adds, are the outputs of an earlier stage, behind that one's activation and pool, or the sample.
+reads, and what it adds, are the outputs of an earlier stage, behind that one's activation and pool, or the sample; or
+several of them, which a concatenation puts side by side.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Flatten,
@@ -32,6 +34,12 @@ from .layers import (
 
 SLOPE_FRACTION = 16
 """Fraction bits of a leaky ReLU's slope in integers."""
+
+MOST_VALUES = 1 << 22
+"""Values of a sample, or of a layer's outputs: more than the largest published networks of images have (VGG-16: 3.2
+million), and than a core's memories hold."""
+MOST_PARAMETERS = 1 << 27
+"""Weights of a layer: half a gigabyte in float32."""
 
 
 class LayerError(UserError):
@@ -53,7 +61,9 @@ class LayerError(UserError):
 
 
 Sources = tuple[tuple[int, ...], ...]
-"""Numbers of the layers that each layer reads: two of an `Add`, one of any other; -1 is the sample."""
+"""Numbers of the layers that each layer reads, -1 for the sample: two of `Add`, two or more of `Concat`, else one."""
+Tensors = tuple[int, ...]
+"""Numbers of the stages whose outputs are a tensor, -1 for the sample: one, or those of a concatenation in order."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +82,10 @@ class Stage:
     batch_norm : bool
     activation : Relu or None
     pool : MaxPool, AveragePool or None
-    source : int
-        Number of the stage whose outputs it reads; -1 is the sample.
-    residual : int or None
-        Number of the stage, or -1, whose outputs are added to those of the layer, before the activation.
+    source : tuple of int
+        Numbers of the stages whose outputs it reads, -1 for the sample: one, or several side by side.
+    residual : tuple of int or None
+        The same of what is added to the outputs of the layer, before the activation.
     """
 
     layer: Weighted
@@ -85,8 +95,13 @@ class Stage:
     batch_norm: bool = False
     activation: Relu | None = None
     pool: Pool | None = None
-    source: int = -1
-    residual: int | None = None
+    source: Tensors = (-1,)
+    residual: Tensors | None = None
+
+    @property
+    def reads(self) -> Tensors:
+        """Numbers of all stages whose outputs it reads or adds, -1 for the sample."""
+        return self.source + (self.residual or ())
 
     @property
     def inputs(self) -> int:
@@ -107,8 +122,8 @@ class Stage:
     def weight_shape(self) -> Shape:
         """Shape of the weight as in PyTorch: (out, in, height, width), (channels, 1, height, width) or (out, in)."""
         match self.layer:
-            case Convolution(kernel=kernel):
-                return self.biases, self.input_shape[0], *kernel
+            case Convolution(kernel=kernel, groups=groups):
+                return self.biases, self.input_shape[0] // groups, *kernel
             case Depthwise(kernel=kernel):
                 return self.biases, 1, *kernel
         return self.biases, self.inputs
@@ -138,6 +153,15 @@ class Stage:
             pooling = prod(self.output_shape) * (prod(self.pool.size) - isinstance(self.pool, MaxPool))
         each = 1 + (self.residual is not None) + comparisons
         return 2 * self.macs + prod(self.computed_shape) * each + pooling
+
+
+def excess(shape: Shape, most: int = MOST_VALUES) -> str:
+    """Rest of the sentence about a tensor that is larger than the limit; empty if it is not.
+
+    It is asked before anything of that size is allocated.
+    """
+    count = prod(shape)
+    return f"has {by(shape)} = {count} values, more than the limit of {most}" if count > most else ""
 
 
 def chain(count: int) -> Sources:
@@ -196,12 +220,11 @@ def after_cut(stages: Sequence[Stage], cut: int) -> list[Stage]:
     """
     found = []
     for number, stage in enumerate(stages[cut:], start=cut):
-        reads = [stage.source, *([] if stage.residual is None else [stage.residual])]
-        if cut and min(reads) < cut - 1:
-            reader = "source" if stage.source < cut - 1 else "residual"
+        if cut and min(stage.reads) < cut - 1:
+            reader = "source" if min(stage.source) < cut - 1 else "residual"
             raise UserError(f"a network is not cut before stage {cut}: stage {number} has its {reader} before that")
-        residual = None if stage.residual is None else stage.residual - cut
-        found.append(replace(stage, source=stage.source - cut, residual=residual))
+        source, residual = (tuple(one - cut for one in own) for own in (stage.source, stage.residual or ()))
+        found.append(replace(stage, source=source, residual=residual or None))
     return found
 
 
@@ -218,11 +241,28 @@ class _Place(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """Tensor between layers: the stage and the layer that compute it, both -1 for the sample, and if it is flat."""
+    """Tensor between layers.
 
-    stage: int
-    layer: int
+    Attributes
+    ----------
+    parts : tuple of (int, int)
+        The stage and the layer that compute it, both -1 for the sample; of a concatenation those of each part.
+    flat : bool
+    """
+
+    parts: tuple[tuple[int, int], ...]
     flat: bool
+
+    @property
+    def stages(self) -> Tensors:
+        """Stages whose outputs it is."""
+        return tuple(stage for stage, _ in self.parts)
+
+    @property
+    def stage(self) -> int:
+        """Stage that a layer behind it becomes part of; -1 for the sample, which has none."""
+        ((stage, _),) = self.parts
+        return stage
 
 
 class _Grouping:
@@ -233,27 +273,32 @@ class _Grouping:
     stages : list of Stage
     ends : list of int
         The last layer of each stage so far: what another stage may read.
+    readers : dict of int to int
+        By stage: the first layer of another stage that reads its outputs, which then stay as they are.
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
+        if reason := excess(input_shape):
+            raise UserError(f"{name}: a sample {reason}")
         self.stages: list[Stage] = []
         self._name, self._input_shape = name, input_shape
         self.ends: list[int] = []
-        self._values = [_Value(-1, -1, len(input_shape) == 1)]
+        self._readers: dict[int, int] = {}
+        self._values = [_Value(((-1, -1),), len(input_shape) == 1)]
 
     def add(self, layer: Layer, sources: tuple[int, ...]) -> None:
         """Add a layer that reads these layers: to a stage, or as one of its own."""
         number = len(self._values) - 1
         where = _Place(self._name, number, layer)
-        if len(sources) != (2 if isinstance(layer, Add) else 1):
+        if len(sources) < 2 if isinstance(layer, Concat) else len(sources) != 1 + isinstance(layer, Add):
             raise where.error(f" reads {len(sources)} layers")
         if not all(-1 <= source < number for source in sources):
             raise where.error(f" reads layers {sources}, which are not all before it")
         values = [self._values[source + 1] for source in sources]
-        for value in values:
-            if value.stage >= 0 and value.layer != (end := self.ends[value.stage]):
+        for stage, read in (part for value in values for part in value.parts):
+            if stage >= 0 and read != (end := self.ends[stage]):
                 raise where.error(
-                    f" reads the outputs of layer {value.layer} before layer {end}: "
+                    f" reads the outputs of layer {read} before layer {end}: "
                     "a stage gives only those behind its residual, activation and pool"
                 )
         value = values[0]
@@ -261,36 +306,70 @@ class _Grouping:
             case Flatten():
                 self._values.append(value._replace(flat=True))
                 return
+            case Concat():
+                self._values.append(self._beside(values, where))
+                return
             case Convolution() | Depthwise() | Linear():
                 self._begin(layer, value, where)
-                value = _Value(len(self.stages) - 1, number, len(self.stages[-1].computed_shape) == 1)
+                self._read(value, number)
+                value = _Value(((len(self.stages) - 1, number),), len(self.stages[-1].computed_shape) == 1)
             case Add():
-                value = self._sum(values[0], values[1], where)
+                value, added = self._sum(values[0], values[1], where)
+                self._read(added, number)
             case BatchNorm():
                 self._normalise(value, where)
             case Relu():
                 self._activate(layer, value, where)
             case MaxPool() | AveragePool():
                 self._pool(layer, value, where)
-        self.ends[value.stage] = number
-        self._values.append(value._replace(layer=number))
+        stage = value.stage
+        if (reader := self._readers.get(stage)) is not None:
+            raise where.error(
+                f" follows layer {self.ends[stage]}, which layer {reader} reads without it: "
+                "a stage gives only the outputs behind its residual, activation and pool"
+            )
+        self.ends[stage] = number
+        self._values.append(value._replace(parts=((stage, number),)))
+
+    def _read(self, value: _Value, number: int) -> None:
+        """Note that a layer of another stage reads a tensor."""
+        for stage in value.stages:
+            self._readers.setdefault(stage, number)
 
     def _shape(self, value: _Value) -> Shape:
-        return self.stages[value.stage].output_shape if value.stage >= 0 else self._input_shape
+        """Shape of a tensor; of flattened maps of equal height and width that of the maps."""
+        shapes = [self.stages[stage].output_shape if stage >= 0 else self._input_shape for stage in value.stages]
+        if len(shapes) == 1:
+            return shapes[0]
+        if len(shapes[0]) == 3 and len({shape[1:] for shape in shapes}) == 1:
+            return (sum(shape[0] for shape in shapes), *shapes[0][1:])
+        return (sum(map(prod, shapes)),)
+
+    def _beside(self, values: Sequence[_Value], where: _Place) -> _Value:
+        """Put tensors side by side; the parts of another concatenation become parts of this one."""
+        shapes = [_flat(self._shape(value)) if value.flat else self._shape(value) for value in values]
+        if len({shape[1:] for shape in shapes}) > 1 or len({len(shape) for shape in shapes}) > 1:
+            raise where.error(f": it puts {', '.join(map(str, shapes))} side by side")
+        return _Value(tuple(part for value in values for part in value.parts), values[0].flat)
 
     def _begin(self, layer: Weighted, value: _Value, where: _Place) -> None:
         shape = self._shape(value)
         computed = _applied(layer, shape, value.flat, where)
-        self.stages.append(Stage(layer, shape, computed, computed, source=value.stage))
+        stage = Stage(layer, shape, computed, computed, source=value.stages)
+        if reason := excess(computed) or excess(stage.weight_shape, MOST_PARAMETERS):
+            raise where.error(f": its weight or output {reason}")
+        self.stages.append(stage)
         self.ends.append(-1)
 
     def _normalise(self, value: _Value, where: _Place) -> None:
-        stage = self.stages[value.stage] if value.stage >= 0 else None
+        stage = self.stages[value.stage] if len(value.parts) == 1 and value.stage >= 0 else None
         if stage is None or value.flat != (len(stage.computed_shape) == 1) or stage.batch_norm or _behind(stage):
             raise where.error(": batch norm must directly follow a layer with weights")
         self.stages[value.stage] = replace(stage, batch_norm=True)
 
     def _activate(self, layer: Relu, value: _Value, where: _Place) -> None:
+        if len(value.parts) > 1:
+            raise where.error(": a ReLU behind a concatenation has no stage; each of its parts may have one")
         if value.stage < 0:
             raise where.error(": a ReLU must follow a layer with weights")
         stage = self.stages[value.stage]
@@ -298,7 +377,8 @@ class _Grouping:
             raise where.error(": a ReLU behind an average pool has no hardware; one before it has")
         if layer.limit is not None and not (isfinite(layer.limit) and layer.limit > 0):
             raise where.error(f": a limit is above 0, not {layer.limit}")
-        if layer.slope and not 0 < round(layer.slope * (1 << SLOPE_FRACTION)) < 1 << SLOPE_FRACTION:
+        exact = isfinite(layer.slope) and 0 < round(layer.slope * (1 << SLOPE_FRACTION)) < 1 << SLOPE_FRACTION
+        if layer.slope and not exact:
             raise where.error(f": a slope is 0 or 2**-{SLOPE_FRACTION} to less than 1, not {layer.slope}")
         both = [one for one in (layer, stage.activation) if one is not None]
         if len(both) == 2 and all(one.slope for one in both):
@@ -309,6 +389,8 @@ class _Grouping:
 
     def _pool(self, layer: Pool, value: _Value, where: _Place) -> None:
         title = "a max-pool" if isinstance(layer, MaxPool) else "an average pool"
+        if len(value.parts) > 1:
+            raise where.error(f": {title} behind a concatenation has no stage; each of its parts may have one")
         if value.stage < 0 or value.flat or self.stages[value.stage].pool is not None:
             raise where.error(f": {title} must follow a convolution, one at most")
         stage = self.stages[value.stage]
@@ -327,19 +409,21 @@ class _Grouping:
         )
         self.stages[value.stage] = replace(stage, pool=layer, output_shape=(channels, down, across))
 
-    def _sum(self, first: _Value, second: _Value, where: _Place) -> _Value:
-        """Make one value the residual of the other one's stage, which is the later of the two."""
-        into, other = (first, second) if first.stage > second.stage else (second, first)
+    def _sum(self, first: _Value, second: _Value, where: _Place) -> tuple[_Value, _Value]:
+        """Make one value the residual of the other one's stage, which is the later of the two; the later one first."""
+        into, other = (first, second) if max(first.stages) > max(second.stages) else (second, first)
         shapes = [_flat(self._shape(one)) if one.flat else self._shape(one) for one in (first, second)]
         if shapes[0] != shapes[1]:
             raise where.error(f": it adds {shapes[0]} to {shapes[1]}")
-        if into.stage == other.stage:
+        if max(into.stages) == max(other.stages):
             raise where.error(": it adds the outputs of one stage to themselves")
+        if len(into.parts) > 1:
+            raise where.error(": it adds to a concatenation: a residual is added before")
         stage = self.stages[into.stage]
         if behind := _behind(stage):
-            raise where.error(f": it adds to layer {into.layer}, behind its {behind}: a residual is added before")
-        self.stages[into.stage] = replace(stage, residual=other.stage)
-        return into
+            raise where.error(f": it adds to layer {into.parts[0][1]}, behind its {behind}: a residual is added before")
+        self.stages[into.stage] = replace(stage, residual=other.stages)
+        return into, other
 
 
 def _behind(stage: Stage) -> str:
@@ -362,6 +446,10 @@ def _applied(layer: Weighted, shape: Shape, flat: bool, where: _Place) -> Shape:
         return _flat(shape)
     if flat or len(shape) != 3:
         raise where.error(": a convolution needs (channels, height, width), not a vector")
+    if isinstance(layer, Convolution) and (
+        layer.groups < 1 or shape[0] % layer.groups or layer.channels % layer.groups
+    ):
+        raise where.error(f": {layer.groups} groups of {shape[0]} channels and {layer.channels} outputs")
     channels = layer.channels if isinstance(layer, Convolution) else shape[0]
     kernel, padding, stride = _short(layer.kernel), _short(layer.padding), _short(layer.stride)
     if channels < 1 or min(layer.kernel) < 1 or min(layer.padding) < 0 or min(layer.stride) < 1:

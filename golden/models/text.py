@@ -1,7 +1,8 @@
 """One-line text of a network description: ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
 
 Two numbers stand for height and width, ``k3x5``; four for the sides, ``p0,1,0,1`` (top, bottom, left, right). A layer
-that does not read the one before says what it reads, ``add@4,1``: numbers of layers from 0, -1 for the sample.
+that does not read the one before says what it reads, ``add@4,1`` or ``cat@4,1,0``: numbers of layers from 0, -1 for the
+sample.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from .layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Flatten,
@@ -26,8 +28,9 @@ from .layers import (
 from .network import Network
 
 _GRAMMAR = (
-    "an input like 1x28x28 or 256, then conv6k5p2s1 (channels, kernel, padding, stride), dw3p1 (depthwise), relu, "
-    "relu6, leaky0.1, pool2, pool3p1s2, avg2, add@4,1 (layers it reads), flatten, fc10, norm"
+    "an input like 1x28x28 or 256, then conv6k5p2s1g2 (channels, kernel, padding, stride, groups), dw3p1 (depthwise), "
+    "relu, relu6, leaky0.1, pool2, pool3p1s2, avg2, add@4,1 (layers it reads), cat@4,1 (concatenation), flatten, fc10, "
+    "norm"
 )
 
 
@@ -48,6 +51,8 @@ def network_from(text: str) -> Network:
     UserError
         If the text does not describe a network.
     """
+    if re.search(r"\d{100}", text):  # Python reads no integer of any length
+        raise UserError(f"{text[:20]!r}... does not describe a network: it has a number of 100 digits or more")
     shape, *words = text.split() or [""]
     if not re.fullmatch(r"\d+(x\d+)*", shape):
         raise UserError(f"{text!r} does not describe a network: {_GRAMMAR}")
@@ -63,8 +68,8 @@ def network_from(text: str) -> Network:
 
 def _word(layer: Layer) -> str:
     match layer:
-        case Convolution(channels, kernel, padding, stride):
-            return f"conv{channels}k{_pair(kernel)}" + _window(padding, stride)
+        case Convolution(channels, kernel, padding, stride, groups):
+            return f"conv{channels}k{_pair(kernel)}" + _window(padding, stride) + (f"g{groups}" if groups != 1 else "")
         case Depthwise(kernel, padding, stride):
             return f"dw{_pair(kernel)}" + _window(padding, stride)
         case Linear(features):
@@ -82,6 +87,8 @@ def _word(layer: Layer) -> str:
             return "norm"
         case Add():
             return "add"
+        case Concat():
+            return "cat"
 
 
 def _number(value: float) -> str:
@@ -108,8 +115,9 @@ _WINDOW = rf"{_PAIR}(?:p(\d+(?:,\d+,\d+,\d+)?))?(?:s{_PAIR})?"
 
 
 def _layer(title: str, word: str, text: str) -> Layer:
-    if found := re.fullmatch(rf"conv(\d+)k{_WINDOW}", title):
-        return Convolution(int(found[1]), _pair_of(found[2]), _sides_of(found[3] or "0"), _pair_of(found[4] or "1"))
+    if found := re.fullmatch(rf"conv(\d+)k{_WINDOW}(?:g(\d+))?", title):
+        window = _pair_of(found[2]), _sides_of(found[3] or "0"), _pair_of(found[4] or "1")
+        return Convolution(int(found[1]), *window, int(found[5] or "1"))
     if found := re.fullmatch(rf"dw{_WINDOW}", title):
         return Depthwise(_pair_of(found[1]), _sides_of(found[2] or "0"), _pair_of(found[3] or "1"))
     if found := re.fullmatch(r"fc(\d+)", title):
@@ -122,7 +130,13 @@ def _layer(title: str, word: str, text: str) -> Layer:
         return Relu(float(found[1]))
     if found := re.fullmatch(rf"leaky({_NUMBER})(?:to({_NUMBER}))?", title):
         return Relu(float(found[2]) if found[2] else None, float(found[1]))
-    plain: dict[str, Layer] = {"relu": Relu(), "flatten": Flatten(), "norm": BatchNorm(), "add": Add()}
+    plain: dict[str, Layer] = {
+        "relu": Relu(),
+        "flatten": Flatten(),
+        "norm": BatchNorm(),
+        "add": Add(),
+        "cat": Concat(),
+    }
     if title not in plain:
         raise UserError(f"{word!r} in {text!r} is not a layer: {_GRAMMAR}")
     return plain[title]

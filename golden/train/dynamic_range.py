@@ -12,7 +12,7 @@ from ..fixed import Narrower
 from ..models.importers.folding import Parameters
 from ..models.module import NetworkModule
 from ..models.network import Network
-from ..nn.arithmetic.forward import forward
+from ..nn.arithmetic.forward import forward, side_by_side
 from ..nn.arithmetic.products import product_of
 from .conversion import Converter
 
@@ -85,8 +85,8 @@ def dynamic_range(
             floats = module.outputs(torch.from_numpy(part.values()))
         values = [inputs.samples(part)]
         for at, (stage, own_integers) in enumerate(zip(network.stages, integers, strict=True)):
-            residual = None if stage.residual is None else values[stage.residual + 1]
-            source = values[stage.source + 1]
+            residual = None if stage.residual is None else side_by_side(values, stage.residual)
+            source = side_by_side(values, stage.source)
             values.append(forward(stage, own_integers, source, product, counters[at], residual))
             sums[at] += len(part) * int(np.prod(stage.computed_shape))
             found = floats[network.ends[at]]

@@ -16,6 +16,8 @@ class Loops:
 
     Attributes
     ----------
+    count : int
+        Number of loops: those of the mapping's stages.
     counters, limits : list of Signal
         Turns left of each loop; turns of each loop less one.
     begins, ends, single : Signal
@@ -23,7 +25,7 @@ class Loops:
     jumps : list of Signal
         Step of the activation memory's address when this loop is the innermost one that has not ended.
     moves : list of Signal
-        Step of the output's address for the three outermost loops.
+        Step of the output's address for the loops from `POOL` on.
     residual_jumps : list of Signal
         Step of the residual's address for the loops around a sum; none where no stage has a residual.
     adding : Value
@@ -38,22 +40,24 @@ class Loops:
         No word is issued: parts of the sum before are still to be rounded; all loops stay.
     """
 
-    COUNT = 7
     INNER = 2
     """Loops within a sum: runs of lanes, rows of the kernel."""
     POOL = 4
     """Loops within a pool: those of a sum, and the pool's columns and rows."""
+    MAP = 6
+    """Loops within a group of channels: those of a pool, and columns and rows of the output."""
 
     def __init__(self, mapping: Mapping) -> None:
         address = activation_address(mapping)
-        turns = [max(stage.loops[j].count for stage in mapping.stages) for j in range(self.COUNT)]
+        self.count = len(mapping.stages[0].loops)
+        turns = [max(stage.loops[j].count for stage in mapping.stages) for j in range(self.count)]
         self.counters = [Signal(range(most), name=f"counter{j}", reset_less=True) for j, most in enumerate(turns)]
         self.limits = [Signal(range(most), name=f"limit{j}", reset_less=True) for j, most in enumerate(turns)]
         self.begins, self.ends, self.single = (
-            Signal(self.COUNT, name=name, reset_less=True) for name in ("begins", "ends", "single")
+            Signal(self.count, name=name, reset_less=True) for name in ("begins", "ends", "single")
         )
-        self.jumps = [Signal(address, name=f"jump{j}", reset_less=True) for j in range(self.COUNT)]
-        self.moves = [Signal(address, name=f"move{j}", reset_less=True) for j in range(self.COUNT - self.POOL)]
+        self.jumps = [Signal(address, name=f"jump{j}", reset_less=True) for j in range(self.count)]
+        self.moves = [Signal(address, name=f"move{j}", reset_less=True) for j in range(self.count - self.POOL)]
         self._stages = mapping.stages
         self.adding: Value = Const(0)
         self._adds, self._added = Signal(name="adds"), Signal(name="added")
@@ -61,7 +65,7 @@ class Loops:
         self.has_residual = mapping.has_residuals
         if self.has_residual:
             self.residual_jumps = [
-                Signal(address, name=f"residual_jump{j}", reset_less=True) for j in range(self.INNER, self.COUNT)
+                Signal(address, name=f"residual_jump{j}", reset_less=True) for j in range(self.INNER, self.count)
             ]
             self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
         self.outside: Value = Const(0)
@@ -116,7 +120,7 @@ class Loops:
         """
         single = [loop.count == 1 for loop in stage.loops]
         m.d.sync += self.single.eq(sum(has_one << j for j, has_one in enumerate(single)))
-        for j in range(self.COUNT):
+        for j in range(self.count):
             used = next((user for user in (stage, *self._stages) if user.loops[j].count > 1), None)
             if used is not None:
                 m.d.sync += [self.limits[j].eq(used.loops[j].count - 1), self.jumps[j].eq(self._jump(used, j))]

@@ -164,7 +164,7 @@ class Sequencer(wiring.Component):
         description = self.mapping.network_stages[number]
         self._load_side(m, number, side)
         if stage.residual is not None and description.residual is not None:
-            m.d.sync += self._added.eq(self._region(stage.residual.base, description.residual, side))
+            m.d.sync += self._added.eq(self._region(stage.residual.base, description.residual[0], side))
         if self._has_parts:
             skip = 1 + (stage.parts - 1) * stage.cells
             m.d.sync += [self._groups.eq(stage.parts), self._skip.eq(skip), self.cells.eq(stage.cells)]
@@ -183,7 +183,9 @@ class Sequencer(wiring.Component):
             group.eq(stage.weights),
             self.word.weight.eq(stage.weights),
             self.word.bias.eq(stage.biases),
-            (self._window if self._adds else self.word.address).eq(self._region(stage.base, description.source, side)),
+            (self._window if self._adds else self.word.address).eq(
+                self._region(stage.base, description.source[0], side)
+            ),
             control["target"].eq(self._of_side(stage.target, side)),
             self.output.eq(stage.output),
             self.relu.eq(stage.relu),
@@ -226,12 +228,14 @@ class Sequencer(wiring.Component):
         control: dict[str, Signal],
     ) -> None:
         """One register behind the loops: the word's flags, and the addresses, which follow the step before."""
-        count, outermost = loops.COUNT, loops.COUNT - 1
+        count = loops.count
         level = Signal(range(count))
         for j in reversed(range(count)):
             with m.If(~loops.ends[j]):
                 m.d.comb += level.eq(j)
         chosen = delayed(m, level, 1, "level", reset_less=True)
+        # the last turn of a map, after which other channels come
+        outermost = chosen >= loops.MAP if count > loops.MAP + 1 else chosen == loops.MAP
         pool = slice(loops.INNER, loops.POOL)
         m.d.sync += [
             self.word.enable.eq(running & ~loops.waiting if self._has_parts else running),
@@ -240,7 +244,7 @@ class Sequencer(wiring.Component):
             control["first"].eq(loops.begins[pool].all()),
             control["last"].eq(loops.ends[pool].all()),
         ]
-        mask = Mux(loops.ends[outermost], last_mask, (1 << len(last_mask)) - 1)
+        mask = Mux(loops.ends[loops.MAP], last_mask, (1 << len(last_mask)) - 1)
         m.d.sync += control["mask"].eq(mask)
         if self.mapping.has_padded_pools:
             m.d.sync += control["inside"].eq(~loops.outside)
@@ -263,14 +267,14 @@ class Sequencer(wiring.Component):
                     m.d.comb += move.eq(loops.moves[j - loops.POOL])
         with m.If(moves):
             m.d.sync += [address.eq(address + jump), control["target"].eq(control["target"] + move)]
-            with m.If((chosen < loops.INNER) | (chosen == outermost)):
+            with m.If((chosen < loops.INNER) | outermost):
                 m.d.sync += self.word.weight.eq(self.word.weight + 1)
             with m.Else():
                 m.d.sync += self.word.weight.eq(group)
-            with m.If(chosen == outermost):
+            with m.If(outermost):
                 following = self.word.bias + (self._groups if self._has_parts else 1)
                 m.d.sync += [group.eq(self.word.weight + 1), self.word.bias.eq(following)]
             if self._has_parts:
                 with m.If(chosen >= loops.POOL):
-                    skip = Mux(chosen == outermost, self._skip, 1)
+                    skip = Mux(outermost, self._skip, 1)
                     m.d.sync += control["position"].eq(control["position"] + skip)

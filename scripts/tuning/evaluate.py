@@ -23,6 +23,7 @@ from ...golden.train.tuned.network import TunedNetwork
 from ...golden.train.tuned.run_file import Run
 from ...sim.compiled.tuner import DEFAULT_CORE, tuner_of
 from ...sim.simulator import compiler
+from ..own_network import check_shape
 from ..progress import Bars, core_bar
 from .saved_run import SavedRun
 
@@ -92,8 +93,7 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
     task = request.task(saved)
     network, module, tuned = request.saved.load(saved, task.test.shape)
     samples = task.test[: request.first] if request.first else task.test
-    if samples.shape != network.input_shape:
-        raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {samples.shape}")
+    check_shape(network, samples.shape, task.name)
     samples.check(task.name, network.classes)
     engine = request.engine or ("float" if saved and not saved.integers else "golden")
     if engine == "rtl":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -16,12 +16,18 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ..batch_norm import NormTensors, StageParameters
-from ..layers import BatchNorm, Depthwise, Layer, Shape, Weighted
+from ..element_order import ElementOrder
+from ..layers import BatchNorm, Concat, Depthwise, Layer, Pool, Relu, Shape, Weighted
 from ..module import NetworkModule, module_of
 from ..network import Network
 from ..stages import LayerError
 
-SUPPORTED = "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, dropout"
+SUPPORTED = (
+    "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, concatenation of "
+    "channels, dropout"
+)
+_LARGEST = 128.0
+"""Above all values of Q8.16: a ReLU with such a limit has none."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class GraphLayer:
         Of a batch norm.
     scale : NormTensors, optional
         The batch norm that the layer is in the model, with `names` of its tensors, where it could not be folded.
+    order : ElementOrder, optional
+        Way from its weight, as it is in the model, to that of the layer, where they differ.
     """
 
     layer: Layer
@@ -74,6 +82,7 @@ class GraphLayer:
     names: dict[str, str] = field(default_factory=dict)
     eps: float = 0.0
     scale: NormTensors | None = None
+    order: ElementOrder | None = None
 
     def norm(self) -> NormTensors:
         """Tensors of a batch norm."""
@@ -91,31 +100,56 @@ class LayerGraph:
         Name of the model for messages.
     input_shape : tuple of int
         Shape of one sample.
+
+    Attributes
+    ----------
+    left_to_host : list of str
+        What the model does with the logits that no layer does: ``softmax``.
+    replaced : set of int
+        Layers whose work others do, too: they go if no other layer reads them.
+    samples : ElementOrder, optional
+        Way from the model's samples to those of the description, where they differ.
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
         self.name, self.input_shape = name, input_shape
         self.layers: list[GraphLayer] = []
-        self._owners: dict[str, Place] = {}
+        self.left_to_host: list[str] = []
+        self.samples: ElementOrder | None = None
+        self.replaced: set[int] = set()
 
-    def add(self, layer: GraphLayer) -> int:
+    def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
+
+        A ReLU or a pool behind a concatenation becomes one behind each of its parts, which is the same, and the
+        concatenation of these; the earlier concatenation stays for those that read it.
+
+        Parameters
+        ----------
+        layer : GraphLayer
+        instead_of : int, optional
+            Layer that it does the work of, too. A rewrite of several operators into one layer is so right whatever else
+            the model does: the earlier layer stays as it is for those that read it, and goes if none does.
 
         Raises
         ------
         UserError
-            If it has weights of another layer, or such as are not finite.
+            If it has weights that are not finite.
         """
-        for kind, name in layer.names.items():
-            if kind in ("weight", "bias") and name in self._owners:
-                first = self._owners[name]
-                raise layer.place.error(f"{name} is shared with {first.where}: each layer needs weights of its own")
-            self._owners[name] = layer.place
+        if isinstance(layer.layer, Relu) and (layer.layer.limit or 0.0) >= _LARGEST:
+            layer = replace(layer, layer=Relu(slope=layer.layer.slope))
+        if instead_of is not None:
+            self.replaced.add(instead_of)
         for kind, tensor in layer.tensors.items():
             if not torch.isfinite(tensor).all():
                 raise UserError(
                     f"{self.name}: {layer.names.get(kind, f'{layer.place.title}.{kind}')} has NaN or infinity"
                 )
+        source = layer.sources[0]
+        if isinstance(layer.layer, Relu | Pool) and source >= 0 and isinstance(self.layers[source].layer, Concat):
+            joined = self.layers[source]
+            parts = tuple(self.add(replace(layer, sources=(part,))) for part in joined.sources)
+            return self.add(replace(joined, sources=parts), instead_of=source)
         self.layers.append(layer)
         return len(self.layers) - 1
 
@@ -127,8 +161,10 @@ class LayerGraph:
         Raises
         ------
         UserError
-            If the layers have no hardware.
+            If the layers have no hardware, weights of another layer, or such as are not of its shape.
         """
+        self._drop_replaced()
+        self._check_owners()
         readers = Counter(source for layer in self.layers for source in layer.sources)
         for layer in self.layers:
             if isinstance(layer.layer, BatchNorm):
@@ -142,13 +178,38 @@ class LayerGraph:
         module.to_empty(device="cpu")
         module.titles = [layer.place.title for layer in self.layers]
         module.tensor_names = {}
+        module.left_to_host, module.samples = list(self.left_to_host), self.samples
         for number, (child, layer) in enumerate(zip(module, self.layers, strict=True)):
             _load(child, layer)
+            if layer.order is not None:
+                module.orders[number] = layer.order
             if layer.scale is not None:
                 module.scales[number] = layer.scale, layer.names
                 continue
             module.tensor_names |= {f"{number}.{kind}": name for kind, name in layer.names.items()}
         return network, module.eval()
+
+    def _drop_replaced(self) -> None:
+        """Drop replaced layers that no other layer reads."""
+        kept: list[int] = []
+        read: set[int] = set()
+        for number in reversed(range(len(self.layers))):
+            if number not in self.replaced or number in read:
+                kept.append(number)
+                read.update(self.layers[number].sources)
+        now = {-1: -1} | {number: at for at, number in enumerate(reversed(kept))}
+        self.layers = [self.layers[number] for number in reversed(kept)]
+        for layer in self.layers:
+            layer.sources = tuple(now[source] for source in layer.sources)
+
+    def _check_owners(self) -> None:
+        owners: dict[str, Place] = {}
+        for layer in self.layers:
+            for kind, name in layer.names.items():
+                if kind in ("weight", "bias") and name in owners:
+                    first = owners[name]
+                    raise layer.place.error(f"{name} is shared with {first.where}: each layer needs weights of its own")
+                owners[name] = layer.place
 
     def _scale(self, layer: GraphLayer) -> None:
         """Turn a batch norm into a depthwise convolution of 1 x 1."""
@@ -174,7 +235,11 @@ def _load(child: nn.Module, layer: GraphLayer) -> None:
     parameters: Mapping[str, Tensor | None] = {**dict(child.named_parameters()), **dict(child.named_buffers())}
     for name, own in parameters.items():
         given = layer.tensors.get(name)
+        if given is not None and name == "weight" and layer.order is not None:
+            given = torch.from_numpy(np.array(layer.order.taken(given.detach().cpu().numpy())))
         if given is not None and own is not None:
+            if given.shape != own.shape:
+                raise layer.place.error(f"has a {name} of {tuple(given.shape)}, not of {tuple(own.shape)}")
             with torch.no_grad():
                 own.copy_(given)
         elif name in ("weight", "bias"):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ...errors import UserError
 from ..module import NetworkModule
 from ..network import Network
-from .onnx_graph import OnnxGraph, first_line
+from .onnx_constants import first_line
+from .onnx_graph import OnnxGraph
 from .onnx_nodes import NODES
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ LARGEST_FILE = 1 << 29
 """Bytes of a file, and of its tensors outside, that are read: four times the parameters that any board holds."""
 OPSETS = range(7, 29)
 """Versions of the operators that are read: from 7 on shapes broadcast as they do today; 28 is that of ONNX 1.23."""
+_STANDARD = ("", "ai.onnx")
+"""Names of the domain of ONNX's own operators."""
 MOST_NODES = 10_000
 """Nodes of a file: a hundred times those of a large network here."""
 
@@ -50,7 +53,8 @@ def onnx_network(path: Path) -> tuple[Network, NetworkModule]:
     """
     if find_spec("onnx") is None:
         raise UserError(f"{path} needs the package onnx: pip install 'fabtune[onnx]'")
-    return OnnxGraph(_loaded(path), str(path), NODES).run()
+    model = _loaded(path)
+    return OnnxGraph(model, str(path), _opset(model, path), NODES).run()
 
 
 def _loaded(path: Path) -> onnx.ModelProto:
@@ -69,16 +73,23 @@ def _loaded(path: Path) -> onnx.ModelProto:
         raise UserError(f"{path} has no node: it is not an ONNX file, or empty")
     if len(model.graph.node) > MOST_NODES:
         raise UserError(f"{path} has {len(model.graph.node)} nodes, more than the limit of {MOST_NODES}")
-    for opset in model.opset_import:
-        if opset.domain not in ("", "ai.onnx"):
-            continue
-        if opset.version not in OPSETS:
-            raise UserError(
-                f"{path} has opset {opset.version}; {OPSETS[0]} to {OPSETS[-1]} are read: convert it with "
-                "onnx.version_converter"
-            )
+    if any(function.domain in _STANDARD for function in model.functions):
+        raise UserError(f"{path} has a function of its own in the domain of ONNX: the names of operators are taken")
     _read_outside(model, path)
     return model
+
+
+def _opset(model: onnx.ModelProto, path: Path) -> int:
+    """Version of the standard's operators."""
+    versions = {opset.version for opset in model.opset_import if opset.domain in _STANDARD}
+    if len(versions) != 1:
+        raise UserError(f"{path} has {len(versions)} opsets of ONNX's own operators: a file has one")
+    (version,) = versions
+    if version not in OPSETS:
+        raise UserError(
+            f"{path} has opset {version}; {OPSETS[0]} to {OPSETS[-1]} are read: convert it with onnx.version_converter"
+        )
+    return int(version)
 
 
 def _read_outside(model: onnx.ModelProto, path: Path) -> None:

@@ -1,51 +1,38 @@
-"""Graph of an ONNX file: its tensors, and a walk over its nodes."""
+"""Graph of an ONNX file: a walk over its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ...errors import UserError
-from ..layers import BatchNorm, Flatten, Layer, Shape, Sides
+from ..element_order import ElementOrder
+from ..layers import BatchNorm, Flatten, Layer, Shape, Weighted
 from ..module import NetworkModule
 from ..network import Network
+from ..stages import excess
 from .graph import SUPPORTED, GraphLayer, LayerGraph, Place
+from .onnx_constants import BATCH, Array, Attributes, Constants, attributes, first_line
+from .onnx_values import FIRST, LAST, UNPADDED, Value, order_of, with_height
 
 if TYPE_CHECKING:
     import onnx
 
-Array = NDArray[Any]
-Attributes = Mapping[str, Any]
-"""Attributes of a node by name."""
-UNPADDED: Sides = (0, 0, 0, 0)
 _FLOAT = 1
 """float32 among the types of ONNX."""
 
 
-class Value(NamedTuple):
-    """Tensor that depends on the sample.
+class _OtherSampleError(Exception):
+    """The first layer reads the sample in another shape or order than the walk has assumed: this value of it."""
 
-    Parameters
-    ----------
-    layer : int
-        Layer that gives it, -1 for the sample.
-    shape : tuple of int
-        Shape of a sample's part of it.
-    channels_last : bool
-        A map of (height, width, channels): the input of a model of TensorFlow until its first transposition.
-    padding : tuple of int
-        Zeros around it, for the convolution that reads it.
-    """
-
-    layer: int
-    shape: Shape
-    channels_last: bool = False
-    padding: Sides = UNPADDED
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
 
 
 Handler = Callable[["OnnxGraph", Any, Attributes, Place], Value]
@@ -60,44 +47,60 @@ class OnnxGraph:
     model : onnx.ModelProto
     name : str
         Name of its file for messages.
+    opset : int
+        Version of the operators.
     handlers : mapping
         By kind of node: the function that adds the layer.
+
+    Attributes
+    ----------
+    opset : int
     """
 
-    def __init__(self, model: onnx.ModelProto, name: str, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, model: onnx.ModelProto, name: str, opset: int, handlers: Mapping[str, Handler]) -> None:
+        self.opset = opset
         self._model, self._name, self._handlers = model, name, handlers
-        self._constants: dict[str, Array] = {}
-        self._values: dict[str, Value] = {}
-        self._readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in model.graph.node:
-            for read in node.input:
-                self._readers.setdefault(read, []).append(node)
+        self._sample: Value | None = None
+        self._readers = {read for node in model.graph.node for read in node.input}
+        self._outputs = [one.name for one in model.graph.output]
 
     def run(self) -> tuple[Network, NetworkModule]:
         """Import all nodes."""
-        from onnx import numpy_helper
+        try:
+            return self._walk()
+        except _OtherSampleError as found:
+            self._sample = found.value
+        return self._walk()
 
-        for tensor in self._model.graph.initializer:
-            try:
-                self._constants[tensor.name] = numpy_helper.to_array(tensor)
-            except Exception as error:  # a wrong size or type gives any of several exceptions
-                raise UserError(f"{self._name}: tensor {tensor.name} is damaged: {first_line(error)}") from error
+    def _walk(self) -> tuple[Network, NetworkModule]:
+        self._constants = Constants(self._model.graph, self._name)
+        self._values: dict[str, Value] = {}
+        self._weights: dict[str, Place] = {}
+        self._flat: dict[int, Value] = {}
         self._graph = LayerGraph(self._name, self._input())
         for node in self._ordered():
             try:
                 self._node(node)
-            except UserError:
+            except (UserError, _OtherSampleError):
                 raise
             except Exception as error:  # attributes of wrong kinds and lengths give many kinds of errors
                 raise self._place(node).error(f"is malformed: {type(error).__name__}: {first_line(error)}") from error
-        outputs = [one.name for one in self._model.graph.output]
-        if len(outputs) != 1:
-            raise UserError(f"{self._name} gives {len(outputs)} outputs ({', '.join(outputs)}): a network here has one")
-        if outputs[0] not in self._values:
-            raise UserError(f"{self._name}: its output {outputs[0]} does not depend on the sample")
-        if self._values[outputs[0]].layer != len(self._graph.layers) - 1:
-            raise UserError(f"{self._name} gives the outputs of a layer that is not the last one")
+        self._check_output()
         return self._graph.finish()
+
+    def _check_output(self) -> None:
+        if len(self._outputs) != 1:
+            names = ", ".join(self._outputs)
+            raise UserError(f"{self._name} gives {len(self._outputs)} outputs ({names}): a network here has one")
+        (name,) = self._outputs
+        if name not in self._values:
+            raise UserError(f"{self._name}: its output {name} does not depend on the sample")
+        value = self._values[name]
+        if value.layer != len(self._graph.layers) - 1 or value.padding != UNPADDED:
+            raise UserError(f"{self._name} gives the outputs of a layer that is not the last one")
+        if len(value.base) == 1 and value.shape != value.base:
+            raise UserError(f"{self._name}: its output {name} is of {value.shape}, not of (classes,)")
+        self._graph.left_to_host = [value.left_to_host] if value.left_to_host else []
 
     def _input(self) -> Shape:
         """Shape of a sample; the batch, of any size, comes first."""
@@ -110,18 +113,23 @@ class OnnxGraph:
             raise UserError(f"{self._name}: the input {given.name} is no tensor of float32")
         batch, *sizes = given.type.tensor_type.shape.dim or [None]
         shape = tuple(size.dim_value for size in sizes if size is not None)
-        if batch is None or len(shape) not in (1, 3) or min(shape) < 1:
+        if batch is None or not 1 <= len(shape) <= 3 or min(shape) < 1:
             shown = " x ".join(one.dim_param or str(one.dim_value or "?") for one in sizes if one is not None)
             raise UserError(
-                f"{self._name}: a sample of {given.name} is of {shown or 'no'} shape: give fixed sizes, (features) or "
-                "(channels, height, width); only the batch may be open"
+                f"{self._name}: a sample of {given.name} is of {shown or 'no'} shape: give fixed sizes, (features), "
+                "(channels, length) or (channels, height, width); only the batch may be open"
             )
-        readers = self._readers.get(given.name, [])
-        turns = [attributes(one).get("perm") == [0, 3, 1, 2] for one in readers if one.op_type == "Transpose"]
-        last = bool(turns) and len(turns) == len(readers) and all(turns)
-        self._values[given.name] = Value(-1, shape, channels_last=last)
-        self._batch = batch.dim_value
-        return (shape[2], shape[0], shape[1]) if last else shape
+        if reason := excess(shape):
+            raise UserError(f"{self._name}: a sample of {given.name} {reason}")
+        self._given, self._batch = shape, batch.dim_value
+        value = Value.of(-1, with_height(shape), shape)
+        if self._sample is not None:
+            # the axes of the description's sample, in the order in which the file has them
+            seen = self._sample
+            base = with_height(seen.shape)
+            value = Value(-1, base, shape, Value.of(-1, base).axes if seen.ordered else order_of(LAST, base))
+        self._values[given.name] = value
+        return value.base
 
     def _ordered(self) -> list[onnx.NodeProto]:
         """Nodes, each behind those that it reads: the standard wants them so, and a file in another order is read, too.
@@ -157,74 +165,94 @@ class OnnxGraph:
         place = self._place(node)
         if node.domain not in ("", "ai.onnx"):
             raise place.error(f"is of the domain {node.domain}, not of ONNX itself")
-        if not any(name in self._values for name in node.input) and self._folded(node, place):
+        if not any(name in self._values for name in node.input):
+            self._check(node, place)
+            self._constants.fold(node, attributes(node), place)
             return
-        if node.op_type == "Shape" and node.input[0] in self._values:
-            # 0 stands for the batch, as in the shape that a Reshape takes
-            self._constants[node.output[0]] = np.array([0, *self._values[node.input[0]].shape])
+        if node.op_type == "Shape":
+            self._check(node, place)
+            self._constants.set(node.output[0], self._shape(node, attributes(node), place))
             return
         handler = self._handlers.get(node.op_type)
         if handler is None:
             raise place.error(f"has no hardware; supported: {SUPPORTED}")
+        self._check(node, place)
         self._values[node.output[0]] = handler(self, node, attributes(node), place)
         # the mask of a dropout, and statistics of a batch norm in training
-        outputs = {one.name for one in self._model.graph.output}
         for other in node.output[1:]:
-            if other in self._readers or other in outputs:
+            if other in self._readers or other in self._outputs:
                 raise place.error(f"gives {other!r} as well, which has no hardware")
 
-    def _folded(self, node: onnx.NodeProto, place: Place) -> bool:
-        """Compute a node of constants, such as exporters make for the shape of a Reshape."""
-        from onnx import numpy_helper
+    def _check(self, node: onnx.NodeProto, place: Place) -> None:
+        """Refuse a node whose attributes, or whose numbers of inputs and outputs, are not those of its operator."""
+        from onnx import checker
 
-        given = attributes(node)
-        arrays = [self._constants[name] for name in node.input if name]
-        axes = given.get("axes", arrays[1].reshape(-1).tolist() if len(arrays) > 1 else None)
-        match node.op_type:
-            case "Constant":
-                value = given.get("value")
-                found = (
-                    numpy_helper.to_array(value)
-                    if value is not None
-                    else np.array(next(iter(given.values())), np.float32 if "value_float" in given else None)
-                )
-            case "Identity":
-                found = arrays[0]
-            case "Transpose":
-                found = np.transpose(arrays[0], given.get("perm"))
-            case "Gather":
-                found = np.take(arrays[0], arrays[1], given.get("axis", 0))
-            case "Unsqueeze":
-                found = np.expand_dims(arrays[0], tuple(axes or (0,)))
-            case "Squeeze":
-                found = np.squeeze(arrays[0], None if axes is None else tuple(axes))
-            case "Concat":
-                found = np.concatenate(arrays, given["axis"])
-            case "Reshape" if (arrays[1] > 0).all():
-                found = arrays[0].reshape(arrays[1].tolist())
-            case _:
-                raise place.error("computes with constants alone: let the exporter fold them")
-        self._constants[node.output[0]] = found
-        return True
+        context = checker.C.CheckerContext()
+        context.ir_version, context.opset_imports = self._model.ir_version, {"": self.opset}
+        try:
+            checker.check_node(node, context)
+        except checker.ValidationError as error:
+            raise place.error(f"is not as opset {self.opset} has it: {first_line(error)}") from error
 
-    # -- what nodes have in common -------------------------------------------------------------------------------------
+    def _shape(self, node: onnx.NodeProto, given: Attributes, place: Place) -> Array:
+        """Shape of a tensor; an open batch is `BATCH`."""
+        value = self.read(node, 0, place)
+        return np.array([self._batch or BATCH, *value.shape], np.int64)[given.get("start", 0) : given.get("end")]
 
-    def value(self, node: onnx.NodeProto, at: int, place: Place) -> Value:
-        """Input of a node that depends on the sample."""
+    # -- what a node reads: the views of a value that it takes ---------------------------------------------------------
+
+    def read(self, node: onnx.NodeProto, at: int, place: Place, padded: bool = False, left: bool = False) -> Value:
+        """Input of a node that depends on the sample, in any shape and order.
+
+        With zeros around it, or with a softmax that is left to the host, only for a node that says so.
+        """
         name = node.input[at] if at < len(node.input) else ""
         if name not in self._values:
             raise place.error(f"has {name!r} as input {at}, which is no output of a layer")
         value = self._values[name]
-        if value.padding != UNPADDED and node.op_type != "Conv":
+        if value.padding != UNPADDED and not padded:
             raise place.error("reads what a Pad gives, which has hardware before a convolution only")
+        if value.left_to_host and not left:
+            raise place.error(
+                f"reads what a {value.left_to_host} gives, which has no hardware: it is left to the host as the last "
+                "node only"
+            )
         return value
 
-    def map(self, node: onnx.NodeProto, place: Place) -> tuple[Value, Shape]:
-        """First input of a node, a map, and its shape."""
-        value = self.value(node, 0, place)
-        if len(value.shape) != 3:
-            raise place.error(f"has an input of {value.shape}, not (channels, height, width)")
-        return value, value.shape
+    def map(self, node: onnx.NodeProto, place: Place, padded: bool = False) -> Value:
+        """First input of a node as a map of (channels, height, width), or (channels, length), in the layer's order."""
+        value = self.read(node, 0, place, padded)
+        if len(value.shape) not in (2, 3):
+            raise place.error(f"has an input of {value.shape}, not (channels, height, width) or (channels, length)")
+        if value.ordered and with_height(value.shape) == value.base:
+            return value
+        if value.layer < 0 and self._sample is None and (value.ordered or value.axes == order_of(FIRST, value.base)):
+            raise _OtherSampleError(value)
+        raise place.error(
+            f"reads {value.shape}, which a Reshape or a Transpose made of {value.base}: as a map it has hardware in "
+            "(channels, height, width) only"
+        )
+
+    def vector(self, node: onnx.NodeProto, at: int, place: Place) -> Value:
+        """Input of a node as a vector, flattened if need be; its features may be in another order than the layer's."""
+        value = self.read(node, at, place)
+        if len(value.shape) != 1:
+            raise place.error(f"has an input of {value.shape}: flatten it first")
+        return value._replace(layer=self.flattened(value, place).layer)
+
+    def flattened(self, value: Value, place: Place) -> Value:
+        """Outputs of a value's layer as a vector, in the layer's order."""
+        size = (prod(value.base),)
+        if len(value.base) == 1:
+            return Value.of(value.layer, size)
+        if value.layer not in self._flat:
+            number = self._graph.add(GraphLayer(Flatten(), (value.layer,), place))
+            self._flat[value.layer] = Value.of(number, size)
+        return self._flat[value.layer]
+
+    def is_value(self, name: str) -> bool:
+        """Whether a tensor depends on the sample."""
+        return name in self._values
 
     def constant(self, node: onnx.NodeProto, at: int, place: Place) -> Array | None:
         """Input of a node that does not depend on the sample; None where it is left out."""
@@ -235,67 +263,124 @@ class OnnxGraph:
             raise place.error(f"has {name!r} as input {at}, which is computed and no constant")
         return self._constants[name]
 
-    def weights(self, node: onnx.NodeProto, at: int, place: Place) -> Array | None:
+    def floats(self, node: onnx.NodeProto, at: int, place: Place) -> Array | None:
         """Constant of a node in float32."""
         found = self.constant(node, at, place)
         if found is not None and found.dtype not in (np.float32, np.float64):
             raise place.error(f"has weights {node.input[at]!r} of {found.dtype}, not float32")
         return found
 
-    def add(
+    def weight(self, node: onnx.NodeProto, place: Place) -> Array | None:
+        """Second input of a node, its weight in float32, which no other node may have."""
+        found = self.floats(node, 1, place)
+        if found is not None:
+            origin = self._constants.origin(node.input[1])
+            if (first := self._weights.setdefault(origin, place)) is not place:
+                raise place.error(f"{origin} is shared with {first.where}: each layer needs weights of its own")
+        return found
+
+    def own_name(self, node: onnx.NodeProto) -> str | None:
+        """Name in the file of a node's weight; None where it was computed."""
+        return self._constants.own_name(node.input[1])
+
+    # -- layers --------------------------------------------------------------------------------------------------------
+
+    def add(self, layer: Layer, sources: tuple[Value, ...], place: Place, base: Shape) -> Value:
+        """Add a layer without weights; its value has the shape of its first source, if that has the same base."""
+        self._check_size(base, place)
+        number = self._graph.add(GraphLayer(layer, tuple(one.layer for one in sources), place))
+        first = sources[0]
+        if first.base == base:
+            return first._replace(layer=number, padding=UNPADDED)
+        return Value.of(number, base, (base[0], base[2]) if len(first.shape) == 2 else base)
+
+    def add_weighted(
         self,
         layer: Layer,
-        sources: tuple[Value, ...],
+        source: Value,
         place: Place,
-        shape: Shape,
-        arrays: Mapping[str, Array | None] = {},
-        names: Mapping[str, str] = {},
+        base: Shape,
+        arrays: Mapping[str, Array | None],
+        name: str | None = None,
+        order: ElementOrder | None = None,
         eps: float = 0.0,
     ) -> Value:
-        """Add a layer with its tensors."""
+        """Add a layer with its tensors.
+
+        Parameters
+        ----------
+        layer : Layer
+        source : Value
+        place : Place
+        base : tuple of int
+            Shape of its outputs.
+        arrays : mapping of str to array or None
+            As in the file.
+        name : str, optional
+            Name in the file of the weight.
+        order : ElementOrder, optional
+            Way from the file's weight to the layer's.
+        eps : float
+            Of a batch norm.
+        """
+        self._check_size(base, place)
         tensors = {kind: torch.tensor(array) for kind, array in arrays.items() if array is not None}
-        read = tuple(one.layer for one in sources)
-        return Value(self._graph.add(GraphLayer(layer, read, place, tensors, dict(names), eps)), shape)
+        names = {} if name is None else {"weight": name}
+        number = self._graph.add(GraphLayer(layer, (source.layer,), place, tensors, names, eps, order=order))
+        if source.base == base and not isinstance(layer, Weighted):
+            return source._replace(layer=number)
+        return Value.of(number, base, (base[0], base[2]) if len(base) == 3 and len(source.shape) == 2 else base)
 
-    def bias(self, node: onnx.NodeProto, place: Place) -> Value | None:
-        """Sum of a constant and a layer that has no bias yet: the constant becomes one."""
-        values = [name for name in node.input if name in self._values]
-        if len(values) != 1 or len(self._readers[values[0]]) != 1:
-            return None
-        value = self._values[values[0]]
-        constant = self.weights(node, 1 - list(node.input).index(values[0]), place)
-        layer = self._graph.layers[value.layer] if value.layer >= 0 else None
-        if layer is None or constant is None or "bias" in layer.tensors or "weight" not in layer.tensors:
-            return None
-        flat = constant.reshape(-1)
-        wanted = (len(layer.tensors["weight"]), *[1] * (len(value.shape) - 1))
-        if constant.size != wanted[0] or constant.shape[-len(wanted) :] != wanted or isinstance(layer.layer, BatchNorm):
-            return None
-        layer.tensors["bias"] = torch.tensor(flat)
-        return value
+    def _check_size(self, base: Shape, place: Place) -> None:
+        if reason := excess(base):
+            raise place.error(f"gives outputs, of which each {reason}")
 
-    def reshaped(self, value: Value, target: list[int], place: Place) -> Value:
-        """Value in another shape, batch first: the same, or flattened."""
-        size = prod(value.shape)
-        flat = len(target) == 2 and target[0] in (-1, 0, self._batch or -1) and target[1] in (-1, size)
-        if (flat and target != [-1, -1]) or (len(value.shape) == 1 and target[1:] == list(value.shape)):
-            return self.flattened(value, place)
-        if target[1:] == list(value.shape):
-            return value
-        raise place.error(f"from {value.shape} to {target[1:]} does not flatten each sample")
+    def biased(self, value: Value, constant: Array, place: Place) -> Value:
+        """Sum of a layer's outputs and a constant: the layer with the constant in its bias, and the one without.
 
-    def flattened(self, value: Value, place: Place) -> Value:
-        """Value as a vector."""
-        return self.add(Flatten(), (value,), place, (prod(value.shape),))
+        The one without stays for whatever else reads it, see `LayerGraph.add`.
+        """
+        bias = per_channel(value, constant)
+        if bias is None:
+            raise place.error(
+                f"adds a constant of {constant.shape} to {value.shape}: only one value for each channel has hardware"
+            )
+        before = self._graph.layers[value.layer] if value.layer >= 0 else None
+        if before is None or not isinstance(before.layer, Weighted | BatchNorm):
+            raise place.error("adds a constant to what no layer with weights gives, which has no hardware")
+        given = before.tensors.get("bias")
+        tensors = {**before.tensors, "bias": torch.tensor(bias) if given is None else given + torch.tensor(bias)}
+        where = replace(place, title=before.place.title)
+        return value._replace(layer=self._graph.add(replace(before, tensors=tensors, place=where), value.layer))
+
+    def reshaped(self, value: Value, target: list[int], place: Place, zero_is_size: bool = False) -> Value:
+        """Value in another shape, batch first."""
+        wanted = " x ".join("batch" if one == BATCH else str(one) for one in target)
+        refusal = place.error(f"from {value.shape} to {wanted} does not keep each sample for itself")
+        batch, *sizes = target or [1]
+        if not zero_is_size:
+            batch = BATCH if batch == 0 else batch
+            if any(one == 0 and at >= len(value.shape) for at, one in enumerate(sizes)):
+                raise refusal
+            sizes = [value.shape[at] if one == 0 else one for at, one in enumerate(sizes)]
+        if sizes.count(-1) > 1 or (-1 in sizes and batch == -1) or any(one < 1 and one != -1 for one in sizes):
+            raise refusal
+        known = prod(one for one in sizes if one != -1)
+        if batch not in (-1, BATCH, self._batch or BATCH) or prod(value.shape) % known:
+            raise refusal
+        shape = tuple(prod(value.shape) // known if one == -1 else one for one in sizes)
+        if prod(shape) != prod(value.shape):
+            raise refusal
+        return value.reshaped(shape)
 
 
-def attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    """Attributes of a node by name."""
-    from onnx import helper
-
-    return {one.name: helper.get_attribute_value(one) for one in node.attribute}
-
-
-def first_line(error: Exception) -> str:
-    """First line of an exception's message."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+def per_channel(value: Value, constant: Array) -> Array | None:
+    """Constant that is added to a value, as one number for each channel of its layer; None if it is none."""
+    sizes = (1,) * (1 + len(value.shape) - constant.ndim) + constant.shape
+    if constant.ndim > 1 + len(value.shape) or any(
+        size not in (1, own) for size, own in zip(sizes, (1, *value.shape), strict=True)
+    ):
+        return None
+    spread = np.broadcast_to(constant.reshape(sizes)[0], value.shape).reshape(value.sizes)
+    rows = spread.transpose(value.back).reshape(value.base[0], -1)
+    return rows[:, 0].astype(np.float32) if (rows == rows[:, :1]).all() else None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..element_order import ElementOrder
 from ..layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Layer,
@@ -22,28 +24,58 @@ from ..layers import (
     Sides,
 )
 from .graph import Place
-from .onnx_graph import Array, Attributes, Handler, OnnxGraph, Value
+from .onnx_constants import Array, Attributes
+from .onnx_graph import Handler, OnnxGraph, per_channel
+from .onnx_values import Value
 
 if TYPE_CHECKING:
     import onnx
 
 
-def _window(given: Attributes, shape: Shape, kernel: Pair, place: Place) -> tuple[Sides, Pair]:
-    """Padding and stride of a convolution or a pool."""
-    stride = tuple(given.get("strides", (1, 1)))
-    if set(given.get("dilations", (1,))) != {1}:
+def _both(given: Attributes, name: str, axes: int, place: Place) -> Pair:
+    """Attribute of one number for each axis, as one for height and one for width; 1 where it is left out."""
+    values = tuple(given.get(name, (1,) * axes))
+    if len(values) != axes:
+        raise place.error(f"has {name} of {list(values)} for {axes} axes")
+    return (1 if axes == 1 else values[0]), values[-1]
+
+
+def _window(given: Attributes, sides: Pair, kernel: Pair, axes: int, place: Place) -> tuple[Sides, Pair]:
+    """Padding and stride of a convolution or a pool of so many axes.
+
+    Parameters
+    ----------
+    given : mapping
+        Attributes.
+    sides : (height, width)
+        Of the map as it is padded before.
+    kernel : (height, width)
+    axes : int
+        1 for a signal, whose height is 1, or 2.
+    place : Place
+    """
+    stride = _both(given, "strides", axes, place)
+    if _both(given, "dilations", axes, place) != (1, 1):
         raise place.error(f"has dilations of {given['dilations']}, not 1")
-    top, left, bottom, right = given.get("pads", (0, 0, 0, 0))
-    if (kind := given.get("auto_pad", b"NOTSET").decode()) in ("SAME_UPPER", "SAME_LOWER"):
+    if min(stride) < 1 or min(kernel) < 1:
+        raise place.error(f"has a kernel of {kernel} and a stride of {stride}: both are 1 at least")
+    pads = list(given.get("pads", (0,) * 2 * axes))
+    if len(pads) != 2 * axes:
+        raise place.error(f"has pads of {pads} for {axes} axes")
+    top, left, bottom, right = pads if axes == 2 else (0, pads[0], 0, pads[1])
+    kind = given.get("auto_pad", b"NOTSET").decode()
+    if kind not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or (kind != "NOTSET" and any(pads)):
+        raise place.error(f"has the auto_pad {kind}" + (" and pads as well" if any(pads) else ""))
+    if kind.startswith("SAME"):
         totals = [
             max((-(-side // step) - 1) * step + size - side, 0)
-            for side, size, step in zip(shape[1:], kernel, stride, strict=True)
+            for side, size, step in zip(sides, kernel, stride, strict=True)
         ]
         less, more = [total // 2 for total in totals], [-(-total // 2) for total in totals]
         (top, left), (bottom, right) = (less, more) if kind == "SAME_UPPER" else (more, less)
     if min(top, left, bottom, right) < 0:
         raise place.error(f"has a negative padding, {top}, {left}, {bottom}, {right}")
-    return (top, bottom, left, right), (stride[0], stride[1])
+    return (top, bottom, left, right), stride
 
 
 def _size(side: int, kernel: int, padding: int, stride: int) -> int:
@@ -51,116 +83,145 @@ def _size(side: int, kernel: int, padding: int, stride: int) -> int:
 
 
 def _conv(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, shape = graph.map(node, place)
-    weight, bias = graph.weights(node, 1, place), graph.weights(node, 2, place)
-    if weight is None or weight.ndim != 4:
-        raise place.error("has no weight of (out, in, height, width)")
+    value = graph.map(node, place, padded=True)
+    shape, axes = value.base, len(value.shape) - 1
+    weight, bias = graph.weight(node, place), graph.floats(node, 2, place)
+    if weight is None or weight.ndim != 2 + axes:
+        raise place.error(
+            "has no weight of (out, in, height, width)" if axes == 2 else "has no weight of (out, in, size)"
+        )
     channels, inner, *sizes = weight.shape
-    kernel = sizes[0], sizes[1]
+    kernel: Pair = (1, sizes[0]) if axes == 1 else (sizes[0], sizes[1])
     groups = given.get("group", 1)
-    if inner * groups != shape[0] or tuple(given.get("kernel_shape", kernel)) != kernel:
+    if inner * groups != shape[0] or tuple(given.get("kernel_shape", sizes)) != tuple(sizes):
         raise place.error(f"has a weight of {weight.shape} and {groups} groups for {shape[0]} channels")
-    padding, stride = _window(given, shape, kernel, place)
+    if bias is not None and bias.shape != (channels,):
+        raise place.error(f"has a bias of {bias.shape}, not of ({channels},)")
+    padding, stride = _window(given, value.padded, kernel, axes, place)
     padding = tuple(own + more for own, more in zip(padding, value.padding, strict=True))  # type: ignore[assignment]
-    layer: Layer = Convolution(channels, kernel, padding, stride)
-    if groups > 1:
-        if not groups == channels == shape[0]:
-            raise place.error(f"has {groups} groups of {channels} channels, neither 1 nor one a channel")
+    if channels % groups:
+        raise place.error(f"has {channels} outputs, which are not {groups} groups")
+    layer: Layer = Convolution(channels, kernel, padding, stride, groups)
+    if 1 < groups == channels == shape[0]:
         layer = Depthwise(kernel, padding, stride)
     down = _size(shape[1], kernel[0], padding[0] + padding[1], stride[0])
     across = _size(shape[2], kernel[1], padding[2] + padding[3], stride[1])
+    if min(down, across) < 1:
+        raise place.error(f"has a kernel of {kernel}, which does not fit {shape} with a padding of {padding}")
+    order = ElementOrder.reshaped(weight.shape, (channels, inner, *kernel)) if axes == 1 else None
     arrays = {"weight": weight, "bias": bias}
-    return graph.add(layer, (value,), place, (channels, down, across), arrays, {"weight": node.input[1]})
+    return graph.add_weighted(layer, value, place, (channels, down, across), arrays, graph.own_name(node), order)
 
 
 def _gemm(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, weight = graph.value(node, 0, place), graph.weights(node, 1, place)
-    bias = graph.weights(node, 2, place)
-    if weight is None or weight.ndim != 2 or given.get("transA", 0):
-        raise place.error("is no product of a vector and a constant matrix")
-    names = {"weight": node.input[1]} if given.get("transB", 0) and given.get("alpha", 1.0) == 1 else {}
-    weight = (weight if given.get("transB", 0) else weight.T) * np.float32(given.get("alpha", 1.0))
-    return _linear(graph, value, weight, bias, np.float32(given.get("beta", 1.0)), names, place)
+    if given.get("transA", 0):
+        raise place.error("has transA: its first input is turned, and no vector for each sample")
+    return _linear(graph, node, bool(given.get("transB", 0)), given, graph.floats(node, 2, place), place)
 
 
 def _matmul(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, weight = graph.value(node, 0, place), graph.weights(node, 1, place)
-    if weight is None or weight.ndim != 2:
-        raise place.error("is no product of a vector and a constant matrix")
-    return _linear(graph, value, weight.T, None, np.float32(1), {}, place)
+    return _linear(graph, node, False, given, None, place)
 
 
 def _linear(
-    graph: OnnxGraph,
-    value: Value,
-    weight: Array,
-    bias: Array | None,
-    beta: np.float32,
-    names: Mapping[str, str],
-    place: Place,
+    graph: OnnxGraph, node: onnx.NodeProto, turned: bool, given: Attributes, bias: Array | None, place: Place
 ) -> Value:
-    if value.shape != weight.shape[1:]:
-        raise place.error(f"has an input of {value.shape} for a matrix of {weight.shape[1]} rows: flatten it first")
+    """Product of a vector and a matrix, which is (out, in) if `turned`.
+
+    Features in another order than that of the layer before are put into it in the columns of the weight.
+    """
+    value = graph.vector(node, 0, place)
+    weight = graph.weight(node, place)
+    if weight is None or weight.ndim != 2:
+        raise place.error("is no product of a vector and a constant matrix")
+    features, inputs = weight.shape if turned else weight.shape[::-1]
+    if value.shape != (inputs,):
+        raise place.error(f"has an input of {value.shape} for a matrix of {inputs} rows")
+    own, back = value.sizes, value.back
+    if turned:
+        sizes, axes = (features, *own), (0, *(1 + axis for axis in back))
+    else:
+        sizes, axes = (*own, features), (len(own), *back)
+    order = ElementOrder(weight.shape, sizes, axes, (features, inputs))
+    alpha, beta = (np.float32(given.get(name, 1.0)) for name in ("alpha", "beta"))
     if bias is not None:
-        bias = np.broadcast_to(bias.reshape(-1) * beta, len(weight)).copy() if bias.size in (1, len(weight)) else None
+        given_bias = bias.shape
+        bias = per_channel(Value.of(-1, (features,)), bias)
         if bias is None:
-            raise place.error("has a bias that is not one for each output")
-    arrays = {"weight": np.ascontiguousarray(weight), "bias": bias}
-    return graph.add(Linear(len(weight)), (value,), place, (len(weight),), arrays, names)
+            raise place.error(f"has a bias of {given_bias}, which is not one for each of {features} outputs")
+        bias = bias * beta
+    name = graph.own_name(node) if alpha == 1 else None
+    arrays = {"weight": weight * alpha, "bias": bias}
+    changed = None if turned and value.ordered else order
+    return graph.add_weighted(Linear(features), value, place, (features,), arrays, name, changed)
 
 
 def _norm(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.value(node, 0, place)
-    if given.get("training_mode", 0) or given.get("spatial", 1) != 1:
+    value = graph.read(node, 0, place)
+    # before opset 14 the number of outputs says whether it trains
+    trains = len(node.output) > 1 if graph.opset < 14 else given.get("training_mode", 0)
+    if trains or given.get("spatial", 1) != 1:
         raise place.error("takes the statistics of a batch, not constant ones")
     names = ("weight", "bias", "running_mean", "running_var")
-    arrays = {kind: graph.weights(node, at, place) for at, kind in enumerate(names, start=1)}
-    if any(one is None or one.shape != value.shape[:1] for one in arrays.values()):
-        raise place.error(f"has no four constants of {value.shape[0]} channels")
-    return graph.add(BatchNorm(), (value,), place, value.shape, arrays, eps=given.get("epsilon", 1e-5))
+    arrays = {kind: graph.floats(node, at, place) for at, kind in enumerate(names, start=1)}
+    channels = value.shape[0]
+    if any(one is None or one.shape != (channels,) for one in arrays.values()):
+        raise place.error(f"has no four constants of {channels} channels")
+    if len(value.shape) == 1:
+        if not value.ordered:
+            raise place.error("normalises features that a Transpose has put into another order than its layer's")
+        value = graph.flattened(value, place)
+    elif not value.ordered or channels != value.base[0]:
+        value = graph.map(node, place)
+    return graph.add_weighted(BatchNorm(), value, place, value.base, arrays, eps=given.get("epsilon", 1e-5))
 
 
 def _relu(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.value(node, 0, place)
-    return graph.add(Relu(), (value,), place, value.shape)
+    value = graph.read(node, 0, place)
+    return graph.add(Relu(), (value,), place, value.base)
 
 
 def _leaky_relu(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.value(node, 0, place)
+    value = graph.read(node, 0, place)
     # the decimal number that float32 stands for
     slope = float(str(np.float32(given.get("alpha", 0.01))))
-    return graph.add(Relu(slope=slope), (value,), place, value.shape)
+    return graph.add(Relu(slope=slope), (value,), place, value.base)
 
 
 def _clip(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.value(node, 0, place)
+    value = graph.read(node, 0, place)
     ends = [given.get(name, graph.constant(node, at, place)) for at, name in ((1, "min"), (2, "max"))]
     least, most = (None if one is None else float(np.asarray(one).reshape(())) for one in ends)
     if least != 0:
         raise place.error(f"clips from {least} to {most}, not from 0")
-    return graph.add(Relu(most), (value,), place, value.shape)
+    return graph.add(Relu(most), (value,), place, value.base)
 
 
 def _pool(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, shape = graph.map(node, place)
-    size = tuple(given["kernel_shape"])
-    padding, stride = _window(given, shape, size, place)
+    value = graph.map(node, place)
+    shape, axes = value.base, len(value.shape) - 1
+    size = _both(given, "kernel_shape", axes, place)
+    padding, stride = _window(given, (shape[1], shape[2]), size, axes, place)
     if any(padding) and node.op_type != "MaxPool":
         raise place.error(f"has a padding of {padding} (top, bottom, left, right), not 0")
     if given.get("ceil_mode", 0):
         padding = _rounded_up(shape, size, padding, stride)
         if any(padding) and node.op_type != "MaxPool":
             raise place.error("has ceil_mode, which has no hardware")
+    if size == (1, 1) and not any(padding):
+        if stride != (1, 1):
+            raise place.error(f"has windows of 1 x 1 with a stride of {stride}: it skips values, which has no hardware")
+        return value
     beyond = sum(padding[:2]), sum(padding[2:])
     steps = zip(shape[1:], size, beyond, stride, strict=True)
-    sides = tuple(_size(side, own, more, step) for side, own, more, step in steps)
-    if size == stride == (1, 1):
-        return value
+    down, across = (_size(side, own, more, step) for side, own, more, step in steps)
+    if min(down, across) < 1:
+        raise place.error(f"has windows of {size}, which do not fit {shape} with a padding of {padding}")
     if node.op_type == "MaxPool":
-        return graph.add(MaxPool(size, stride, padding), (value,), place, (shape[0], *sides))
+        return graph.add(MaxPool(size, stride, padding), (value,), place, (shape[0], down, across))
     if size not in (stride, shape[1:]):
         raise place.error(f"has a stride of {stride}, not that of its size {size}")
-    return graph.add(AveragePool(size), (value,), place, (shape[0], *sides))
+    return graph.add(AveragePool(size), (value,), place, (shape[0], down, across))
 
 
 def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides:
@@ -175,84 +236,159 @@ def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides
 
 
 def _global(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, (channels, height, width) = graph.map(node, place)
+    return _of_whole_map(graph, graph.map(node, place), node.op_type == "GlobalMaxPool", place)
+
+
+def _of_whole_map(graph: OnnxGraph, value: Value, largest: bool, place: Place) -> Value:
+    channels, height, width = value.base
     if (height, width) == (1, 1):
         return value
-    return graph.add(AveragePool((height, width)), (value,), place, (channels, 1, 1))
+    return graph.add((MaxPool if largest else AveragePool)((height, width)), (value,), place, (channels, 1, 1))
 
 
 def _mean(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    graph.map(node, place)
-    axes = graph.constant(node, 1, place)
-    dims = sorted(one % 4 for one in given.get("axes", [] if axes is None else axes.tolist()))
-    if dims != [2, 3]:
-        raise place.error(f"is over {dims}, not over height and width")
-    found = _global(graph, node, given, place)
-    return found if given.get("keepdims", 1) else graph.flattened(found, place)
+    """Mean over height and width, of (height, width, channels), too."""
+    value, axes = graph.read(node, 0, place), graph.constant(node, 1, place)
+    rank = len(value.shape) + 1
+    dims = {one % rank for one in given.get("axes", [] if axes is None else axes.tolist())}
+    channels = value.channels_at
+    if len(value.base) != 3 or channels is None or sorted([channels + 1, *dims]) != list(range(1, rank)):
+        raise place.error(f"is over {sorted(dims)}, not over height and width")
+    found = _of_whole_map(graph, Value.of(value.layer, value.base), node.op_type == "ReduceMax", place)
+    sizes = [1] * (rank - 1)
+    sizes[channels] = value.base[0]
+    return found.reshaped(tuple(sizes) if given.get("keepdims", 1) else (value.base[0],))
 
 
 def _flatten(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.value(node, 0, place)
-    if given.get("axis", 1) not in (1, -len(value.shape)):
-        raise place.error(f"has the axis {given['axis']}, not 1")
-    return graph.flattened(value, place)
+    value = graph.read(node, 0, place)
+    axis = given.get("axis", 1)
+    at = axis + len(value.shape) + 1 if axis < 0 else axis
+    if at < 1 or prod(value.shape[: at - 1]) != 1:
+        raise place.error(f"has the axis {axis}, not 1: it does not keep each sample for itself")
+    return value.reshaped((prod(value.shape),))
 
 
 def _reshape(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    target = graph.constant(node, 1, place)
-    if target is None:
+    value, target = graph.read(node, 0, place), graph.constant(node, 1, place)
+    if target is None or target.ndim != 1:
         raise place.error("has no shape")
-    return graph.reshaped(graph.value(node, 0, place), [int(one) for one in target], place)
+    return graph.reshaped(value, [int(one) for one in target], place, bool(given.get("allowzero", 0)))
 
 
 def _squeeze(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, axes = graph.value(node, 0, place), graph.constant(node, 1, place)
-    dims = sorted(one % (len(value.shape) + 1) for one in given.get("axes", [] if axes is None else axes.tolist()))
-    if value.shape[1:] != (1, 1) or dims != [2, 3]:
-        raise place.error(f"of {value.shape} does not flatten each sample")
-    return graph.flattened(value, place)
+    value, axes = graph.read(node, 0, place), graph.constant(node, 1, place)
+    rank = len(value.shape) + 1
+    dims = {int(one) % rank for one in given.get("axes", [] if axes is None else axes.tolist())}
+    kept = tuple(size for at, size in enumerate(value.shape, start=1) if at not in dims)
+    if not dims or 0 in dims or prod(kept) != prod(value.shape):
+        raise place.error(f"of {value.shape} drops the axes {sorted(dims)}: give those of one value, without the batch")
+    return value.reshaped(kept)
+
+
+def _unsqueeze(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
+    value, axes = graph.read(node, 0, place), graph.constant(node, 1, place)
+    found = given.get("axes", [] if axes is None else axes.tolist())
+    rank = len(value.shape) + 1 + len(found)
+    dims = {int(one) % rank for one in found}
+    if 0 in dims or len(dims) != len(found):
+        raise place.error(f"adds the axes {found}: the batch is the first axis, and stays it")
+    sizes = iter(value.shape)
+    return value.reshaped(tuple(1 if at in dims else next(sizes) for at in range(1, rank)))
 
 
 def _transpose(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, turn = graph.value(node, 0, place), list(given.get("perm", ()))
-    if value.channels_last and turn == [0, 3, 1, 2]:
-        height, width, channels = value.shape
-        return Value(value.layer, (channels, height, width))
-    if turn == [0, 2, 3, 1] and value.shape[1:] == (1, 1):
-        return graph.flattened(value, place)
-    raise place.error(f"by {turn} has no hardware; that of an input of (height, width, channels) to channels first has")
+    value = graph.read(node, 0, place)
+    order = list(given.get("perm", range(len(value.shape), -1, -1)))
+    found = value.turned(tuple(at - 1 for at in order[1:])) if order[:1] == [0] else None
+    if found is None:
+        raise place.error(f"by {order} of {value.shape} has no hardware: it mixes samples, or parts of an axis")
+    return found
 
 
 def _pad(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, _ = graph.map(node, place)
-    pads, filled = graph.constant(node, 1, place), graph.constant(node, 2, place)
-    sides = [int(one) for one in (given.get("pads", []) if pads is None else pads)]
-    amount = given.get("value", 0.0) if filled is None else float(filled)
+    value = graph.map(node, place, padded=True)
+    pads, filled, axes = (graph.constant(node, at, place) for at in (1, 2, 3))
+    ends = [int(one) for one in (given.get("pads", []) if pads is None else pads)]
+    amount = given.get("value", 0.0) if filled is None else float(filled.reshape(()))
     if given.get("mode", b"constant") != b"constant" or amount:
         raise place.error("pads with something other than zeros")
-    if len(sides) != 8 or any(sides[0:2] + sides[4:6]) or min(sides) < 0 or len(node.input) > 3:
-        raise place.error(f"has a padding of {sides}: none of it may be negative, or of batch or channels")
-    return value._replace(padding=(sides[2], sides[6], sides[3], sides[7]))
+    rank = len(value.shape) + 1
+    dims = list(range(rank)) if axes is None else [int(one) % rank for one in axes]
+    if len(ends) != 2 * len(dims) or len(set(dims)) != len(dims):
+        raise place.error(f"has pads of {ends} for the axes {dims}")
+    sides = {axis: (ends[at], ends[at + len(dims)]) for at, axis in enumerate(dims)}
+    if any(any(sides.get(axis, ())) for axis in (0, 1)):
+        raise place.error(f"has pads of {ends}: it pads the batch or the channels")
+    (top, bottom), (left, right) = sides.get(2, (0, 0)) if rank == 4 else (0, 0), sides.get(rank - 1, (0, 0))
+    if min(top, bottom, left, right) < 0:
+        raise place.error(f"has pads of {ends}: none may be negative")
+    more = zip(value.padding, (top, bottom, left, right), strict=True)
+    return value._replace(padding=tuple(one + two for one, two in more))  # type: ignore[arg-type]
 
 
 def _sum(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    if (found := graph.bias(node, place)) is not None:
-        return found
-    values = graph.value(node, 0, place), graph.value(node, 1, place)
-    if values[0].shape != values[1].shape:
-        raise place.error(f"adds {values[0].shape} to {values[1].shape}")
-    return graph.add(Add(), values, place, values[0].shape)
+    """Sum of tensors of equal shape and order, or of a tensor and a constant, which is a bias."""
+    known = [at for at, name in enumerate(node.input) if graph.is_value(name)]
+    found = graph.read(node, known[0], place)
+    for at in known[1:]:
+        found = _added(graph, found, graph.read(node, at, place), place)
+    for at in range(len(node.input)):
+        if at not in known:
+            constant = graph.floats(node, at, place)
+            assert constant is not None, "the operator's inputs are all there"
+            found = graph.biased(found, constant, place)
+    return found
+
+
+def _added(graph: OnnxGraph, first: Value, second: Value, place: Place) -> Value:
+    if first.shape != second.shape:
+        raise place.error(f"adds {second.shape} to {first.shape}: only tensors of equal shape are added")
+    if (first.base, first.axes) == (second.base, second.axes):
+        return graph.add(Add(), (first, second), place, first.base)
+    if not (first.ordered and second.ordered):
+        raise place.error("adds tensors whose values are in different orders, by a Transpose of one of them")
+    return graph.add(Add(), (graph.flattened(first, place), graph.flattened(second, place)), place, (prod(first.base),))
+
+
+def _concat(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
+    """Concatenation of channels or of features, of views in the order of their layers or all in one other order."""
+    values = [graph.read(node, at, place) for at in range(len(node.input))]
+    first, axis = values[0], given["axis"] % (1 + len(values[0].shape)) - 1
+    if len(values) == 1:
+        return first
+    ordered = all(one.ordered for one in values)
+    if ordered and all(len(one.shape) == 1 for one in values):
+        values = [graph.flattened(one, place) for one in values]
+        return graph.add(Concat(), tuple(values), place, (sum(one.base[0] for one in values),))
+    others = {(one.axes, one.base[1:], (*one.shape[:axis], *one.shape[axis + 1 :])) for one in values}
+    # the slowest axis of views in their layers' order: one layer's outputs, then the other's
+    along = axis == 0 if ordered else all(one.channels_at == axis for one in values)
+    if axis < 0 or not along or len(others) > 1 or len(first.base) == 1:
+        shapes = ", ".join(str(one.shape) for one in values)
+        raise place.error(f"of {shapes} along the axis {given['axis']} has hardware along the channels of maps only")
+    base = (sum(one.base[0] for one in values), *first.base[1:])
+    shape = (*first.shape[:axis], sum(one.shape[axis] for one in values), *first.shape[axis + 1 :])
+    return graph.add(Concat(), tuple(values), place, base)._replace(shape=shape, axes=first.axes)
 
 
 def _same(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     training = graph.constant(node, 2, place) if node.op_type == "Dropout" else None
     if training is not None and training.any():
         raise place.error("is in training mode")
-    return graph.value(node, 0, place)
+    return graph.read(node, 0, place, padded=True, left=True)
 
 
 def _softmax(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    raise place.error("has no hardware: a network gives logits, the softmax is part of the loss; export it without")
+    """Softmax of the logits, which the host computes; one before another layer is refused by what reads it."""
+    value = graph.read(node, 0, place)
+    axis = given.get("axis", 1 if graph.opset < 13 else -1)
+    if len(value.shape) != 1 or axis not in (1, -1):
+        raise place.error(
+            f"of {value.shape} over the axis {axis} has no hardware: a network gives logits, and the softmax over the "
+            "classes is left to the host"
+        )
+    return value._replace(left_to_host={"Softmax": "softmax", "LogSoftmax": "log_softmax"}[node.op_type])
 
 
 NODES: dict[str, Handler] = {
@@ -266,13 +402,18 @@ NODES: dict[str, Handler] = {
     "MaxPool": _pool,
     "AveragePool": _pool,
     "GlobalAveragePool": _global,
+    "GlobalMaxPool": _global,
     "ReduceMean": _mean,
+    "ReduceMax": _mean,
     "Flatten": _flatten,
     "Reshape": _reshape,
     "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
     "Transpose": _transpose,
     "Pad": _pad,
     "Add": _sum,
+    "Sum": _sum,
+    "Concat": _concat,
     "Dropout": _same,
     "Identity": _same,
     "Softmax": _softmax,

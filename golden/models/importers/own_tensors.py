@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ..batch_norm import Floats64, NormTensors, StageParameters
+from ..element_order import ElementOrder
 from ..layers import BatchNorm, Weighted
 from ..module import NetworkModule
 from ..network import Network
@@ -49,6 +50,8 @@ class StageTensors:
         Of the batch norm.
     channels : int
         Outputs of the layer: elements of its bias.
+    order : ElementOrder, optional
+        Way from the user's weight to the stage's, where they differ in shape or order.
     """
 
     title: str
@@ -57,11 +60,13 @@ class StageTensors:
     norm: dict[str, str]
     eps: float
     channels: int
+    order: ElementOrder | None = None
 
     @classmethod
     def parse(cls, described: Mapping[str, Any]) -> StageTensors:
         """Make it from what `described` gave."""
-        return cls(**described)
+        order = described.get("order")
+        return cls(**{**described, "order": order and ElementOrder.parse(order)})
 
     @property
     def described(self) -> dict[str, Any]:
@@ -82,6 +87,14 @@ class StageTensors:
     def names(self) -> list[str]:
         """Names of all tensors from which the stage comes."""
         return [name for name in (self.weight, self.bias, *self.norm.values()) if name]
+
+    def taken(self, weight: NDArray[Any]) -> NDArray[Any]:
+        """Turn the user's weight into the stage's."""
+        return weight if self.order is None else self.order.taken(weight)
+
+    def given(self, weight: NDArray[Any]) -> NDArray[Any]:
+        """Turn the stage's weight into the user's."""
+        return weight if self.order is None else self.order.returned(weight)
 
     def folded(self, state: State) -> StageParameters:
         """Fold the tensors of a state.
@@ -120,7 +133,7 @@ class StageTensors:
         UserError
             If float32 cannot hold them so that folding gives them within 2**-14, a quarter of Q4.12's last place.
         """
-        found = self._unfolded(parameters, state) if self.norm else self._plain(parameters)
+        found = self._unfolded(parameters, state) if self.norm else self._plain(parameters, state)
         if self.norm:
             own = {**state, **{name: _tensor(one) for name, one in found.items()}}
             again = self.folded(own)
@@ -132,12 +145,17 @@ class StageTensors:
                 )
         return found
 
-    def _plain(self, parameters: StageParameters) -> Returned:
+    def _plain(self, parameters: StageParameters, state: State) -> Returned:
         assert self.weight is not None, "a stage without batch norm has a weight"
-        found = {self.weight: parameters.weight.astype(np.float32)}
+        found = {self.weight: self.given(parameters.weight.astype(np.float32))}
         if self.bias is not None or parameters.bias.any():
-            found[self.bias_name] = parameters.bias.astype(np.float32)
+            found[self.bias_name] = self._bias(parameters.bias, state)
         return found
+
+    def _bias(self, values: Floats64, state: State) -> NDArray[np.float32]:
+        """Bias in the shape in which the user has it."""
+        shape = tuple(state[self.bias].shape) if self.bias in state else values.shape
+        return values.astype(np.float32).reshape(shape)
 
     def _unfolded(self, parameters: StageParameters, state: State) -> Returned:
         norm, layer = self._norm(state), self._layer(state)
@@ -152,11 +170,11 @@ class StageTensors:
             found[self.norm["weight"]] = factors
             scale = factors.astype(np.float64) / deviation
         weight = parameters.weight / scale.reshape(-1, *[1] * (parameters.weight.ndim - 1))
-        found[self.weight] = weight.astype(np.float32)
+        found[self.weight] = self.given(weight.astype(np.float32))
         if norm.bias is not None:
             found[self.norm["bias"]] = (parameters.bias - (layer.bias - norm.mean) * scale).astype(np.float32)
         elif self.bias is not None:
-            found[self.bias] = (parameters.bias / scale + norm.mean).astype(np.float32)
+            found[self.bias] = self._bias(parameters.bias / scale + norm.mean, state)
         else:
             found[self.norm["running_mean"]] = (-parameters.bias / scale).astype(np.float32)
         return found
@@ -185,8 +203,8 @@ class StageTensors:
     def _layer(self, state: State) -> StageParameters:
         if self.weight is None:
             return StageParameters(np.ones((self.channels, 1, 1, 1)), np.zeros(self.channels))
-        bias = np.zeros(self.channels) if self.bias is None else _array(state[self.bias])
-        return StageParameters(_array(state[self.weight]), bias)
+        bias = np.zeros(self.channels) if self.bias is None else _array(state[self.bias]).reshape(-1)
+        return StageParameters(self.taken(_array(state[self.weight])), bias)
 
     def _norm(self, state: State) -> NormTensors:
         arrays = {kind: _array(state[name]) for kind, name in self.norm.items()}
@@ -221,7 +239,8 @@ def stage_tensors(network: Network, module: NetworkModule) -> tuple[StageTensors
             kinds = [kind for kind in (*_STATISTICS, "weight", "bias") if getattr(behind, kind) is not None]
             norm, eps = {kind: _name(module, norms[at], kind) for kind in kinds}, behind.eps
         bias = None if child.bias is None else _name(module, at, "bias")
-        found.append(StageTensors(title_of(module, at), _name(module, at, "weight"), bias, norm, eps, channels))
+        title, weight = title_of(module, at), _name(module, at, "weight")
+        found.append(StageTensors(title, weight, bias, norm, eps, channels, module.orders.get(at)))
     return tuple(found)
 
 
@@ -231,7 +250,10 @@ def own_state(module: NetworkModule) -> dict[str, Tensor]:
     for name, tensor in module.state_dict().items():
         number, _, kind = name.partition(".")
         if int(number) not in module.scales:
-            found[_name(module, int(number), kind)] = tensor.detach()
+            own = tensor.detach()
+            if kind == "weight" and (order := module.orders.get(int(number))) is not None:
+                own = _tensor(np.array(order.returned(own.numpy())))
+            found[_name(module, int(number), kind)] = own
     for at, (origin, names) in module.scales.items():
         for kind, values in _kinds(origin).items():
             found[names.get(kind, f"{module.titles[at]}.{kind}")] = _tensor(values.astype(np.float32))

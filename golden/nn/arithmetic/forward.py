@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 
 from ...fixed import Q4_12, Q8_16, Integers, Narrower, narrow
-from ...models.layers import AveragePool, Depthwise, Linear, Pair, Relu, Sides
-from ...models.stages import SLOPE_FRACTION, Stage
+from ...models.layers import AveragePool, Convolution, Linear, Pair, Relu, Sides
+from ...models.stages import SLOPE_FRACTION, Stage, Tensors
 from .average import average
 from .products import Product
 
@@ -53,9 +53,30 @@ def run(
     """
     outputs = [inputs]
     for stage, own in zip(stages, parameters, strict=True):
-        residual = None if stage.residual is None else outputs[stage.residual + 1]
-        outputs.append(forward(stage, own, outputs[stage.source + 1], product, narrow, residual))
+        residual = None if stage.residual is None else side_by_side(outputs, stage.residual)
+        outputs.append(forward(stage, own, side_by_side(outputs, stage.source), product, narrow, residual))
     return outputs[1:]
+
+
+def side_by_side(values: Sequence[Integers], numbers: Tensors) -> Integers:
+    """Put what a stage reads or adds side by side.
+
+    Parameters
+    ----------
+    values : sequence of array of int
+        The sample and the outputs of the stages.
+    numbers : tuple of int
+        Their numbers, -1 for the sample.
+
+    Returns
+    -------
+    array of int
+        Of maps whose height and width differ, a vector of each sample.
+    """
+    own = [values[number + 1] for number in numbers]
+    if len({one.shape[2:] for one in own}) > 1:
+        own = [one.reshape(len(one), -1) for one in own]
+    return own[0] if len(own) == 1 else np.concatenate(own, axis=1)
 
 
 def forward(
@@ -166,8 +187,11 @@ def _sums(stage: Stage, own: StageIntegers, inputs: Integers, pixels: Pair, prod
     if len(stage.computed_shape) == 1:
         return inputs.reshape(len(inputs), -1) * own.weight.reshape(-1)
     windows = _windows(inputs, stage, pixels)
-    if not isinstance(stage.layer, Depthwise):
-        return product(windows.reshape(prod(windows.shape[:3]), -1), own.weight.reshape(stage.biases, -1).T)
+    if isinstance(stage.layer, Convolution):
+        # a product of its own for each group
+        rows = windows.reshape(prod(windows.shape[:3]), stage.layer.groups, -1).transpose(1, 0, 2)
+        weights = own.weight.reshape(stage.layer.groups, stage.biases // stage.layer.groups, -1)
+        return np.concatenate([product(*pair) for pair in zip(rows, weights.transpose(0, 2, 1), strict=True)], axis=1)
     # a product of its own for each channel
     rows = windows.transpose(3, 0, 1, 2, 4, 5).reshape(stage.biases, prod(windows.shape[:3]), -1)
     return product(rows, own.weight.reshape(stage.biases, -1, 1))[:, :, 0].T

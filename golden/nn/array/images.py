@@ -66,15 +66,19 @@ def parameter_bytes(values: Integers) -> Bytes:
 def _positions(mapping: Mapping, at: int) -> Integers:
     """Position in a group's words of each weight of an output, in the network's own order."""
     stage, own = mapping.network_stages[at], mapping.stages[at]
-    run, rows = own.loops[0].count * own.sum_lanes, own.loops[1].count
-    layout = mapping.layout(stage.source)
+    window, layout = mapping.window(at), mapping.layout(stage.source[0])
     if isinstance(stage.layer, Convolution):
-        channels, (height, width) = stage.input_shape[0], stage.layer.kernel
-        channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
-        return (x * channels + channel) * height + y if rows == 1 else y * run + x * channels + channel
-    if layout.rows == 1 and layout.column == 1:
+        shape = stage.input_shape[0] // stage.layer.groups, *stage.layer.kernel
+    elif layout.rows == layout.column == 1:
         return np.arange(stage.inputs)
-    # values of a map, pixel by pixel
-    channels, _, width = stage.input_shape
-    channel, y, x = np.indices(stage.input_shape).reshape(3, -1)
-    return y * (run if rows > 1 else width * channels) + x * channels + channel
+    else:
+        channels, height, width = stage.input_shape
+        shape = channels, height, width
+    channels, height, width = shape
+    channel, y, x = np.indices(shape).reshape(3, -1)
+    if stage.source == (-1,) and mapping.row_replicas > 1:
+        return (x * channels + channel) * height + y
+    run = -(-window.values // own.sum_lanes) * own.sum_lanes
+    if window.values == channels:  # a run is a pixel
+        return (y * width + x) * run + channel
+    return y * (run if window.down.count > 1 else width * channels) + x * channels + channel

@@ -25,8 +25,9 @@ from ..arithmetic.average import Reciprocal
 from ..arithmetic.forward import beyond_map, slope_factor
 from ..arithmetic.multipliers import takes_dsp
 from . import latency
-from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
+from .activation_layout import CopyNeededError, Place, TensorLayout, places, row_replicas, sample_is_map, tensor_layout
 from .stage_mapping import Loop, Residual, StageMapping
+from .window import Window, window_of
 
 LEAST_SAVING = 1 / 8
 """Share of its convolutions' cycles that sums of half the lanes must save in a network: they cost LUTs."""
@@ -65,13 +66,32 @@ class Mapping:
             if stage.batch_norm:
                 raise UserError(f"{self.name} has batch norm: fold it first (golden.models.network.deployed)")
             if reason := _unmapped(self.network_stages, stage):
-                where = f"{self.name}, stage {number} ({type(stage.layer).__name__})"
-                raise UserError(f"{where} has {reason}, which the array does not map yet")
+                raise self._refusal(number, reason)
+        try:
+            _ = self._places
+        except CopyNeededError as error:
+            raise self._refusal(error.stage, str(error)) from None
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
             if value & (value - 1):
                 raise UserError(f"{what} = {value} is not a power of two")
         if not 16 <= self.lanes <= 32 or not 2 <= self.columns <= 8:
             raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 8")
+        for number in range(len(self.network_stages)):
+            if reason := self._unwalked(number):
+                raise self._refusal(number, reason)
+
+    def _refusal(self, number: int, reason: str) -> UserError:
+        where = f"{self.name}, stage {number} ({type(self.network_stages[number].layer).__name__})"
+        return UserError(f"{where} has {reason}, which the array does not map yet")
+
+    def _unwalked(self, at: int) -> str:
+        """What the loops of the array do not walk over, or an empty text."""
+        stage, outputs = self.network_stages[at], self._group_outputs(at)
+        if not self.window(at).fits(self.lanes):
+            return f"a part of a map as its inputs, and one pixel of it has more than {self.lanes} values"
+        if outputs < stage.biases and outputs % self.columns:
+            return f"{stage.biases // outputs} groups of {outputs} outputs, no multiple of columns = {self.columns}"
+        return ""
 
     @classmethod
     def of(
@@ -255,16 +275,33 @@ class Mapping:
 
     @cached_property
     def _regions(self) -> tuple[int, ...]:
-        """End of the sample's region and of those of stages' outputs, with room for one sample; 0 first."""
-        ends = [0]
+        """Begin of the sample's region and of those of stages' outputs, with room for one sample; their end last.
+
+        Parts of a concatenation share the region of the first one.
+        """
+        begins, end = list[int](), 0
         for tensor in range(-1, len(self.network_stages) - 1):
+            place = self._places.get(tensor)
+            if place is not None and place.region[0] < tensor:
+                begins.append(begins[place.region[0] + 1])
+                continue
             rows, pitch, _, _ = self.layout(tensor)
-            ends.append(ends[-1] + -(-rows * pitch // self.lanes) * self.lanes)
-        return tuple(ends)
+            begins.append(end)
+            end += -(-rows * pitch // self.lanes) * self.lanes
+        return (*begins, end)
+
+    @cached_property
+    def _places(self) -> dict[int, Place]:
+        return places(self.network_stages)
+
+    @cached_property
+    def _layouts(self) -> tuple[TensorLayout, ...]:
+        tensors = range(-1, len(self.network_stages))
+        return tuple(tensor_layout(self.network_stages, tensor, self.lanes, self._places) for tensor in tensors)
 
     def layout(self, tensor: int) -> TensorLayout:
         """Layout in the activation memory of the outputs of a stage, or of the sample, -1."""
-        return tensor_layout(self.network_stages, tensor, self.lanes)
+        return self._layouts[tensor + 1]
 
     # -- stages ----------------------------------------------------------------------------------------------------
 
@@ -305,18 +342,25 @@ class Mapping:
         stage = self.stages[at]
         if stage.within:
             return (1 << self.lanes) - 1
-        of_sum = (1 << self.run_values(at) - (stage.loops[0].count - 1) * stage.sum_lanes) - 1
+        of_sum = (1 << (self.window(at).values - 1) % stage.sum_lanes + 1) - 1
         return sum(of_sum << first for first in range(0, self.lanes, stage.sum_lanes))
 
-    def run_values(self, at: int) -> int:
-        """Values of each run of stage number `at`: neighbours in the activation memory that take part in a sum."""
-        return self._window(at)[0]
+    def window(self, at: int) -> Window:
+        """Values of a sum of stage number `at`."""
+        stage = self.network_stages[at]
+        layout = self.layout(stage.source[0])
+        return window_of(stage, layout, self.lanes, stage.source == (-1,) and self.row_replicas > 1)
+
+    def is_apart(self, at: int) -> bool:
+        """Whether each word of stage number `at` is the last one of a run: a run is a pixel."""
+        window, stage = self.window(at), self.stages[at]
+        return not stage.within and window.across.count > 1 and window.across == stage.loops[0]
 
     @cached_property
     def _halved(self) -> frozenset[int]:
         """Numbers of the convolutions with sums of half the lanes: those that take fewer cycles so."""
         cycles = {
-            at: tuple(self._cycles(at, parts) for parts in (1, 2))
+            at: tuple(self._cycles(at, parts) for parts in (1, 1 + self._may_be_halved(at)))
             for at, stage in enumerate(self.network_stages)
             if isinstance(stage.layer, Convolution)
         }
@@ -324,10 +368,15 @@ class Mapping:
         enough = LEAST_SAVING * sum(whole for whole, _ in cycles.values())
         return frozenset(saved) if sum(saved.values()) >= enough else frozenset()
 
+    def _may_be_halved(self, at: int) -> bool:
+        outputs = self._group_outputs(at)
+        whole_groups = outputs == self.network_stages[at].biases or outputs % (2 * self.columns) == 0
+        return whole_groups and self.window(at).fits(self.lanes // 2)
+
     def _cycles(self, at: int, parts: int) -> int:
         """Cycles of a convolution, where so many sums of a column are made at once, each of as few lanes."""
-        stage, (values, rows) = self.network_stages[at], self._window(at)
-        words = -(-values * parts // self.lanes) * rows + (stage.residual is not None)
+        stage = self.network_stages[at]
+        words = self.window(at).words(self.lanes // parts) + (stage.residual is not None)
         sums = prod(loop.count for loop in self._turns(at)) * -(-stage.biases // (parts * self.columns))
         return sums * max(words, parts)
 
@@ -339,28 +388,16 @@ class Mapping:
     def _sum_lanes(self, at: int) -> int:
         return 1 if isinstance(self.network_stages[at].layer, Depthwise) else self.lanes // self._parts(at)
 
-    def _window(self, at: int) -> tuple[int, int]:
-        """Values of a run, and runs of a window, one for each row."""
+    def _group_outputs(self, at: int) -> int:
+        """Output channels that read the same input channels: all, but of a convolution with groups."""
         stage = self.network_stages[at]
-        layout = self.layout(stage.source)
-        if isinstance(stage.layer, Depthwise):
-            # a word for each pixel
-            height, width = stage.layer.kernel
-            return self.lanes * width, height
-        if isinstance(stage.layer, Convolution):
-            height, width = stage.layer.kernel
-            single = stage.source < 0 and self.row_replicas > 1
-            return width * layout.column, 1 if single else height
-        # all of a tensor; of a map within zeros row by row
-        if layout.rows > 1 and layout.pitch > (values := stage.input_shape[2] * layout.column):
-            return values, stage.input_shape[1]
-        return stage.inputs, 1
+        return stage.biases // (stage.layer.groups if isinstance(stage.layer, Convolution) else 1)
 
     def _first(self, at: int) -> int:
         """First value of the first window: in the zeros before a map as far as the stage has padding."""
         stage = self.network_stages[at]
-        _, pitch, column, origin = self.layout(stage.source)
-        first = self._base(stage.source) + origin
+        _, pitch, column, origin = self.layout(stage.source[0])
+        first = self._base(stage.source[0]) + origin
         if not isinstance(stage.layer, Linear):
             top, _, left, _ = stage.layer.padding
             above, _, before, _ = beyond_map(stage)
@@ -368,17 +405,24 @@ class Mapping:
             first -= (top + above * down) * pitch + (left + before * across) * column
         return first
 
+    @cached_property
+    def _has_groups(self) -> bool:
+        """Whether a convolution has several groups, each of several turns of the outermost loop."""
+        wide = (self._parts(at) * self.columns for at in range(len(self.network_stages)))
+        return any(own < self._group_outputs(at) < self.network_stages[at].biases for at, own in enumerate(wide))
+
     def _loops(self, at: int) -> tuple[Loop, ...]:
-        stage = self.network_stages[at]
-        values, rows = self._window(at)
-        _, pitch, column, _ = self.layout(stage.source)
-        lanes, wide = self._sum_lanes(at), self._parts(at) * self.columns
-        window = Loop(-(-values // lanes), lanes), Loop(rows, pitch)
-        group = 0
-        if isinstance(stage.layer, Depthwise):
-            window = Loop(-(-values // self.lanes), column), window[1]
-            group = wide
-        return (*window, *self._turns(at), Loop(-(-stage.biases // wide), group))
+        stage, wide = self.network_stages[at], self._parts(at) * self.columns
+        window, inner = self.window(at), self._sum_lanes(at)
+        loops = (*window.loops(self.lanes if inner == 1 else inner), *self._turns(at))
+        outputs = self._group_outputs(at)
+        if outputs == stage.biases:
+            outermost = Loop(-(-stage.biases // wide), wide if isinstance(stage.layer, Depthwise) else 0), Loop(1, 0)
+        else:
+            outermost = Loop(outputs // wide, 0), Loop(stage.biases // outputs, window.values)
+        if self._has_groups:
+            return (*loops, *outermost)
+        return (*loops, outermost[0] if outputs == stage.biases else outermost[1])
 
     def _turns(self, at: int) -> tuple[Loop, Loop, Loop, Loop]:
         """Loops around a sum, but the one of groups."""
@@ -386,7 +430,7 @@ class Mapping:
         if isinstance(stage.layer, Linear) or len(stage.output_shape) == 1:
             return (Loop(1, 0),) * 4
         _, down, across = stage.output_shape
-        _, pitch, column, _ = self.layout(stage.source)
+        _, pitch, column, _ = self.layout(stage.source[0])
         # values to the next pixel that is computed, in a row and below, and pixels of a pool
         beside, below = stage.layer.stride[1] * column, stage.layer.stride[0] * pitch
         (height, width), (pool_down, pool_across) = (1, 1), (1, 1)
@@ -399,18 +443,23 @@ class Mapping:
         stage = self.network_stages[at]
         if stage.residual is None:
             return None
-        _, pitch, column, origin = self.layout(stage.residual)
+        _, pitch, column, origin = self.layout(stage.residual[0])
         across = 1 if stage.pool is None else stage.pool.stride[1]
         down = 1 if stage.pool is None else stage.pool.stride[0]
-        strides = column, pitch, across * column, down * pitch, self._parts(at) * self.columns
+        strides = column, pitch, across * column, down * pitch, *self._outer_strides(at)
         above, _, before, _ = beyond_map(stage)
-        return Residual(self._base(stage.residual) + origin - above * pitch - before * column, strides)
+        return Residual(self._base(stage.residual[0]) + origin - above * pitch - before * column, strides)
 
-    def _target(self, at: int) -> tuple[int, tuple[int, int, int]]:
+    def _target(self, at: int) -> tuple[int, tuple[int, ...]]:
+        outer = self._outer_strides(at)
         if at + 1 == len(self.network_stages):
-            return self._base(at), (0, 0, 0)
+            return self._base(at), (0,) * (2 + len(outer))
         _, pitch, column, origin = self.layout(at)
-        return self._base(at) + origin, (column, pitch, self._parts(at) * self.columns)
+        return self._base(at) + origin, (column, pitch, *outer)
+
+    def _outer_strides(self, at: int) -> tuple[int, ...]:
+        """Channels from an output to that of the next turn of each loop around a channel's pixels."""
+        return (self._parts(at) * self.columns, *([self._group_outputs(at)] if self._has_groups else []))
 
 
 def _limit(stage: Stage) -> int | None:
@@ -434,8 +483,9 @@ def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
         return "a pool whose padding is larger than its stride"
     if isinstance(layer, Depthwise) and len(stage.computed_shape) == 1 and prod(stage.input_shape[1:]) > 1:
         return f"flattened maps {stage.input_shape} as its inputs"
-    if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
-        shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
-        if prod(shape[1:]) > 1:
-            return f"flattened maps {shape} as its residual"
+    if added is not None and len(stage.computed_shape) == 1:
+        shapes = [stages[one].output_shape for one in added if one >= 0]
+        shapes += [stages[0].input_shape] if -1 in added and sample_is_map(stages) else []
+        if flattened := [shape for shape in shapes if prod(shape[1:]) > 1]:
+            return f"flattened maps {flattened[0]} as its residual"
     return ""

@@ -26,11 +26,11 @@ class Residual(NamedTuple):
         First value.
     strides : tuple of int
         Distance of a turn of each loop around a sum: columns and rows of the pool, columns and rows of the output,
-        groups.
+        groups, those of a convolution.
     """
 
     base: int
-    strides: tuple[int, int, int, int, int]
+    strides: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class StageMapping:
     ----------
     loops : tuple of Loop
         Innermost first: runs of lanes, rows of the kernel, columns and rows of the pool, columns and rows of the
-        output, groups of output channels.
+        output, groups of output channels; where a network needs it, groups of a convolution, of several of these.
     base : int
         First value of its inputs in the activation memory.
     weights, biases : int
@@ -59,7 +59,7 @@ class StageMapping:
     target : int
         Address of the first output in the activation memory.
     targets : tuple of int
-        Strides of an output there: to the next column, row, group of channels.
+        Strides of an output there: to the next column, row, group of channels, group of a convolution.
     output : int
         First address in the output memory.
     channels : int
@@ -86,7 +86,7 @@ class StageMapping:
     beyond: Sides
     average: int
     target: int
-    targets: tuple[int, int, int]
+    targets: tuple[int, ...]
     output: int
     channels: int
     groups: int
@@ -117,7 +117,7 @@ class StageMapping:
     @property
     def weight_groups(self) -> int:
         """Groups of output channels with words of weights: of `parts` x `columns` channels."""
-        return self.loops[6].count
+        return prod(loop.count for loop in self.loops[6:])
 
     @property
     def words(self) -> int:

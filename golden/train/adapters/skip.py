@@ -123,7 +123,7 @@ class SkipEngine:
     def _read(self, values: Floats, outputs: Floats) -> tuple[list[Floats], Floats]:
         """Inputs of the adapters and base logits, from the inputs of the network and the outputs of all stages."""
         seen = [values.reshape(len(values), -1), *(outputs[:, where] for where in self._places)]
-        return [seen[source + 1] for source in self._sources], seen[-1]
+        return [np.concatenate([seen[one + 1] for one in source], axis=1) for source in self._sources], seen[-1]
 
     def _hidden(self, read: Sequence[Floats]) -> Floats:
         return np.concatenate([x @ a for x, a in zip(read, self.a, strict=True)], axis=1)

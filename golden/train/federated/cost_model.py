@@ -21,7 +21,7 @@ def cut_of(network: Network, stage: int) -> int:
     Raises
     ------
     UserError
-        If there is no such stage, or a residual passes by.
+        If there is no such stage, or a residual or a concatenation passes by.
     """
     weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     if not -len(weighted) <= stage < len(weighted):
@@ -29,7 +29,7 @@ def cut_of(network: Network, stage: int) -> int:
     # layers before the first stage have no parameters to perturb
     cut = weighted[stage] if stage % len(weighted) else 0
     if cut not in network.cuts:
-        raise UserError(f"stage = {stage}: {network.name} is not cut there, as a residual passes by")
+        raise UserError(f"stage = {stage}: {network.name} is not cut there, as a residual or a concatenation passes by")
     return cut
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16
-from ...models.layers import AveragePool, Flatten, MaxPool, Relu, Weighted
+from ...models.layers import AveragePool, Concat, Flatten, MaxPool, Relu, Weighted
 from ...models.module import module_of
 from .network import TunedNetwork
 
@@ -69,6 +69,8 @@ def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
             errors.append(layers[number](e[0]) + prod(layer.size) * FLOAT * layers[number](x[0].abs()) + ROUNDING)
         elif isinstance(layer, MaxPool | Flatten):
             errors.append(layers[number](e[0]))
+        elif isinstance(layer, Concat):
+            errors.append(layers[number](*e))
         else:  # a sum
             errors.append(e[0] + e[1] + FLOAT * (x[0].abs() + x[1].abs()))
     found = errors[-1] + (2 * ROUNDING if tuned.tuned_layer or tuned.adapters else 0)

@@ -102,7 +102,7 @@ def integers_of(tuned: TunedNetwork) -> dict[str, NDArray[np.generic]]:
     last = len(tuned.parameters) - 1
     for number, (own, one) in enumerate(zip(tuned.stages, tuned.parameters, strict=True)):
         wide = number == last and tuned.tuned_layer is not None
-        for name, values in ((own.weight_name, one.weight), (own.bias_name, one.bias)):
+        for name, values in ((own.weight_name, own.given(one.weight)), (own.bias_name, one.bias)):
             found[name] = np.rint(values * 2**Q4_12.fraction).astype(np.int32 if wide else np.int16)
             formats[name] = f"Q{SUM_BITS - Q4_12.fraction}.{Q4_12.fraction}" if wide else str(Q4_12)
     for adapter in tuned.adapters:

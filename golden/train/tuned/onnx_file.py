@@ -15,6 +15,7 @@ from ...files import whole
 from ...models.layers import (
     Add,
     AveragePool,
+    Concat,
     Convolution,
     Depthwise,
     Flatten,
@@ -102,6 +103,8 @@ class _Writer:
                 return self._node("Flatten", inputs, output, axis=1)
             case Add():
                 return self._node("Add", inputs, output)
+            case Concat():
+                return self._node("Concat", inputs, output, axis=1)
             case Relu(limit, slope):
                 found = self._node("LeakyRelu", inputs, output, alpha=slope) if slope else ""
                 if limit is None:
@@ -131,7 +134,7 @@ class _Writer:
         else:
             assert isinstance(layer, Convolution | Depthwise)
             weight = self._tensor(own.weight_name, one.weight.astype(np.float32))
-            groups = vector.biases if isinstance(layer, Depthwise) else 1
+            groups = vector.biases if isinstance(layer, Depthwise) else layer.groups
             window = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": _pads(layer.padding)}
             found = self._node("Conv", [*inputs, weight, bias], output, group=groups, **window)
         if not any(other.stage == stage and not other.skips for other in self._tuned.adapters):

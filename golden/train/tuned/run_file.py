@@ -197,7 +197,9 @@ def by_title(
         if rest[-1] in names and own.weight is None:
             alone.setdefault(stage, {})[rest[-1]] = np.asarray(values, np.float64)
         else:
-            found[names.get(rest[-1], f"{own.title}.lora_{rest[-1]}")] = values
+            found[names.get(rest[-1], f"{own.title}.lora_{rest[-1]}")] = (
+                own.given(values) if rest[-1] == "weight" else values
+            )
     for stage, trained in alone.items():  # a batch norm that is a stage of its own
         own = stages[stage]
         found |= own.returned(replace(own.folded(state), **trained), state)

@@ -148,10 +148,10 @@ class IntegerTuning:
         """
         shapes: list[tuple[str, tuple[int, ...]]] = []
         for own, one in zip(self.stages, self.integers.model.frozen, strict=True):
-            shapes += [(own.weight_name, one.weight.shape), (own.bias_name, one.bias.shape)]
+            shapes += [(own.weight_name, own.given(one.weight).shape), (own.bias_name, one.bias.shape)]
         total = self.integers.job.total.astype(np.int32)
         start = {**run, "stages": json.dumps([one.described for one in self.stages])}
-        if all(one.bias and not one.norm for one in self.stages):
+        if all(one.bias and not one.norm and one.order is None for one in self.stages):
             del start["stages"]  # the parameters say it
         return Delta(
             self._source, DELTA, tuple(shapes), stages_digest(self.stages, self.state), total, self._order, start

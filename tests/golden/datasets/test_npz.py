@@ -104,7 +104,7 @@ def test_pretraining_is_optional(tmp_path):
     [
         ({"y_train": None}, "only one of them"),
         ({"x_test": None}, "no array x_test; it has x_train"),
-        ({"x_tune": IMAGE[:, 0]}, r"x_tune is \(4, 3, 3\), not .*x\[:, None\]"),
+        ({"x_tune": IMAGE[:, None]}, r"x_tune is \(4, 1, 2, 3, 3\), not .*\(n, channels, length\)"),
         ({"x_tune": np.zeros(4)}, r"x_tune is \(4,\), not"),
         ({"x_tune": np.zeros((4, 0))}, "x_tune is"),
         ({"x_tune": np.zeros((4, 5), np.int32)}, "x_tune is int32; save uint8 pixels or float"),
@@ -228,3 +228,11 @@ def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
     assert set(read_arrays(path, ["x_tune"])) == {"x_tune"}  # only requested arrays count
     with pytest.raises(UserError, match="more than the limit of 1000"):
         npz(path)
+
+
+def test_a_sample_of_one_dimension_has_a_height_of_1(tmp_path):
+    values = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    np.savez(tmp_path / "mine.npz", x_test=values)
+    found = inputs_of(tmp_path / "mine.npz")
+    assert found.shape == (2, 1, 3)
+    np.testing.assert_array_equal(found.inputs[:, :, 0], values)

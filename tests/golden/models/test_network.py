@@ -12,6 +12,7 @@ from fabtune.golden.models.layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Flatten,
@@ -94,6 +95,7 @@ def test_an_image_may_be_flattened_first():
 
 
 TAIL = (Flatten(), Linear(2))
+JOINED = ((-1,), (0, 0), (1,))
 CONV = Convolution(3, 3)
 
 
@@ -155,14 +157,15 @@ def graph(layers, sources, shape=(1, 8, 8)):
 def test_the_later_of_two_stages_adds_the_earlier_one():
     for sum_of in ((4, 3), (3, 4)):
         net = graph(BLOCK, (*BLOCK_SOURCES[:5], sum_of, *BLOCK_SOURCES[6:]))
-        assert [(stage.source, stage.residual) for stage in net.stages] == [(-1, None), (0, None), (0, 1), (2, None)]
+        assert [stage.source for stage in net.stages] == [(-1,), (0,), (0,), (2,)]
+        assert [stage.residual for stage in net.stages] == [None, None, (1,), None]
         assert [stage.activation for stage in net.stages] == [Relu(), None, Relu(), None]
         assert [stage.batch_norm for stage in net.stages] == [False, True, False, False]
 
 
 def test_a_sample_can_be_a_residual():
     net = graph((Convolution(1, 3, 1), Add(), Relu(), *TAIL), ((-1,), (-1, 0), (1,), (2,), (3,)))
-    assert (net.stages[0].residual, net.stages[0].forward_flops) == (-1, 2 * 9 * 64 + 3 * 64)
+    assert (net.stages[0].residual, net.stages[0].forward_flops) == ((-1,), 2 * 9 * 64 + 3 * 64)
 
 
 def test_a_deployed_graph_has_no_batch_norm_and_the_same_stages():
@@ -242,6 +245,16 @@ def test_limits_of_neighbouring_relus_are_one():
             ((-1,), (0, -1), (1, -1), (2,), (3,)),
             "layer 2 (Add): it adds to layer 1, behind its residual",
         ),
+        (
+            (CONV, Convolution(1, 1), Relu(), Add(), *TAIL),
+            ((-1,), (0,), (0,), (1, 2), (3,), (4,)),
+            "layer 2 (Relu) follows layer 0, which layer 1 reads without it: a stage gives only the outputs behind",
+        ),
+        (
+            (Convolution(1, 1), Convolution(1, 1), Add(), Add(), *TAIL),
+            ((-1,), (-1,), (0, 1), (0, -1), (3,), (4,)),
+            "layer 3 (Add) follows layer 0, which layer 2 reads without it",
+        ),
         ((CONV, Add(), *TAIL), ((-1,), (0, 0), (1,), (2,)), "it adds the outputs of one stage to themselves"),
         ((Add(), *TAIL), ((-1, -1), (0,), (1,)), "it adds the outputs of one stage to themselves"),
         ((CONV, Add(), *TAIL), ((-1,), (0, -1), (1,), (2,)), "layer 1 (Add): it adds (3, 6, 6) to (1, 8, 8)"),
@@ -254,6 +267,35 @@ def test_limits_of_neighbouring_relus_are_one():
             (Convolution(1, 3, 1), Add(), BatchNorm(), *TAIL),
             ((-1,), (0, -1), (1,), (2,), (3,)),
             "layer 2 (BatchNorm): batch norm must directly follow",
+        ),
+        ((CONV, Concat(), *TAIL), ((-1,), (0,), (1,), (2,)), "layer 1 (Concat) reads 1 layers"),
+        (
+            (CONV, Concat(), *TAIL),
+            ((-1,), (0, -1), (1,), (2,)),
+            "layer 1 (Concat): it puts (3, 6, 6), (1, 8, 8) side by side",
+        ),
+        (
+            (CONV, Flatten(), Concat(), Linear(2)),
+            ((-1,), (0,), (0, 1), (2,)),
+            "layer 2 (Concat): it puts (3, 6, 6), (108,) side by side",
+        ),
+        ((CONV, Concat(), Relu(), *TAIL), (*JOINED, (2,), (3,)), "layer 2 (Relu): a ReLU behind a concatenation"),
+        ((CONV, Concat(), MaxPool(2), *TAIL), (*JOINED, (2,), (3,)), "layer 2 (MaxPool): a max-pool behind a conc"),
+        ((CONV, Concat(), BatchNorm(), *TAIL), (*JOINED, (2,), (3,)), "layer 2 (BatchNorm): batch norm must direct"),
+        (
+            (Convolution(6, 3), CONV, Concat(), Add(), *TAIL),
+            ((-1,), (-1,), (1, 1), (2, 0), (3,), (4,)),
+            "layer 3 (Add): it adds to a concatenation: a residual is added before",
+        ),
+        (
+            (CONV, Concat(), Relu(), *TAIL),
+            ((-1,), (0, 0), (0,), (1,), (3,)),
+            "layer 3 (Flatten) reads the outputs of layer 0 before layer 2: a stage gives only",
+        ),
+        (
+            (Flatten(), Linear(2), Linear(2), Concat()),
+            ((-1,), (0,), (0,), (1, 2)),
+            "net must end in one linear layer, not in a concatenation",
         ),
     ],
 )
@@ -273,6 +315,9 @@ def test_a_graph_without_hardware_is_refused(layers, sources, message):
         ((AveragePool(2), *TAIL), "layer 0 (AveragePool): an average pool must follow a convolution, one at most"),
         ((CONV, AveragePool(2), MaxPool(2), *TAIL), "layer 2 (MaxPool): a max-pool must follow a convolution, one"),
         ((Convolution(1, 3, 0, 0), *TAIL), "1 channels, kernel 3, padding 0, stride 0"),
+        ((CONV, Convolution(3, 1, groups=2), *TAIL), "layer 1 (Convolution): 2 groups of 3 channels and 3 outputs"),
+        ((CONV, Convolution(4, 1, groups=3), *TAIL), "layer 1 (Convolution): 3 groups of 3 channels and 4 outputs"),
+        ((CONV, Convolution(4, 1, groups=0), *TAIL), "layer 1 (Convolution): 0 groups of 3 channels and 4 outputs"),
         ((Convolution(1, (3, 0), (0, 0, 0, -1)), *TAIL), "1 channels, kernel 3 x 0, padding 0 x 0 x 0 x -1"),
         ((Depthwise((9, 1)), *TAIL), "layer 0 (Depthwise): a kernel of 9 x 1 does not fit (1, 8, 8)"),
         ((Flatten(), Depthwise(3), Linear(2)), "of a vector, a depthwise convolution has a kernel of 1"),
@@ -299,7 +344,7 @@ def test_a_graph_is_cut_where_nothing_passes_by(cut, message):
         return
     assert after_cut(stages, 0) == list(stages)
     shifted = [(one.source, one.residual) for one in after_cut(stages, cut)]
-    assert shifted == [(-1, None), (-1, 0), (1, None)][cut - 1 :] if cut == 1 else shifted == [(-1, None)]
+    assert shifted == [((-1,), None), *([((-1,), (0,)), ((1,), None)] if cut == 1 else [])]
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
@@ -328,6 +373,11 @@ def test_a_graph_is_cut_where_nothing_passes_by(cut, message):
             (),
         ),
         ("1x8x8 conv2k1 relu conv2k3p1 norm conv2k1@1 add@4,3 relu flatten fc2", BLOCK, BLOCK_SOURCES),
+        (
+            "1x8x8 conv4k3p1s2 cat@0,0 conv6k1x3s2g2 flatten fc2",
+            (Convolution(4, 3, 1, 2), Concat(), Convolution(6, (1, 3), 0, 2, 2), *TAIL),
+            ((-1,), (0, 0), (1,), (2,), (3,)),
+        ),
     ],
 )
 def test_text_is_a_description(text, layers, sources):
@@ -342,3 +392,30 @@ def test_text_is_a_description(text, layers, sources):
 def test_a_word_that_is_no_layer_is_refused(word):
     with pytest.raises(UserError, match=re.escape(repr(word))):
         network_from(f"1x8x8 {word} flatten fc2")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "2x1073741824x1073741824 flatten fc2",
+            "a sample has 2 x 1073741824 x 1073741824 = 2305843009213693952 values",
+        ),
+        ("1x1x1 conv1k1p1000000000 flatten fc2", "its weight or output has 1 x 2000000001 x 2000000001 = "),
+        (
+            "1000000 fc1000",
+            "its weight or output has 1000 x 1000000 = 1000000000 values, more than the limit of 134217728",
+        ),
+        (f"1 fc{'9' * 5000}", "it has a number of 100 digits or more"),
+    ],
+)
+def test_sizes_beyond_the_limit_are_refused(text, message):
+    with pytest.raises(UserError, match=re.escape(message)) as mistake:
+        network_from(text)
+    assert len(str(mistake.value)) < 300
+
+
+def test_slopes_that_are_no_numbers_are_refused():
+    for slope in (float("nan"), float("inf")):
+        with pytest.raises(UserError, match="a slope is 0 or"):
+            network(CONV, Relu(slope=slope), *TAIL)

@@ -44,13 +44,22 @@ NETWORKS = {
     "halves of the lanes, and residuals": "8x4x5 conv8k3p1 add@0,-1 relu conv8k3p1 add@3,2 leaky0.1 pool3p1s2 "
     "conv9k1 dw3p1 add@8,7 avg2x1 conv8k3p1 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
+    "concatenations": "2x5x4 conv5k3p1 relu conv3k1 relu cat@1,3 dw3p1 relu conv4k3p1 cat@4,7 conv3k2 pool2s1 "
+    "conv5k1x2@3 avg2x1 flatten fc3 flatten@10 fc3 add@16,14",
+    "a concatenation that is added, and one of vectors": "2x4x5 conv3k3p1 relu conv4k1 relu cat@1,3 conv7k3p1 add@5,4 "
+    "leaky0.1 pool2 flatten fc5 relu fc4 relu cat@11,13 fc3",
+    "groups": "4x5x4 conv8k3p1g2 relu conv8k3p1g2 add@2,1 relu conv12k2g2 avg2x1 conv8k1g4 flatten fc3",
+    "groups of one turn": "4x5x4 conv8k3p1g4 relu pool2 conv4k2g2 flatten fc3",
 }
 
 
 COLUMNS = {"averages": 4, "an average of few sums": 8, "one filter a channel": 4}
 
 
-STALLED = ("replicated rows", "averages", "one filter a channel", "halves of the lanes, and residuals")
+STALLED = (
+    *("replicated rows", "averages", "one filter a channel", "halves of the lanes, and residuals"),
+    *("concatenations", "groups"),
+)
 
 
 @pytest.mark.parametrize(("name", "stall"), [*((name, 0.0) for name in NETWORKS), *((name, 0.4) for name in STALLED)])

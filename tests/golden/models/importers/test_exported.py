@@ -124,10 +124,8 @@ def test_a_module_of_residual_blocks(model):
         *(Convolution(6, 3, 1, 2), BatchNorm(), Relu(), Convolution(6, 3, 1), Convolution(6, 1, 0, 2), Add(), Relu()),
         *(Depthwise(3), Relu(), AveragePool(2), Flatten(), Linear(5), Relu(), Depthwise(1), Linear(3)),
     )
-    assert [(stage.source, stage.residual) for stage in network.stages] == [
-        *((-1, None), (0, None), (1, None), (2, 1), (3, None), (4, None), (3, 5), (6, None), (7, None)),
-        *((8, None), (9, None)),
-    ]
+    assert [stage.source for stage in network.stages] == [(at,) for at in (-1, 0, 1, 2, 3, 4, 3, 6, 7, 8, 9)]
+    assert [stage.residual for stage in network.stages] == [None, None, None, (1,), None, None, (5,), *[None] * 4]
     assert own.titles[:6] == ["norm", "stem", "relu6" if "relu6" in own.titles else own.titles[2], *own.titles[3:6]]
     assert own.titles[3:5] == ["blocks.0.conv1", "blocks.0.bn1"]
     names = own.tensor_names
@@ -308,7 +306,7 @@ TAIL = (nn.Flatten(), nn.Linear(144, 2))
         ([nn.Conv2d(1, 4, 3), nn.Hardtanh(), *TAIL], "layer 1: aten.hardtanh clips from -1.0 to 1.0, not from 0"),
         (
             [nn.Conv2d(1, 4, 3), nn.Flatten(2), nn.Linear(36, 2)],
-            "layer 1: aten.view from (4, 6, 6) to (4, 36) does not",
+            "layer 2: aten.linear has an input of (4, 36): flatten it first",
         ),
         ([nn.Conv2d(1, 4, 3), nn.Flatten(0)], "does not flatten each sample"),
         ([nn.Conv2d(3, 4, 3), *TAIL], "m.py:build, layer 0: fails on samples of 1 x 8 x 8: Given groups=1"),
@@ -369,7 +367,7 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
         ("self.head((self.conv(x) * 2).flatten(1))", "aten.mul has no hardware"),
         ("self.head(torch.add(self.conv(x), x, alpha=2).flatten(1))", "aten.add has a factor of 2"),
         ("self.head((F.relu(self.conv(x)) + x).flatten(1))", "behind its ReLU: a residual is added before"),
-        ("self.head(x.flatten(1)) + self.ones", "aten.add adds (2,) to ()"),
+        ("self.head(x.flatten(1)) + self.ones", "aten.add adds ones to what has a bias already"),
         ("self.head(F.conv2d(x, self.conv.weight * 2, padding=1).flatten(1))", "computes with conv.weight: remove"),
         ("self.head(self.conv(x).view(1, -1)[:, :64])", "aten.view from (1, 8, 8) to (128,) does not flatten each"),
         (
@@ -377,7 +375,10 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
             "is active in evaluation mode: give it training=self.training",
         ),
         ("self.head(F.batch_norm(self.conv(x), None, None, training=True).flatten(1))", "has no running statistics"),
-        ("self.head(self.conv(x).transpose(2, 3).flatten(1))", "aten.transpose has no hardware"),
+        (
+            "self.head(self.conv(F.relu(x).mT).flatten(1))",
+            "reads (1, 8, 8), which is another view of (1, 8, 8)",
+        ),
         ("self.head(self.conv(x).flatten(1).half().float())", "has no hardware"),
         ("self.head(torch.cat([self.conv(x), x], 2)[:, :, ::2].flatten(1))", "aten.cat has no hardware"),
         ("self.head(self.conv(x).max(1, keepdim=True)[0].flatten(1))", "aten.max has no hardware"),
@@ -453,3 +454,8 @@ def test_parameters_are_folded_anew_after_training(model):
     after = folded(network, module)
     changed = [not np.array_equal(one.weight, other.weight) for one, other in zip(before, after, strict=True)]
     assert changed == [stage.weight_shape == (5, 6) for stage in network.stages]
+
+
+def test_a_sample_beyond_the_limit_is_refused_before_it_is_made():
+    with pytest.raises(UserError, match="a sample has 2 x 1073741824 x 1073741824 = 2305843009213693952 values, more"):
+        imported(nn.Linear(3, 2), (2, 1 << 30, 1 << 30), "m.py:build")

@@ -1,4 +1,4 @@
-"""Import of ONNX files, compared with ONNX's own evaluator; strangers' files are refused in one line."""
+"""Import of ONNX files, compared with onnxruntime; strangers' files are refused in one line."""
 
 import logging
 import re
@@ -8,7 +8,6 @@ import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 from torch import nn
 from torch.nn import functional
 
@@ -26,36 +25,12 @@ from fabtune.golden.models.layers import (
     Relu,
 )
 
-RNG = np.random.default_rng(0)
-
-
-def array(*shape, scale=0.3):
-    return RNG.normal(0, scale, shape).astype(np.float32)
-
-
-def model_of(nodes, constants=None, shape=("batch", 2, 8, 8), opset=20, domains=(), outputs=("y",)):
-    """A model whose input is x; constants are arrays by name."""
-    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
-    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    graph = helper.make_graph(nodes, "g", inputs, given, tensors)
-    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(name, 1) for name in domains)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
-
-
-def node(kind, inputs, output="y", **attributes):
-    return helper.make_node(kind, inputs.split(), output.split(), name=f"my_{kind}", **attributes)
-
-
-def head(features, source="v"):
-    """Flatten and a linear layer; its constants."""
-    nodes = [node("Flatten", source, "flat"), node("Gemm", "flat hw hb", "y", transB=1)]
-    return nodes, {"hw": array(3, features), "hb": array(3)}
+from ....onnx_models import array, head, model_of, node, outputs_of
 
 
 @pytest.fixture
 def imported(tmp_path):
-    """Import a model, and compare it with the evaluator: description and module."""
+    """Import a model, and compare it with onnxruntime: description and module."""
 
     def run(model, shape=(2, 8, 8), turned=False):
         path = tmp_path / "model.onnx"
@@ -65,8 +40,13 @@ def imported(tmp_path):
         assert network.input_shape == shape
         x = np.random.default_rng(1).normal(0, 1, (2, *shape)).astype(np.float32)
         loaded = onnx.load(path)
-        given = x.transpose(0, 2, 3, 1) if turned else x
-        (expected,) = ReferenceEvaluator(loaded).run(None, {loaded.graph.input[0].name: given})
+        (sample,) = (one for one in loaded.graph.input if one.name == "x")
+        given = (
+            x.transpose(0, 2, 3, 1)
+            if turned
+            else x.reshape(2, *(one.dim_value for one in sample.type.tensor_type.shape.dim[1:]))
+        )
+        (expected,) = outputs_of(loaded, given)
         with torch.no_grad():
             np.testing.assert_allclose(module(torch.from_numpy(x)).numpy(), expected, rtol=1e-4, atol=1e-5)
         return network, module
@@ -108,7 +88,7 @@ def test_files_of_pytorch(graphs, batch, imported, tmp_path):
         settings |= shapes
     torch.onnx.export(module, (torch.zeros(2, 2, 8, 8),), tmp_path / "model.onnx", verbose=False, **settings)
     network, own = imported(None)
-    assert [stage.residual for stage in network.stages] == [None, 0, None, None, None]
+    assert [stage.residual for stage in network.stages] == [None, (0,), None, None, None]
     kinds = [type(layer) for layer in network.layers if not isinstance(layer, BatchNorm)]
     assert kinds == [
         *(Convolution, Relu, Convolution, Add, Relu, Depthwise, Relu, AveragePool, Flatten, Linear, Relu, Linear)
@@ -278,10 +258,7 @@ CONV, RELU = node("Conv", "x w b", "c"), node("Relu", "c", "v")
         ([CONV, node("Sigmoid", "c", "v")], "node 'my_Sigmoid' (Sigmoid): has no hardware; supported: convolution"),
         ([CONV, node("LeakyRelu", "c", "v", alpha=1.0)], "a slope is 0 or 2**-16 to less than 1, not 1.0"),
         ([CONV, node("Elu", "c", "v")], "node 'my_Elu' (Elu): has no hardware"),
-        (
-            [CONV, node("Softmax", "c", "v")],
-            "a network gives logits, the softmax is part of the loss",
-        ),
+        ([CONV, node("Softmax", "c", "v")], "of (4, 6, 6) over the axis -1 has no hardware"),
         ([CONV, node("Clip", "c half zero", "v")], "clips from 0.5 to 0.0, not from 0"),
         (
             [CONV, node("AveragePool", "c", "v", kernel_shape=[2, 2], pads=[1, 0, 0, 0])],
@@ -291,26 +268,29 @@ CONV, RELU = node("Conv", "x w b", "c"), node("Relu", "c", "v")
         ([CONV, node("AveragePool", "c", "v", kernel_shape=[2, 2])], "has a stride of (1, 1), not that of its size"),
         ([CONV, node("ReduceMean", "c half2", "v")], "is over [1], not over height and width"),
         ([CONV, node("Flatten", "c", "v", axis=2)], "has the axis 2, not 1"),
-        ([CONV, node("Transpose", "c", "v", perm=[0, 2, 3, 1])], "by [0, 2, 3, 1] has no hardware"),
-        ([CONV, node("Reshape", "c to", "v")], "from (4, 6, 6) to [36] does not flatten each sample"),
+        ([CONV, node("Transpose", "c", "v", perm=[1, 0, 2, 3])], "by [1, 0, 2, 3] of (4, 6, 6) has no hardware"),
+        ([CONV, node("Reshape", "c to", "v")], "from (4, 6, 6) to -1 x 36 does not keep each sample for itself"),
         ([node("Conv", "x w b", "v", dilations=[2, 2])], "has dilations of [2, 2], not 1"),
         ([node("Conv", "x w b", "v", pads=[-1, 0, 0, 0])], "has a negative padding, -1, 0, 0, 0"),
-        ([node("Conv", "x w b", "v", strides=[0, 1])], "is malformed: ZeroDivisionError"),
-        ([node("Conv", "x w b", "v", strides=[1])], "is malformed: IndexError"),
+        ([node("Conv", "x w b", "v", strides=[0, 1])], "has a kernel of (3, 3) and a stride of (0, 1)"),
+        ([node("Conv", "x w b", "v", strides=[1])], "has strides of [1] for 2 axes"),
         ([node("Conv", "x w b", "v", group=2)], "has a weight of (4, 2, 3, 3) and 2 groups for 2 channels"),
         ([node("Conv", "x x b", "v")], "has 'x' as input 1, which is computed and no constant"),
         ([node("Conv", "x half3 b", "v")], "has weights 'half3' of float16, not float32"),
         ([node("Conv", "x nan b", "v")], "nan has NaN or infinity"),
         ([CONV, node("Conv", "c2 w3 b", "d"), node("Relu", "d", "c2"), RELU], "or there is a cycle"),
         ([node("Conv", "gone w b", "v")], "reads 'gone', which is missing"),
-        ([CONV, node("Add", "c half", "v")], "has 'half' as input 1, which is no output of a layer"),
+        ([CONV, RELU, node("Add", "v half", "d")], "adds a constant to what no layer with weights gives"),
         ([CONV, node("Conv", "x w b", "d"), node("Add", "c d", "v")], "w is shared with"),
         (
             [CONV, node("MaxPool", "c", "d", kernel_shape=[3, 3]), node("Add", "c d", "v")],
-            "adds (4, 6, 6) to (4, 4, 4)",
+            "adds (4, 4, 4) to (4, 6, 6)",
         ),
         ([CONV, RELU, node("Relu", "x", "extra")], "a ReLU must follow a layer with weights"),
-        ([node("Pad", "x minus", "p"), node("Conv", "p w b", "v")], "has a padding of [0, 0, 0, -1, 0, 0, 0, 0]"),
+        (
+            [node("Pad", "x minus", "p"), node("Conv", "p w b", "v")],
+            "has pads of [0, 0, 0, -1, 0, 0, 0, 0]: none may be negative",
+        ),
         ([node("Pad", "x pads", "p"), node("Flatten", "p", "v")], "reads what a Pad gives"),
         ([node("BatchNormalization", "x s b m r", "v")], "has no four constants of 2 channels"),
         (

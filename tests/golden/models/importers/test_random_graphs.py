@@ -13,7 +13,7 @@ from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.models.importers.exported import imported
 from fabtune.golden.models.importers.folding import folded
 from fabtune.golden.models.layers import AveragePool, Convolution, Depthwise
-from fabtune.golden.nn.arithmetic.forward import run
+from fabtune.golden.nn.arithmetic.forward import run, side_by_side
 from fabtune.golden.nn.arithmetic.products import PRODUCTS
 from fabtune.golden.train.conversion import Converter
 
@@ -102,15 +102,15 @@ def bound(network, parameters, integers, inputs):
     values, errors = [inputs], [np.full_like(inputs, half_value)]
     for stage, own, quantised in zip(network.stages, parameters, integers, strict=True):
         weight = torch.from_numpy(np.abs(quantised.weight) * 2.0**-12)
-        x, error = (torch.from_numpy(one[stage.source + 1]) for one in (values, errors))
+        x, error = (torch.from_numpy(side_by_side(one, stage.source)) for one in (values, errors))
         spread = torch.full_like(weight, half_weight)
         found = apply(stage, x, torch.from_numpy(own.weight), torch.from_numpy(own.bias))
         off = apply(stage, error, weight, torch.zeros(stage.biases)) + apply(
             stage, x.abs(), spread, torch.full((stage.biases,), half_weight)
         )
         if stage.residual is not None:
-            found += torch.from_numpy(values[stage.residual + 1]).reshape(found.shape)
-            off += torch.from_numpy(errors[stage.residual + 1]).reshape(off.shape)
+            found += torch.from_numpy(side_by_side(values, stage.residual)).reshape(found.shape)
+            off += torch.from_numpy(side_by_side(errors, stage.residual)).reshape(off.shape)
         off += half_value
         if stage.activation:
             slope = stage.activation.slope
@@ -134,8 +134,10 @@ def apply(stage, x, weight, bias):
     bias = bias.double()
     if not isinstance(stage.layer, Convolution | Depthwise):
         return functional.linear(x.flatten(1), weight, bias)
+    if len(stage.computed_shape) == 1:
+        return functional.conv2d(x.flatten(1)[..., None, None], weight, bias, groups=stage.biases).flatten(1)
     top, bottom, left, right = stage.layer.padding
-    groups = stage.channels if isinstance(stage.layer, Depthwise) else 1
+    groups = stage.channels if isinstance(stage.layer, Depthwise) else stage.layer.groups
     return functional.conv2d(
         functional.pad(x, (left, right, top, bottom)), weight, bias, stage.layer.stride, groups=groups
     )

@@ -20,6 +20,7 @@ from fabtune.golden.models.layers import (
 )
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.stages import stages_of
+from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.arithmetic.forward import StageIntegers, forward, run
 from fabtune.golden.nn.arithmetic.products import PRODUCTS
 
@@ -40,6 +41,8 @@ VARIATIONS = {
     "stride": (Convolution(4, 3, stride=2),),
     "stride of rows": (Convolution(4, 3, stride=(3, 1)),),
     "stride, padding, pool": (Convolution(4, 3, (0, 1, 0, 1), 2), MaxPool(2)),
+    "groups": (Convolution(6, 3, 1, 2, groups=2), Relu()),
+    "groups of a channel": (Convolution(4, (2, 3), 1, groups=2), MaxPool(2)),
     "depthwise": (Depthwise(3),),
     "depthwise of everything": (Depthwise((3, 2), (1, 0, 2, 1), (2, 3)), Relu()),
     "scale": (Depthwise(1),),
@@ -77,7 +80,7 @@ def exact(stage, own, inputs, residual=None):
         sums = x.flatten(1) * w.flatten() + b
     else:
         top, bottom, left, right = stage.layer.padding
-        groups = stage.channels if isinstance(stage.layer, Depthwise) else 1
+        groups = stage.channels if isinstance(stage.layer, Depthwise) else stage.layer.groups
         padded = functional.pad(x, (left, right, top, bottom))
         sums = functional.conv2d(padded, w, b, stage.layer.stride, groups=groups)
     if residual is not None:
@@ -134,19 +137,40 @@ GRAPH = Network(
 
 def test_a_graph_runs_as_its_stages_do():
     assert [(stage.source, stage.residual) for stage in GRAPH.stages] == [
-        *((-1, None), (0, None), (1, 0), (2, None), (3, None), (2, 4), (5, 5), (6, None))
+        *(((-1,), None), ((0,), None), ((1,), (0,)), ((2,), None), ((3,), None), ((2,), (4,)), ((5,), (5,))),
+        ((6,), None),
     ]
+    check_graph(GRAPH)
+
+
+def test_concatenations_are_those_of_pytorch():
+    text = (
+        "3x6x4 conv4k3p1 relu conv5k3p1 relu cat@3,1,-1 conv12k1g2 add@5,4 relu pool2 flatten@1 flatten@8 cat@9,10 "
+        "fc5 cat@11,12 fc3"
+    )
+    network = network_from(text)
+    assert [stage.source for stage in network.stages] == [(-1,), (0,), (1, 0, -1), (0, 2), (0, 2, 3)]
+    assert [stage.residual for stage in network.stages] == [None, None, (1, 0, -1), None, None]
+    assert [stage.input_shape for stage in network.stages[2:]] == [(12, 6, 4), (168,), (173,)]
+    check_graph(network)
+
+
+def check_graph(graph):
+    """Golden's outputs of all stages are those of PyTorch's exact functions."""
     rng = np.random.default_rng(2)
-    parameters = [parameters_of(stage, rng, 1 << 12) for stage in GRAPH.stages]
-    inputs = rng.integers(-(1 << 18), 1 << 18, (4, 3, 8, 6))
-    seen = [inputs]
-    for stage, own in zip(GRAPH.stages, parameters, strict=True):
-        residual = None if stage.residual is None else seen[stage.residual + 1]
-        seen.append(exact(stage, own, seen[stage.source + 1], residual))
-    found = run(GRAPH.stages, parameters, inputs, PRODUCTS["blas"], Narrower())
+    parameters = [parameters_of(stage, rng, 1 << 12) for stage in graph.stages]
+    inputs = rng.integers(-(1 << 18), 1 << 18, (4, *graph.input_shape))
+    seen = [torch.from_numpy(inputs)]
+    for stage, own in zip(graph.stages, parameters, strict=True):
+        source, added = ([seen[number + 1] for number in one] for one in (stage.source, stage.residual or ()))
+        if len({one.shape[2:] for one in source}) > 1:
+            source = [one.flatten(1) for one in source]
+        residual = torch.cat(added, 1).numpy() if added else None
+        seen.append(torch.from_numpy(exact(stage, own, torch.cat(source, 1).numpy(), residual)))
+    found = run(graph.stages, parameters, inputs, PRODUCTS["blas"], Narrower())
     for one, expected in zip(found, seen[1:], strict=True):
         assert one.any()
-        assert np.array_equal(one, expected)
+        assert np.array_equal(one, expected.numpy())
 
 
 def test_a_residual_is_added_before_the_rounding():

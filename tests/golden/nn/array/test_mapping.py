@@ -55,6 +55,19 @@ GRAPHS = {
     "halves of the lanes": "3x9x8 conv8k3p1 relu conv8k3p1 add@2,1 relu pool2 conv7k3p1 relu conv5k3 avg2x1 "
     "flatten fc3",
     "a kernel as large as the map": "2x4x5 conv6k4x5 relu conv5k1 flatten fc3",
+    "a concatenation": "3x7x6 conv5k3p1 relu conv7k1 relu conv6k3p1@1 relu cat@3,5 conv9k3p1 pool2 flatten fc3",
+    "concatenations of concatenations": "3x6x6 conv5k3p1 relu dw1 relu conv3k3p1 cat@1,4 dw1 relu conv4k3p1 "
+    "cat@5,8 dw1 relu conv6k1 avg2 flatten fc3",
+    "pools into a concatenation": "2x9x8 conv5k3p1 relu pool2 conv6k3p0,1,0,1s2@-1 relu cat@2,4 conv4k2 flatten fc3",
+    "parts that others read": "3x6x5 conv15k3p1 relu conv7k3p1 relu cat@1,3 conv6k3p1 relu conv4k2@3 pool2 conv5k1x3@1 "
+    "flatten fc3 flatten@8 fc3 add@13,11 flatten@6 fc3 add@16,14 flatten@1 fc3 add@19,17",
+    "a concatenation that is added": "3x6x5 conv5k3p1 relu conv7k3p1 cat@1,2 conv12k3p1 add@4,3 relu pool2 flatten fc3",
+    "vectors side by side": "21 fc9 relu fc8 relu cat@1,3 fc17 add@5,4 relu fc3 fc3@3 add@9,8",
+    "flattened maps side by side": "2x5x5 conv5k3 relu conv6k1 relu flatten flatten@1 cat@5,4 fc4 relu fc3",
+    "groups": "6x6x5 conv8k3p1g2 relu conv8k3p1s2g2 relu pool2 conv16k1g2 flatten fc3",
+    "groups of one turn": "8x6x5 conv16k3p1g4 relu conv16k3p1g4 add@2,1 relu conv8k2g2 flatten fc3",
+    "groups with a residual and a part": "3x6x5 conv8k3p1 relu conv16k1g2 relu cat@1,3 conv24k3p1g2 add@5,4 relu pool2 "
+    "flatten fc3",
 }
 MAPPINGS |= {name: Mapping.of(network_from(text), lanes=16) for name, text in GRAPHS.items()}
 
@@ -94,17 +107,19 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
         wide = stage.parts * mapping.columns
         counts = [loop.count for loop in stage.loops]
         strides = [loop.stride for loop in stage.loops]
-        for group, y, x in itertools.product(*(range(count) for count in counts[:3:-1])):
+        turns = (tuple(turn[::-1]) for turn in itertools.product(*(range(count) for count in counts[:3:-1])))
+        for x, y, *groups in turns:
+            group = groups[0] + sum(counts[6] * further for further in groups[1:])
             pool = []
             for dy, dx in itertools.product(range(counts[3]), range(counts[2])):
                 first = stage.biases + group * stage.parts
                 own = biases[first : min(first + stage.parts, stage.biases + stage.groups), : mapping.columns]
                 total = np.pad(own.reshape(-1), (0, wide - own.size)) << Q8_16.fraction
                 if stage.residual:
-                    at = stage.residual.base + np.dot((dx, dy, x, y, group), stage.residual.strides)
+                    at = stage.residual.base + np.dot((dx, dy, x, y, *groups), stage.residual.strides)
                     total = total + (memory[at : at + wide] << Q4_12.fraction)
                 for row, at_run in itertools.product(range(counts[1]), range(counts[0])):
-                    at = np.dot((at_run, row, dx, dy, x, y, group), strides) + stage.base
+                    at = np.dot((at_run, row, dx, dy, x, y, *groups), strides) + stage.base
                     word = weights[stage.weights + group * stage.words + row * counts[0] + at_run]
                     values = memory[at : at + (mapping.lanes if stage.within else stage.sum_lanes)]
                     if stage.within:
@@ -121,7 +136,7 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
             else:
                 best = np.max(pool, axis=0)
             kept = min(wide, stage.channels - group * wide)
-            at = stage.target + x * stage.targets[0] + y * stage.targets[1] + group * stage.targets[2]
+            at = stage.target + np.dot((x, y, *groups), stage.targets)
             memory[at : at + kept] = best[:kept]
             found[group * wide : group * wide + kept, y * counts[4] + x] = best[:kept]
         outputs.append(found[: stage.channels].reshape(-1))

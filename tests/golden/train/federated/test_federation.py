@@ -115,7 +115,7 @@ def test_a_network_with_residuals_is_cut_where_none_passes_by():
 
 def test_a_cut_beside_a_residual_is_refused():
     network = network_from("2x4x4 conv2k1 relu conv2k1 relu conv2k3p1 add@4,1 relu flatten fc3")
-    with pytest.raises(UserError, match=r"stage = 2: .* is not cut there, as a residual passes by"):
+    with pytest.raises(UserError, match=r"stage = 2: .* is not cut there, as a residual or a concatenation passes by"):
         cut_of(network, 2)
     assert stage_of(network, 4) in (1, 3)
 
