@@ -19,6 +19,7 @@ from ..layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Linear,
@@ -85,13 +86,8 @@ def _convolution(graph: ExportedGraph, node: Node) -> Value:
     padding, more = _padding(given["padding"], axes, kernel), value.padding or (0, 0, 0, 0)
     padding = (padding[0] + more[0], padding[1] + more[1], padding[2] + more[2], padding[3] + more[3])
     channels, groups = shape[0], given["groups"]
-    layer: Convolution | Depthwise = Convolution(channels, kernel, padding, stride)
-    if groups > 1:
-        graph.refuse_unless(
-            node,
-            groups == channels == value.shape[0],
-            f"has {groups} groups of {channels} channels, which is neither 1 group nor one a channel",
-        )
+    layer: Convolution | Depthwise = Convolution(channels, kernel, padding, stride, groups)
+    if groups > 1 and groups == channels == value.shape[0]:
         layer = Depthwise(kernel, padding, stride)
     order = None if len(axes) == 2 else ElementOrder.reshaped(shape, (*shape[:2], *kernel))
     return _maps(graph, node, graph.add(node, layer, value, order=order, weight=weight, bias=bias), axes)
@@ -346,6 +342,22 @@ def _biased(graph: ExportedGraph, node: Node, value: Value, bias: Constant) -> V
     return graph.gives(node, number, value.shape, value.axes)
 
 
+def _concatenation(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    tensors, dim = given["tensors"], given["dim"] % len(shape_of(node))
+    graph.refuse_unless(node, dim == 1, f"along axis {dim} has no hardware; along the channels, 1, it has")
+    values = [graph.value(node, one) for one in tensors]
+    found = {(value.shape[1:], spatial(value.axes, value.shape)) for value in values}
+    (behind, axes), *others = found
+    vectors = all(value.axes == in_order(value.shape) for value in values) and not behind
+    graph.refuse_unless(node, not others and bool(vectors or axes), "of tensors whose channels are not those of layers")
+    if len(values) == 1:
+        return values[0]
+    number = graph.add(node, Concat(), *values)
+    shape = shape_of(node)[1:]
+    return graph.gives(node, number, (shape[0], *behind), in_order(shape))
+
+
 def _view(graph: ExportedGraph, node: Node) -> Value | Constant:
     """Same elements in axes of other sizes."""
     read, after = graph.read(node, node.args[0]), shape_of(node)
@@ -411,6 +423,7 @@ _HANDLERS: dict[Callable[[ExportedGraph, Node], Value | Constant], str] = {
     _mean: "mean.dim",
     _largest: "amax.default",
     _add_tensors: "add.Tensor",
+    _concatenation: "cat.default",
     _view: (
         "view.default reshape.default _unsafe_view.default flatten.using_ints squeeze.default squeeze.dim squeeze.dims "
         "unsqueeze.default unflatten.int"
