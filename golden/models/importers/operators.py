@@ -32,13 +32,12 @@ from ..layers import (
 )
 from ..module import NetworkModule
 from ..network import Network
-from .axes import after_window, channels_of, in_order, outer_first, placed, reshaped, spatial, window_over
+from .axes import Value, after_window, channels_of, in_order, outer_first, placed, reshaped, spatial, window_over
 from .exported_graph import (
     PERMUTATIONS,
     Constant,
     ExportedGraph,
     Handler,
-    Value,
     arguments,
     permutation_of,
     plain,
@@ -273,33 +272,7 @@ def _pooled(
 ) -> Value:
     if layer.size == layer.stride == (1, 1) and not any(layer.padding):
         return value
-    return _maps(graph, node, _pool(graph, node, value, layer), axes)
-
-
-def _pool(graph: ExportedGraph, node: Node, value: Value, layer: MaxPool | AveragePool) -> int:
-    """Add a pool; behind another one of its kind, one that does both."""
-    before = graph.layers.layers[value.layer] if value.layer >= 0 else None
-    if before is None or type(before.layer) is not type(layer) or any(layer.padding):
-        return graph.add(node, layer, value)
-    first = before.layer
-    assert isinstance(first, MaxPool | AveragePool), "of the same kind"
-    if any(first.padding):
-        return graph.add(node, layer, value)
-    size, stride = (
-        (
-            (layer.size[at] - 1) * first.stride[at] + first.size[at],
-            layer.stride[at] * first.stride[at],
-        )
-        for at in (0, 1)
-    )
-    (down, stepped_down), (across, stepped_across) = size, stride
-    both = (
-        AveragePool((down, across))
-        if isinstance(layer, AveragePool)
-        else MaxPool((down, across), (stepped_down, stepped_across))
-    )
-    (source,) = before.sources
-    return graph.add(node, both, value._replace(layer=source), instead_of=value.layer)
+    return _maps(graph, node, graph.add(node, layer, value), axes)
 
 
 def _mean(graph: ExportedGraph, node: Node) -> Value:
@@ -324,7 +297,7 @@ def _reduced(graph: ExportedGraph, node: Node, kind: type[AveragePool | MaxPool]
         for at, axis in enumerate(value.axes, start=1)
         if at not in over or given["keepdim"]
     ]
-    number = value.layer if window == (1, 1) else _pool(graph, node, value, kind(window))
+    number = value.layer if window == (1, 1) else graph.add(node, kind(window), value)
     return graph.gives(node, number, pooled, tuple(kept))
 
 
