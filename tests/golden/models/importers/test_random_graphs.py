@@ -236,7 +236,7 @@ def test_modules_that_are_imported(steps):
 
 @pytest.mark.parametrize("head", sorted(set(HEADS)))
 def test_modules_of_one_dimension_that_are_imported(head):
-    steps = "conv-0-3-1 relu-0-1-1 swapped-1-1-1 depthwise-0-3-1 norm-0-1-1 viewed-1-1-1 pool-1-1-1"
+    steps = "conv-0-3-1 relu-0-1-1 swapped-1-1-1 depthwise-0-3-1 norm-0-1-1 viewed-1-1-1"
     assert check(steps_of(steps), 5, ROW, head)
 
 
