@@ -8,6 +8,7 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -242,11 +243,12 @@ class ExportedGraph:
         order: ElementOrder | None = None,
         instead_of: int | None = None,
         eps: float = 0.0,
-        **constants: Constant | None,
+        constants: Mapping[str, Constant | None] = MappingProxyType({}),
     ) -> int:
         """Add a layer with its tensors, and return its number."""
         given = {kind: one for kind, one in constants.items() if one is not None}
-        tensors, names = ({kind: one[at] for kind, one in given.items()} for at in (1, 0))
+        tensors = {kind: one.tensor for kind, one in given.items()}
+        names = {kind: one.name for kind, one in given.items()}
         if "bias" in tensors:
             tensors["bias"] = tensors["bias"].reshape(joined_shape(given["bias"]))
         place = self.place(node)

@@ -90,7 +90,9 @@ def _convolution(graph: ExportedGraph, node: Node) -> Value:
     if groups > 1 and groups == channels == value.shape[0]:
         layer = Depthwise(kernel, padding, stride)
     order = None if len(axes) == 2 else ElementOrder.reshaped(shape, (*shape[:2], *kernel))
-    return _maps(graph, node, graph.add(node, layer, value, order=order, weight=weight, bias=bias), axes)
+    return _maps(
+        graph, node, graph.add(node, layer, value, order=order, constants={"weight": weight, "bias": bias}), axes
+    )
 
 
 def _padding(value: Any, axes: tuple[int, ...], kernel: Pair) -> Sides:
@@ -152,7 +154,7 @@ def _product(graph: ExportedGraph, node: Node, source: Any, matrix: Any, added: 
         order = ElementOrder(shape, (*sizes, outputs), (len(sizes), *elements), (outputs, inputs))
     elif elements != tuple(range(len(runs))):
         order = ElementOrder(shape, (outputs, *sizes), (0, *(1 + at for at in elements)), (outputs, inputs))
-    number = graph.add(node, Linear(outputs), value, order=order, weight=weight, bias=bias)
+    number = graph.add(node, Linear(outputs), value, order=order, constants={"weight": weight, "bias": bias})
     return graph.gives(node, number, (outputs,), in_order((outputs,)))
 
 
@@ -166,7 +168,7 @@ def _batch_norm(graph: ExportedGraph, node: Node) -> Value:
     graph.refuse_unless(node, whole, f"reads {shape_of(given['input'])[1:]}, whose channels are not those of a layer")
     kinds = ("weight", "bias", "running_mean", "running_var")
     tensors = {kind: graph.constant(node, kind, given[kind]) for kind in kinds if given[kind] is not None}
-    number = graph.add(node, BatchNorm(), value, eps=given["eps"], **tensors)
+    number = graph.add(node, BatchNorm(), value, eps=given["eps"], constants=tensors)
     return graph.gives(node, number, value.shape, value.axes)
 
 

@@ -154,7 +154,7 @@ class StageTensors:
 
     def _bias(self, values: Floats64, state: State) -> NDArray[np.float32]:
         """Bias in the shape in which the user has it."""
-        shape = tuple(state[self.bias].shape) if self.bias in state else values.shape
+        shape = tuple(state[self.bias].shape) if self.bias is not None and self.bias in state else values.shape
         return values.astype(np.float32).reshape(shape)
 
     def _unfolded(self, parameters: StageParameters, state: State) -> Returned:
