@@ -254,7 +254,7 @@ MISTAKES = {
     "import digits --model digits": "digits and --model digits both name the network: give one of them",
     "import lenet6": "lenet6 is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
     "import mine.py:build": "mine.py:build does not say which samples it takes: give --input, such as 3x32x32 or 640",
-    "import mine.py:build --input 8x8x8x8": "--input '8x8x8x8' is not CHANNELSxHEIGHTxWIDTH, CHANNELSxLENGTH or FEATURES",
+    "import mine.py:build --input 8x8x8x8": "--input '8x8x8x8' is not CHANNELSxHEIGHTxWIDTH, CHANNELSxLENGTH or FEATUR",
     "import mine.py:build --input 0x8x8": "--input '0x8x8' is not",
     "import mine.py:build --input 3x8x8": "mine.py:13: fails on samples of 3 x 8 x 8",
     "import digits --estimate instantft:huge": "instantft:huge: there is no such core; there are: instantft:tiny",
