@@ -109,8 +109,9 @@ class TunedNetwork:
             base = values_of(Converter().stages(base))
         tensors, method = run.applied(state), METHODS.get(run.method)
         _refuse_unknown(run, stages, {*tensors} - {*state})
-        parameters = _parameters(stages, base, state, tensors, run.integers)
         skips = method is None or method.adapters is not AdapterPlacement.PARALLEL
+        _refuse_damaged(run, found, tensors, skips)
+        parameters = _parameters(stages, base, state, tensors, run.integers)
         adapters = []
         for number, one in enumerate(stages):
             if f"{one.title}.lora_a" in tensors:
@@ -273,6 +274,32 @@ def _refuse_unknown(run: Run, stages: Sequence[StageTensors], names: set[str]) -
     if unknown := sorted(names - known):
         sparse = ": weights that sparse-zo has split are not read again" if run.method == "sparse-zo" else ""
         raise UserError(f"{run.path} has {unknown[0]}, which is no tensor of this network{sparse}")
+
+
+def _refuse_damaged(run: Run, network: TunedNetwork, tensors: Mapping[str, NDArray[np.generic]], skips: bool) -> None:
+    """Refuse tensors of a run that are not finite, of another shape than the network's, or without their other half."""
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    outputs = network.network.stages[-1].biases if skips else None
+    for number, (own, before) in enumerate(zip(network.stages, network.base, strict=True)):
+        folded_pair = own.title + FOLDED_WEIGHT, own.title + FOLDED_BIAS
+        adapter = f"{own.title}.lora_a", f"{own.title}.lora_b"
+        for one, other in (folded_pair, adapter):
+            if (one in tensors) != (other in tensors):
+                raise UserError(f"{run.path} has one of {one} and {other}: save both")
+        shapes |= {own.bias_name: before.bias.shape} | dict(
+            zip(folded_pair, (before.weight.shape, before.bias.shape), strict=True)
+        )
+        rank = len(tensors[adapter[0]]) if adapter[0] in tensors and tensors[adapter[0]].ndim else 0
+        shapes |= dict(zip(adapter, ((rank, network.network.stages[number].inputs), (outputs, rank)), strict=True))
+    shapes |= {name: tuple(one.shape) for name, one in network.state.items()}
+    for name, one in tensors.items():
+        want = shapes.get(name, one.shape)
+        if len(one.shape) != len(want) or any(
+            there not in (None, side) for side, there in zip(one.shape, want, strict=True)
+        ):
+            raise UserError(f"{run.path}: {name} is {one.shape}, the network's is {want}")
+        if one.dtype.kind not in "fiu" or not np.isfinite(one).all():
+            raise UserError(f"{run.path}: {name} is {one.dtype} with NaN or infinity, or no numbers: tune again")
 
 
 def _parameters(
