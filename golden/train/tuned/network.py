@@ -280,26 +280,24 @@ def _refuse_damaged(run: Run, network: TunedNetwork, tensors: Mapping[str, NDArr
     """Refuse tensors of a run that are not finite, of another shape than the network's, or without their other half."""
     shapes: dict[str, tuple[int | None, ...]] = {}
     outputs = network.network.stages[-1].biases if skips else None
-    for number, (own, before) in enumerate(zip(network.stages, network.base, strict=True)):
-        folded_pair = own.title + FOLDED_WEIGHT, own.title + FOLDED_BIAS
-        adapter = f"{own.title}.lora_a", f"{own.title}.lora_b"
-        for one, other in (folded_pair, adapter):
-            if (one in tensors) != (other in tensors):
-                raise UserError(f"{run.path} has one of {one} and {other}: save both")
-        shapes |= {own.bias_name: before.bias.shape} | dict(
-            zip(folded_pair, (before.weight.shape, before.bias.shape), strict=True)
-        )
-        rank = len(tensors[adapter[0]]) if adapter[0] in tensors and tensors[adapter[0]].ndim else 0
-        shapes |= dict(zip(adapter, ((rank, network.network.stages[number].inputs), (outputs, rank)), strict=True))
-    shapes |= {name: tuple(one.shape) for name, one in network.state.items()}
-    for name, one in tensors.items():
-        want = shapes.get(name, one.shape)
-        if len(one.shape) != len(want) or any(
-            there not in (None, side) for side, there in zip(one.shape, want, strict=True)
+    for stage, own, before in zip(network.network.stages, network.stages, network.base, strict=True):
+        weight, bias = own.title + FOLDED_WEIGHT, own.title + FOLDED_BIAS
+        a, b = f"{own.title}.lora_a", f"{own.title}.lora_b"
+        for first, second in ((weight, bias), (a, b)):
+            if (first in tensors) != (second in tensors):
+                raise UserError(f"{run.path} has one of {first} and {second}: save both")
+        rank = tensors[a].shape[0] if a in tensors and tensors[a].ndim else None
+        shapes[own.bias_name] = shapes[bias] = before.bias.shape
+        shapes[weight], shapes[a], shapes[b] = before.weight.shape, (rank, stage.inputs), (outputs, rank)
+    shapes |= {name: tuple(tensor.shape) for name, tensor in network.state.items()}
+    for name, values in tensors.items():
+        want = shapes.get(name, values.shape)
+        if len(want) != values.ndim or any(
+            pair[0] not in (None, pair[1]) for pair in zip(want, values.shape, strict=True)
         ):
-            raise UserError(f"{run.path}: {name} is {one.shape}, the network's is {want}")
-        if one.dtype.kind not in "fiu" or not np.isfinite(one).all():
-            raise UserError(f"{run.path}: {name} is {one.dtype} with NaN or infinity, or no numbers: tune again")
+            raise UserError(f"{run.path}: {name} is {values.shape}, the network's is {want}")
+        if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+            raise UserError(f"{run.path}: {name} is {values.dtype} with NaN or infinity, or no numbers: tune again")
 
 
 def _parameters(
