@@ -277,11 +277,6 @@ TAIL = (nn.Flatten(), nn.Linear(144, 2))
         ([nn.Conv2d(1, 4, 3).half(), *TAIL], "m.py:build: 0.weight is float16: convert the module with .float() first"),
         ([nn.Conv2d(1, 4, 3, dilation=2)], "m.py:build, layer 0: aten.conv2d has a dilation of [2, 2], not 1"),
         (
-            [nn.Conv2d(1, 4, 3), nn.Conv2d(4, 4, 3, groups=2)],
-            "has 2 groups of 4 channels, which is neither 1 group nor",
-        ),
-        ([nn.Conv2d(1, 4, 3, groups=1), nn.Conv2d(4, 8, 3, groups=4)], "has 4 groups of 8 channels"),
-        (
             [nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect")],
             "layer 0: aten.pad pads with reflect, not with",
         ),
