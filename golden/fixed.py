@@ -208,6 +208,24 @@ def _rounded(
     return values << -shift
 
 
+def shifted(values: Integers, shifts: Integers) -> Integers:
+    """Drop low bits, of each value as many as its own shift says, half to even; a negative shift appends zeros.
+
+    As a barrel shifter with rounding does, behind which a value is narrowed.
+
+    Parameters
+    ----------
+    values : array of int
+    shifts : array of int
+        At most 62; they broadcast with `values`.
+    """
+    down = np.maximum(shifts, 0)
+    floor, rest, half = values >> down, values & ((np.int64(1) << down) - 1), (np.int64(1) << down) >> 1
+    rounded = floor + ((rest + (floor & 1) > half) & (down > 0))
+    result: Integers = rounded << np.maximum(-shifts, 0)
+    return result
+
+
 def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | None) -> Integers:
     floor = values >> shift
     rest = values & ((1 << shift) - 1)

@@ -1,0 +1,1 @@
+"""Transformers, whose weights are streamed: their functions in integers."""

@@ -1,0 +1,142 @@
+"""Attention in integers: scores, softmax without a division a score, and the context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..fixed import Q8_16, Format, Integers, Narrower, shifted
+from .functions import INVERSE, power_of_half, reciprocal
+from .norms import Q11_16
+
+Q6_12 = Format(6, 12)
+"""Format of keys and values, which are stationary in the array: a DSP's narrow port."""
+_SCALE_BITS = 18
+_CONTEXT_GUARD = 8
+"""Bits below a value's last one that its weighted sum keeps before it is divided."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Softmax of scaled scores and the weighted sum of values, of one head.
+
+    Parameters
+    ----------
+    width : int
+        Features of a head.
+    scale : float, optional
+        Factor of the scores, by default ``1 / sqrt(width)``.
+    """
+
+    width: int
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise UserError(f"a head has at least one feature, not {self.width}")
+
+    @cached_property
+    def factor(self) -> tuple[int, int]:
+        """Scale times log2(e), as the exponentials are powers of two: integer of 17 bits, and its fraction bits."""
+        value = (self.width**-0.5 if self.scale is None else self.scale) * np.log2(np.e)
+        fraction = int(_SCALE_BITS - 1 - np.frexp(value)[1])
+        return int(np.rint(np.ldexp(value, fraction))), fraction
+
+    def exponents(self, queries: Integers, keys: Integers, narrow: Narrower) -> Integers:
+        """Compute scores times log2(e), Q8.16: products are exact, narrowed to Q11.16, scaled, and narrowed.
+
+        Parameters
+        ----------
+        queries : array of int, (..., queries, width)
+            Q8.16.
+        keys : array of int, (..., keys, width)
+            Q6.12.
+        """
+        products = queries @ np.swapaxes(keys, -1, -2)
+        scores = narrow(products, Q8_16.fraction + Q6_12.fraction, Q11_16)
+        factor, fraction = self.factor
+        return narrow(scores * factor, Q11_16.fraction + fraction, Q8_16)
+
+    def context(
+        self, exponents: Integers, values: Integers, narrow: Narrower, seen: NDArray[np.bool_] | None = None
+    ) -> Integers:
+        """Compute the softmax's weighted sum of values.
+
+        Parameters
+        ----------
+        exponents : array of int, (..., queries, keys)
+            From `exponents`.
+        values : array of int, (..., keys, width)
+            Q6.12.
+        narrow : Narrower
+        seen : array of bool, (..., queries, keys), optional
+            What a query sees: at least one key. The others take no part.
+
+        Returns
+        -------
+        array of int64, (..., queries, width)
+            Q8.16. The sum of weighted values is exact. It is narrowed to 8 bits below a value's last one of the
+            octave that the weights' sum is in, multiplied by that sum's reciprocal, and rounded.
+        """
+        if seen is not None:
+            exponents = np.where(seen, exponents, Q8_16.minimum)
+        weights = power_of_half(exponents.max(axis=-1, keepdims=True) - exponents)
+        if seen is not None:
+            weights = np.where(seen, weights, 0)
+        total = weights.sum(axis=-1, keepdims=True)
+        inverse = reciprocal(total)
+        # at most twice the largest value, as the sum of the weights is less than twice its octave
+        mean = shifted(weights @ values, inverse.exponent - _CONTEXT_GUARD)
+        return narrow(mean * inverse.mantissa, Q6_12.fraction + _CONTEXT_GUARD + INVERSE.fraction, Q8_16)
+
+
+def causal(queries: int, keys: int) -> NDArray[np.bool_]:
+    """What each query of a sequence sees without the later tokens: the last query sees all keys."""
+    seen: NDArray[np.bool_] = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+    return seen
+
+
+ROTATION = Format(2, 16)
+"""Format of cosines and sines."""
+
+
+def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[Integers, Integers]:
+    """Cosines and sines of rotary positions, for each position and pair of a head's features, in `ROTATION`.
+
+    Parameters
+    ----------
+    positions : array of int, (tokens,)
+    width : int
+        Features of a head, even.
+    base : float
+        Of the wavelengths.
+    """
+    if width % 2:
+        raise UserError(f"rotary positions turn pairs of features: {width} is odd")
+    angles = positions[:, None] * base ** (-np.arange(0, width, 2) / width)
+    return ROTATION.from_float(np.cos(angles)), ROTATION.from_float(np.sin(angles))
+
+
+def rotated(rows: Integers, turns: tuple[Integers, Integers], narrow: Narrower) -> Integers:
+    """Turn the pairs of features by their token's position: feature i of the first half goes with i of the second.
+
+    Parameters
+    ----------
+    rows : array of int, (..., tokens, width)
+        Q8.16.
+    turns : pair of array of int
+        From `rotations`.
+
+    Returns
+    -------
+    array of int64, the shape of `rows`
+        Q8.16, each rounded once.
+    """
+    cosine, sine = turns
+    first, second = np.split(rows, 2, axis=-1)
+    exact = np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+    return narrow(exact, Q8_16.fraction + ROTATION.fraction, Q8_16)

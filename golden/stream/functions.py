@@ -1,0 +1,188 @@
+"""Functions of a transformer in integers: GELU, SiLU, powers of two, reciprocals, inverse square roots.
+
+Each is a table of `pwl` with what folds an argument into its range. Worst errors are over all arguments, and are
+asserted by tests. Those of published integer transformers, made for inference, are a hundred times as large, which
+a difference of two losses does not bear.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..fixed import Q8_16, Format, Integers, Narrower, shifted
+from .pwl import PiecewiseLinear
+
+POWER = Format(1, 20, signed=False)
+"""Format of 2**-u: from 0 to 1."""
+INVERSE = Format(0, 17, signed=False)
+"""Format of a reciprocal's and an inverse square root's mantissa, from 1/2 to just below 1: a DSP's narrow port."""
+MANTISSA = 20
+"""Bits behind the leading one that address a table of mantissas."""
+
+
+class Inverse(NamedTuple):
+    """Positive numbers ``mantissa * 2**-(17 + exponent)``.
+
+    Parameters
+    ----------
+    mantissa : array of int64
+        `INVERSE`, at least 1/2.
+    exponent : array of int64
+    """
+
+    mantissa: Integers
+    exponent: Integers
+
+
+def _normal_tail(argument: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability that a normal variable is above `argument`."""
+    found: NDArray[np.float64] = (torch.special.erfc(torch.from_numpy(argument) / np.sqrt(2)) / 2).numpy()
+    return found
+
+
+_GELU = PiecewiseLinear(
+    lambda a: a * _normal_tail(a), 0.0, Q8_16.fraction, 512, 10, Format(1, 18), Format(2, 16), Format(1, 16)
+)
+_SILU = PiecewiseLinear(
+    lambda a: a / (1 + np.exp(a)), 0.0, Q8_16.fraction, 1024, 10, Format(1, 18), Format(2, 16), Format(1, 16)
+)
+_POWER = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
+_RECIPROCAL = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
+_ROOTS = (
+    PiecewiseLinear(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
+    PiecewiseLinear(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
+)
+"""Inverse square roots of a mantissa, and of twice a mantissa."""
+
+
+def gelu(values: Integers) -> Integers:
+    """Compute x times the normal distribution's probability below x, as ``relu(x) - h(abs(x))``.
+
+    Parameters
+    ----------
+    values : array of int
+        Q8.16.
+
+    Returns
+    -------
+    array of int64
+        Q8.16, at most 1.5 last places off.
+    """
+    return _gated(values, _GELU)
+
+
+def silu(values: Integers) -> Integers:
+    """Compute ``x / (1 + exp(-x))``, as `gelu` does: Q8.16, at most 1.5 last places off."""
+    return _gated(values, _SILU)
+
+
+def _gated(values: Integers, below: PiecewiseLinear) -> Integers:
+    """Subtract from a ReLU what is even in x and vanishes behind the table's end."""
+    size = np.abs(values)
+    end = below.segments << below.segment_bits
+    rest = np.where(size < end, below(np.minimum(size, end - 1)), 0)
+    result: Integers = np.maximum(values, 0) - rest
+    return result
+
+
+def power_of_half(exponents: Integers, fraction: int = 16) -> Integers:
+    """Compute ``2**-u``: the table gives that of u's fraction, which is shifted by its integer, and rounded once more.
+
+    Parameters
+    ----------
+    exponents : array of int
+        u, not negative.
+    fraction : int
+        Its fraction bits, at most 16.
+
+    Returns
+    -------
+    array of int64
+        `POWER`, at most 1.5 last places off.
+
+    Raises
+    ------
+    UserError
+        If u is negative.
+    """
+    if exponents.size and exponents.min() < 0:
+        raise UserError(f"2**-u is computed for u from 0 on, not for {exponents.min()} units of 2**-{fraction}")
+    units = exponents << (16 - fraction)
+    # below 2**-22 all is 0
+    return shifted(_POWER(units & 0xFFFF), np.minimum(units >> 16, POWER.fraction + 2))
+
+
+def reciprocal(values: Integers) -> Inverse:
+    """Compute ``1 / n`` of positive integers below 2**62.
+
+    Returns
+    -------
+    Inverse
+        At most 2.2 times 2**-17 of it off.
+    """
+    octave, mantissa = normalised(values)
+    return Inverse(_RECIPROCAL(mantissa), octave)
+
+
+def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
+    """Compute ``1 / sqrt(n)`` of positive numbers.
+
+    Parameters
+    ----------
+    values : array of int
+        Positive, below 2**62.
+    fraction : int or array of int
+        Their fraction bits.
+
+    Returns
+    -------
+    Inverse
+        At most 2.2 times 2**-17 of it off.
+    """
+    octave, mantissa = normalised(values)
+    twice, odd = np.divmod(octave - fraction, 2)
+    found: Integers = np.where(odd, _ROOTS[1](mantissa), _ROOTS[0](mantissa))
+    return Inverse(found, twice)
+
+
+def normalised(values: Integers) -> tuple[Integers, Integers]:
+    """Find the place of the leading one, and the `MANTISSA` bits behind it; further ones are dropped.
+
+    Raises
+    ------
+    UserError
+        If a value is not positive.
+    """
+    if values.size and values.min() <= 0:
+        raise UserError(f"an inverse is that of a positive number, not of {values.min()}")
+    octave = np.zeros_like(values)
+    for bits in (32, 16, 8, 4, 2, 1):
+        octave += np.where(values >> octave >= 1 << bits, bits, 0)
+    rest = values - (np.int64(1) << octave)
+    mantissa: Integers = (rest >> np.maximum(octave - MANTISSA, 0)) << np.maximum(MANTISSA - octave, 0)
+    return octave, mantissa
+
+
+def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, narrow: Narrower) -> Integers:
+    """Multiply by inverses, and round once, half to even.
+
+    Parameters
+    ----------
+    values : array of int
+        Below 2**45.
+    fraction : int
+        Their fraction bits.
+    inverse : Inverse
+        For each value, or one a row.
+    result : Format
+        Saturated.
+    narrow : Narrower
+        Counts what saturates.
+    """
+    shift = fraction + INVERSE.fraction + inverse.exponent - result.fraction
+    return narrow(shifted(values * inverse.mantissa, shift), result, result)

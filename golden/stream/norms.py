@@ -1,0 +1,140 @@
+"""Layer norm, RMS norm and L2 norm in integers: exact sums of x and x^2, one inverse square root a row.
+
+The sums are made while a row is written, so that a norm reads it once. Nothing is rounded before the variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import UserError
+from ..fixed import Q8_16, Format, Integers, Narrower, shifted
+from ..nn.arithmetic.average import average
+from .functions import MANTISSA, inverse_root, normalised, scaled
+
+Q11_16 = Format(11, 16)
+"""Format of what residuals are added to, and of a norm's inputs: the wide port of a DSP."""
+NORMALISED = Format(7, 17)
+"""Format of a row's values divided by their deviation: at most the root of the hidden size."""
+LARGEST_HIDDEN = 1024
+"""Features with which a sum of squares of Q11.16 is below 2**62."""
+_COUNT_BITS = 24
+"""Bits of the constant 1 / features."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer norm or RMS norm of rows of features.
+
+    Parameters
+    ----------
+    features : int
+        From 1 to `LARGEST_HIDDEN`.
+    eps : float
+        What is added to the variance.
+    centred : bool
+        Layer norm where true; RMS norm leaves the mean where it is.
+
+    Raises
+    ------
+    UserError
+        If a size is out of range, or eps is negative.
+    """
+
+    features: int
+    eps: float
+    centred: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.features <= LARGEST_HIDDEN:
+            raise UserError(
+                f"a norm has 1 to {LARGEST_HIDDEN} features, not {self.features}: their squares are 62 bits"
+            )
+        if not 0 <= self.eps < 1:
+            raise UserError(f"a norm's eps is from 0 to less than 1, not {self.eps}")
+
+    @cached_property
+    def least(self) -> int:
+        """Sum of squares that eps is, in 2**-32; at least 1, so that a row of zeros has an inverse."""
+        return max(1, round(self.features * self.eps * 2.0 ** (2 * Q11_16.fraction)))
+
+    @cached_property
+    def _share(self) -> tuple[int, int]:
+        """The constant 1 / features: integer of 24 bits, and its fraction bits."""
+        fraction = _COUNT_BITS - 1 + (self.features - 1).bit_length()
+        return round((1 << fraction) / self.features), fraction
+
+    def normalised(self, rows: Integers, narrow: Narrower) -> Integers:
+        """Divide rows by their deviation, the mean subtracted where `centred`.
+
+        Parameters
+        ----------
+        rows : array of int, (rows, features)
+            Q11.16.
+        narrow : Narrower
+            Counts what saturates.
+
+        Returns
+        -------
+        array of int64, (rows, features)
+            `NORMALISED`.
+        """
+        sums, squares = rows.sum(axis=1, keepdims=True), (rows * rows).sum(axis=1, keepdims=True)
+        mean = average(sums, self.features) if self.centred else np.zeros_like(sums)
+        # its terms may be beyond 63 bits, what they leave is not
+        variance = squares - 2 * mean * sums + self.features * mean * mean
+        octave, mantissa = normalised(variance + self.least)
+        share, fraction = self._share
+        quotient = ((1 << MANTISSA) + mantissa) * share
+        inverse = inverse_root(quotient, fraction + MANTISSA - octave + 2 * Q11_16.fraction)
+        return scaled(rows - mean, Q11_16.fraction, inverse, NORMALISED, narrow)
+
+    def run(self, rows: Integers, gamma: Integers, beta: Integers | None, gain: Format, narrow: Narrower) -> Integers:
+        """Compute the norm with its factors and biases.
+
+        Parameters
+        ----------
+        rows : array of int, (rows, features)
+            Q11.16.
+        gamma, beta : array of int, (features,)
+            Factors in `gain`, biases in Q8.16; None for none.
+        gain : Format
+            Of 18 bits, a DSP's narrow port.
+        narrow : Narrower
+
+        Returns
+        -------
+        array of int64, (rows, features)
+            Q8.16, rounded once behind the exact ``n * gamma + beta``.
+        """
+        fraction = NORMALISED.fraction + gain.fraction
+        exact = self.normalised(rows, narrow) * gamma
+        if beta is not None:
+            exact += beta << (fraction - Q8_16.fraction)
+        return narrow(exact, fraction, Q8_16)
+
+
+def unit_rows(rows: Integers, narrow: Narrower) -> Integers:
+    """Divide rows by their L2 norm; a row of zeros stays.
+
+    Each row is shifted so that its largest has 17 bits, and rounded. Its squares are summed exactly, and one product a
+    value is rounded.
+
+    Parameters
+    ----------
+    rows : array of int, (rows, features)
+        Of any one format, below 2**40.
+
+    Returns
+    -------
+    array of int64, (rows, features)
+        Q8.16, from -1 to 1.
+    """
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    octave, _ = normalised(np.maximum(largest, 1))
+    near = shifted(rows, octave - 16)
+    inverse = inverse_root(np.maximum((near * near).sum(axis=1, keepdims=True), 1))
+    return scaled(near, 0, inverse, Q8_16, narrow)
