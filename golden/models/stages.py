@@ -377,7 +377,8 @@ class _Grouping:
             raise where.error(": a ReLU behind an average pool has no hardware; one before it has")
         if layer.limit is not None and not (isfinite(layer.limit) and layer.limit > 0):
             raise where.error(f": a limit is above 0, not {layer.limit}")
-        if layer.slope and not 0 < round(layer.slope * (1 << SLOPE_FRACTION)) < 1 << SLOPE_FRACTION:
+        exact = isfinite(layer.slope) and 0 < round(layer.slope * (1 << SLOPE_FRACTION)) < 1 << SLOPE_FRACTION
+        if layer.slope and not exact:
             raise where.error(f": a slope is 0 or 2**-{SLOPE_FRACTION} to less than 1, not {layer.slope}")
         both = [one for one in (layer, stage.activation) if one is not None]
         if len(both) == 2 and all(one.slope for one in both):

@@ -15,10 +15,16 @@ from ...errors import UserError
 from ..layers import Shape
 from ..module import NetworkModule
 from ..network import Network
-from .operators import OperatorImport, is_users, shown
+from .exported_graph import is_users, shown
+from .on_host import as_written
+from .operators import import_program
 
 _BATCH = 2
 """Samples with which a module is exported: more than one, so that a view that mixes them is seen."""
+
+
+class SampleError(UserError):
+    """Refusal of a module that fails on samples of a shape."""
 
 
 def network_of(module: nn.Module, input_shape: Shape, name: str) -> Network:
@@ -35,7 +41,7 @@ def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network,
         Takes a batch of samples, gives their logits, and consists of operators that the description has layers for; as
         it is in evaluation mode. Not modified.
     input_shape : tuple of int
-        Shape of one sample.
+        Shape of one sample as the module takes it; a sample of (channels, length) becomes one of (channels, 1, length).
     name : str
         Origin of the module for messages: ``model.py:build``.
 
@@ -43,19 +49,36 @@ def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network,
     -------
     Network
     NetworkModule
-        In evaluation mode, float32.
+        In evaluation mode, float32; it says how the module's samples become those of the description.
 
     Raises
     ------
+    SampleError
+        If the module fails on such samples.
     UserError
         If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
     """
+    _check_kind(module, name)
     _check_weights(module, name)
     _check_inputs(module, name)
-    with _evaluated(module):
+    with _evaluated(module), as_written(module):
         _try(module, input_shape, name)
         program = _export(module, input_shape, name)
-    return OperatorImport(program, input_shape, name).run()
+    return import_program(program, input_shape, name)
+
+
+def _check_kind(module: nn.Module, name: str) -> None:
+    """Refuse modules that are no Python code, or whose weights are not values."""
+    for title, one in module.named_modules():
+        kind, where = type(one), f"{name}{title and f', layer {title}'}"
+        if isinstance(one, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+            raise UserError(f"{where} is TorchScript: give the module from which it was scripted or traced")
+        if ".quantized" in kind.__module__ or ".quantizable" in kind.__module__:
+            raise UserError(f"{where} is quantised ({kind.__name__}): give the module in float, before that")
+        if hasattr(one, "_orig_mod"):
+            raise UserError(f"{where} is compiled: give the module as it is before torch.compile")
+        if isinstance(one, nn.DataParallel):
+            raise UserError(f"{where} is {kind.__name__}: give the module in it, its attribute module")
 
 
 def _check_weights(module: nn.Module, name: str) -> None:
@@ -64,6 +87,8 @@ def _check_weights(module: nn.Module, name: str) -> None:
             raise UserError(f"{name}: {title} has no shape yet: run the module once on a sample first")
         if tensor.is_meta:
             raise UserError(f"{name}: {title} has no values (it is on the device meta)")
+        if tensor.is_complex():
+            raise UserError(f"{name}: {title} is {str(tensor.dtype)[6:]}, which has no hardware")
         if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
             raise UserError(f"{name}: {title} is {str(tensor.dtype)[6:]}: convert the module with .float() first")
 
@@ -110,7 +135,7 @@ def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
     except Exception as error:
         place = _place_of_error(error) or (f"{name}, layer {entered[-1]}" if entered[-1] else name)
         shape = " x ".join(map(str, input_shape))
-        raise UserError(f"{place}: fails on samples of {shape}: {_line(error)}") from error
+        raise SampleError(f"{place}: fails on samples of {shape}: {_line(error)}") from error
     finally:
         for hook in hooks:
             hook.remove()

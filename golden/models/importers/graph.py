@@ -105,6 +105,8 @@ class LayerGraph:
     ----------
     left_to_host : list of str
         What the model does with the logits that no layer does: ``softmax``.
+    replaced : set of int
+        Layers whose work others do, too: they go if no other layer reads them.
     samples : ElementOrder, optional
         Way from the model's samples to those of the description, where they differ.
     """
@@ -114,7 +116,7 @@ class LayerGraph:
         self.layers: list[GraphLayer] = []
         self.left_to_host: list[str] = []
         self.samples: ElementOrder | None = None
-        self._replaced: set[int] = set()
+        self.replaced: set[int] = set()
 
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
@@ -137,7 +139,7 @@ class LayerGraph:
         if isinstance(layer.layer, Relu) and (layer.layer.limit or 0.0) >= _LARGEST:
             layer = replace(layer, layer=Relu(slope=layer.layer.slope))
         if instead_of is not None:
-            self._replaced.add(instead_of)
+            self.replaced.add(instead_of)
         for kind, tensor in layer.tensors.items():
             if not torch.isfinite(tensor).all():
                 raise UserError(
@@ -192,7 +194,7 @@ class LayerGraph:
         kept: list[int] = []
         read: set[int] = set()
         for number in reversed(range(len(self.layers))):
-            if number not in self._replaced or number in read:
+            if number not in self.replaced or number in read:
                 kept.append(number)
                 read.update(self.layers[number].sources)
         now = {-1: -1} | {number: at for at, number in enumerate(reversed(kept))}

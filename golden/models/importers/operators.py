@@ -1,389 +1,456 @@
-"""Operators of an exported program, each as a layer of a description or refused at the user's own line."""
+"""Operators of an exported program, each as a layer of a description or refused at the user's own line.
+
+A rewrite of two operators into one layer, such as of a product and the sum of a parameter, adds that layer *instead of*
+the earlier one (`LayerGraph.add`), which stays for those that read it. Nothing that is there is changed.
+"""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.fx import Node
 
-from ...errors import UserError
+from ..element_order import ElementOrder
 from ..layers import (
     Add,
     AveragePool,
     BatchNorm,
     Convolution,
     Depthwise,
-    Flatten,
-    Layer,
     Linear,
     MaxPool,
     Pair,
     Relu,
     Shape,
     Sides,
+    Weighted,
 )
 from ..module import NetworkModule
 from ..network import Network
-from .graph import SUPPORTED, GraphLayer, LayerGraph, Place
-
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_OWN = str(Path(__file__).parents[1]) + os.sep
-_FRAME = re.compile(r'File "(.+?)", line (\d+), in .*\n\s*(.*)')
-
-
-def is_users(file: str) -> bool:
-    """Tell whether a file of a traceback is neither PyTorch's nor of this package's own models."""
-    return os.path.isfile(file) and not file.startswith((_TORCH, _OWN))
-
-
-def shown(file: str) -> str:
-    """Path of a file, short where it is below the working directory."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+from .axes import after_window, channels_of, in_order, outer_first, placed, reshaped, spatial, window_over
+from .exported_graph import (
+    PERMUTATIONS,
+    Constant,
+    ExportedGraph,
+    Handler,
+    Value,
+    arguments,
+    permutation_of,
+    plain,
+    shape_of,
+)
 
 
-class OperatorImport:
-    """Walk over the operators of an exported program.
+def import_program(
+    program: torch.export.ExportedProgram, input_shape: Shape, name: str
+) -> tuple[Network, NetworkModule]:
+    """Import a program whose operators all give a new tensor; parameters and errors as of `exported.imported`."""
+    return ExportedGraph(program, input_shape, name, _OPERATORS, _VIEWS).run()
 
-    Parameters
-    ----------
-    program : torch.export.ExportedProgram
-        Without operators in place.
-    input_shape : tuple of int
-        Shape of one sample.
-    name : str
-        Origin of the module for messages.
-    """
 
-    def __init__(self, program: torch.export.ExportedProgram, input_shape: Shape, name: str) -> None:
-        self._program, self._name = program, name
-        self._graph = LayerGraph(name, input_shape)
-        signature = program.graph_signature
-        self._tensor_names = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
-        # number of the layer that gives each node's tensor; what a node pads, and by how much, for the convolution then
-        self._values: dict[Node, int] = {}
-        self._padded: dict[Node, tuple[Node, Sides]] = {}
+def _map(graph: ExportedGraph, node: Node, padded: bool = False) -> tuple[Value, tuple[int, ...]]:
+    """Map that an operator reads, and which of height and width it has, see `axes.spatial`."""
+    value = graph.value(node, node.args[0], padded=padded)
+    found = spatial(value.axes, value.shape)
+    shape = shape_of(node.args[0])[1:]
+    graph.refuse_unless(node, len(shape) in (2, 3), "of no map of channels has no hardware")
+    graph.refuse_unless(node, bool(found), f"reads {shape}, which is another view of {value.shape}")
+    return value, found
 
-    def run(self) -> tuple[Network, NetworkModule]:
-        """Import all nodes."""
-        self._program.graph.eliminate_dead_code()
-        for node in self._program.graph.nodes:
-            if node.op == "placeholder" and node.name not in self._tensor_names:
-                self._values[node] = -1
-            elif node.op == "call_function" and _title(node) != "aten._assert_tensor_metadata.default":
-                self._values[node] = self._operator(node)
-            elif node.op == "output":
-                self._output(node)
-        return self._graph.finish()
 
-    def _output(self, node: Node) -> None:
-        (outputs,) = node.args
-        assert isinstance(outputs, tuple), "an exported program gives a tuple"
-        mutated = [one for one in self._program.graph_signature.output_specs if one.kind.name != "USER_OUTPUT"]
-        if mutated:
-            raise UserError(f"{self._name} changes {mutated[0].target or 'its input'} when it runs")
-        last = len(self._graph.layers) - 1
-        # a view of the last layer's outputs, such as a dropout, is they themselves
-        if self._value(node, outputs[0]) != last:
-            raise UserError(f"{self._name} gives the outputs of a layer that is not the last one")
+def _maps(graph: ExportedGraph, node: Node, number: int, axes: tuple[int, ...]) -> Value:
+    """Outputs of a layer that gives maps."""
+    shape = shape_of(node)[1:]
+    described = (shape[0], *placed(axes, shape[1:], 1))
+    return graph.gives(node, number, described, in_order(shape))
 
-    def _operator(self, node: Node) -> int:
-        """Import one operator, and return the number of the layer that gives its outputs."""
-        title = _title(node)
-        if handler := _OPERATORS.get(title):
-            return handler(self, node)
-        own = [self._tensor_names[one.name] for one in node.all_input_nodes if one.name in self._tensor_names]
-        if own and len(own) == len(node.all_input_nodes):
-            reason = f"computes with {', '.join(sorted(own))}: remove the pruning or the parametrization first"
-            raise self._place(node).error(f"{_plain(title)} {reason}")
-        raise self._place(node).error(f"{_plain(title)} has no hardware; supported: {SUPPORTED}")
 
-    # -- what operators have in common -------------------------------------------------------------------------------
+# -- layers with weights -----------------------------------------------------------------------------------------------
 
-    def _place(self, node: Node) -> Place:
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        module = re.sub(r"^L\['self'\]\.?|^L__self__\.?", "", stack[-1][0]) if stack else ""
-        within_torch = bool(stack) and str(stack[-1][1]).startswith("torch.nn.")
-        title = module if within_torch and module else f"{module}.{node.name}".lstrip(".")
-        frames = [one for one in _FRAME.findall(node.meta.get("stack_trace") or "") if is_users(one[0])]
-        if frames:
-            file, line, code = frames[-1]
-            return Place(title, f"{shown(file)}:{line}", code.strip())
-        return Place(title, f"{self._name}, layer {module or node.name}")
 
-    def _arguments(self, node: Node) -> dict[str, Any]:
-        """Arguments by name, defaults included."""
-        schema = node.target._schema  # type: ignore[union-attr]
-        given = dict(zip((one.name for one in schema.arguments), node.args, strict=False))
-        defaults = {one.name: one.default_value for one in schema.arguments if one.has_default_value()}
-        return {**defaults, **given, **node.kwargs}
-
-    def _value(self, node: Node, argument: object) -> int:
-        """Number of the layer that gives an operator's argument."""
-        if isinstance(argument, Node) and argument in self._padded:
-            raise self._place(argument).error(f"{_plain(_title(argument))} has hardware before a convolution only")
-        if isinstance(argument, Node) and argument in self._values:
-            return self._values[argument]
-        if isinstance(argument, Node):
-            argument = self._tensor_names.get(argument.name, argument)
-        raise self._place(node).error(f"{_plain(_title(node))} of {argument}, which is no output of a layer")
-
-    def _tensors(self, node: Node, **arguments: object) -> tuple[dict[str, Tensor], dict[str, str]]:
-        """Tensors of an operator and their names in the module's state, by argument; without those that are None."""
-        tensors, names = {}, {}
-        for kind, argument in arguments.items():
-            if argument is None:
-                continue
-            if not isinstance(argument, Node) or argument.name not in self._tensor_names:
-                raise self._place(node).error(
-                    f"the {kind} of {_plain(_title(node))} is computed, not a parameter: remove the pruning or the "
-                    "parametrization first"
-                )
-            names[kind] = name = self._tensor_names[argument.name]
-            state = self._program.state_dict
-            tensors[kind] = state[name] if name in state else self._program.constants[name]
-        return tensors, names
-
-    def _add(self, node: Node, layer: Layer, *sources: object, **tensors: object) -> int:
-        place = self._place(node)
-        own, names = self._tensors(node, **tensors)
-        if "weight" in names and names["weight"].endswith(".weight"):
-            place = Place(names["weight"].removesuffix(".weight"), place.where, place.code)
-        read = tuple(self._value(node, source) for source in sources)
-        return self._graph.add(GraphLayer(layer, read, place, own, names))
-
-    def _refuse_unless(self, node: Node, condition: bool, reason: str) -> None:
-        if not condition:
-            raise self._place(node).error(f"{_plain(_title(node))} {reason}")
-
-    # -- operators -----------------------------------------------------------------------------------------------------
-
-    def _convolution(self, node: Node) -> int:
-        given = self._arguments(node)
-        self._refuse_unless(node, len(_shape(given["input"])) == 4, "of no map of channels has no hardware")
-        weight = _shape(given["weight"])
-        kernel, stride = (weight[2], weight[3]), _pair(given["stride"])
-        self._refuse_unless(node, set(_pair(given["dilation"])) == {1}, f"has a dilation of {given['dilation']}, not 1")
-        self._refuse_unless(node, not given.get("transposed"), "is transposed, which has no hardware")
-        padding, source = _padding(given["padding"], kernel), given["input"]
-        if source in self._padded:
-            source, more = self._padded[source]
-            padding = (padding[0] + more[0], padding[1] + more[1], padding[2] + more[2], padding[3] + more[3])
-        channels, groups = weight[0], given["groups"]
-        tensors = {"weight": given["weight"], "bias": given["bias"]}
-        if groups == 1:
-            return self._add(node, Convolution(channels, kernel, padding, stride), source, **tensors)
-        depthwise = groups == channels == _shape(given["input"])[1]
-        self._refuse_unless(
-            node, depthwise, f"has {groups} groups of {channels} channels, which is neither 1 group nor one a channel"
+def _convolution(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    value, axes = _map(graph, node, padded=True)
+    weight = graph.constant(node, "weight", given["weight"])
+    bias = None if given["bias"] is None else graph.constant(node, "bias", given["bias"])
+    shape = tuple(weight.tensor.shape)
+    graph.refuse_unless(node, weight.axes == in_order(shape), "has a weight whose axes are permuted")
+    kernel, stride = placed(axes, shape[2:], 1), placed(axes, given["stride"], 1)
+    dilation = given["dilation"]
+    graph.refuse_unless(node, set(placed(axes, dilation, 1)) == {1}, f"has a dilation of {dilation}, not 1")
+    graph.refuse_unless(node, not given.get("transposed"), "is transposed, which has no hardware")
+    padding, more = _padding(given["padding"], axes, kernel), value.padding or (0, 0, 0, 0)
+    padding = (padding[0] + more[0], padding[1] + more[1], padding[2] + more[2], padding[3] + more[3])
+    channels, groups = shape[0], given["groups"]
+    layer: Convolution | Depthwise = Convolution(channels, kernel, padding, stride)
+    if groups > 1:
+        graph.refuse_unless(
+            node,
+            groups == channels == value.shape[0],
+            f"has {groups} groups of {channels} channels, which is neither 1 group nor one a channel",
         )
-        return self._add(node, Depthwise(kernel, padding, stride), source, **tensors)
-
-    def _pad(self, node: Node) -> int:
-        given = self._arguments(node)
-        mode, value, sides = given.get("mode", "constant"), given["value"], list(given["pad"])
-        self._refuse_unless(node, mode == "constant" and not value, f"pads with {value or mode}, not with zeros")
-        self._refuse_unless(node, min(sides, default=0) >= 0, f"has a negative padding, {sides}")
-        self._refuse_unless(node, not any(sides[4:]), f"pads more than height and width, {sides}")
-        left, right, top, bottom = (*sides, 0, 0, 0, 0)[:4]
-        source = node.args[0]
-        number = self._value(node, source)
-        assert isinstance(source, Node), "what has a value is a node"
-        self._padded[node] = source, (top, bottom, left, right)
-        return number
-
-    def _linear(self, node: Node) -> int:
-        given = self._arguments(node)
-        shape = _shape(given["input"])
-        self._refuse_unless(node, len(shape) == 2, f"has an input of {shape[1:]}: flatten it first")
-        layer = Linear(_shape(given["weight"])[0])
-        return self._add(node, layer, given["input"], weight=given["weight"], bias=given["bias"])
-
-    def _batch_norm(self, node: Node) -> int:
-        given = self._arguments(node)
-        self._refuse_unless(node, not given.get("training"), "takes the statistics of a batch, not running ones")
-        statistics = {"running_mean": given["running_mean"], "running_var": given["running_var"]}
-        missing = None in statistics.values()
-        self._refuse_unless(node, not missing, "has no running statistics: track_running_stats=True is needed")
-        number = self._add(node, BatchNorm(), given["input"], weight=given["weight"], bias=given["bias"], **statistics)
-        self._graph.layers[number].eps = given["eps"]
-        return number
-
-    def _statistics_of_a_batch(self, node: Node) -> int:
-        raise self._place(node).error("batch norm has no running statistics: track_running_stats=True is needed")
-
-    def _relu(self, node: Node) -> int:
-        return self._add(node, Relu(), node.args[0])
-
-    def _relu6(self, node: Node) -> int:
-        return self._add(node, Relu(6.0), node.args[0])
-
-    def _hardtanh(self, node: Node) -> int:
-        given = self._arguments(node)
-        least, most = (given.get(name[0], given.get(name[1])) for name in (("min_val", "min"), ("max_val", "max")))
-        limits = f"from {least} to {most}, not from 0"
-        exact = bool(least == 0) and isinstance(most, int | float | None)
-        self._refuse_unless(node, exact, f"clips {limits}")
-        return self._add(node, Relu(None if most is None else float(most)), node.args[0])
-
-    def _leaky_relu(self, node: Node) -> int:
-        return self._add(node, Relu(slope=float(self._arguments(node)["negative_slope"])), node.args[0])
-
-    def _max_pool(self, node: Node) -> int:
-        given = self._arguments(node)
-        size = _pair(given["kernel_size"])
-        self._refuse_unless(node, set(_pair(given["dilation"])) == {1}, f"has a dilation of {given['dilation']}, not 1")
-        self._refuse_unless(node, len(_shape(node.args[0])) == 4, "of no map of channels has no hardware")
-        stride = _pair(given["stride"]) if given["stride"] else size
-        before, after, padding = _shape(node.args[0])[2:], _shape(node)[2:], _pair(given["padding"])
-        # with ceil_mode the last windows go further beyond the map
-        (top, bottom), (left, right) = (
-            (padding[at], max(padding[at], (after[at] - 1) * stride[at] + size[at] - before[at] - padding[at]))
-            for at in (0, 1)
-        )
-        return self._pooled(node, MaxPool(size, stride, (top, bottom, left, right)))
-
-    def _average_pool(self, node: Node) -> int:
-        given = self._arguments(node)
-        size = _pair(given["kernel_size"])
-        self._check_window(node, given)
-        stride = _pair(given["stride"]) if given["stride"] else size
-        whole = size == _shape(node.args[0])[2:]
-        self._refuse_unless(node, whole or stride == size, f"has a stride of {stride}, not that of its size {size}")
-        divisor = given["divisor_override"]
-        self._refuse_unless(node, divisor in (None, prod(size)), f"divides by {divisor}, not by {prod(size)}")
-        return self._pooled(node, AveragePool(size))
-
-    def _check_window(self, node: Node, given: dict[str, Any]) -> None:
-        self._refuse_unless(node, len(_shape(node.args[0])) == 4, "of no map of channels has no hardware")
-        self._refuse_unless(node, not any(_pair(given["padding"])), f"has a padding of {given['padding']}, not 0")
-        size, step = _pair(given["kernel_size"]), _pair(given["stride"] or given["kernel_size"])
-        before, after = _shape(node.args[0])[2:], _shape(node)[2:]
-        exact = tuple((before[at] - size[at]) // step[at] + 1 for at in (0, 1))
-        self._refuse_unless(node, after == exact, "has ceil_mode, which has no hardware")
-
-    def _adaptive_average(self, node: Node) -> int:
-        height, width = _shape(node.args[0])[2:]
-        down, across = _pair(node.args[1])
-        exact = not height % down and not width % across
-        self._refuse_unless(node, exact, f"to {down} x {across} has windows of several sizes of {height} x {width}")
-        return self._pooled(node, AveragePool((height // down, width // across)))
-
-    def _mean(self, node: Node) -> int:
-        given, shape = self._arguments(node), _shape(node.args[0])
-        dims = sorted(one % len(shape) for one in given["dim"] or range(len(shape)))
-        self._refuse_unless(
-            node, len(shape) == 4 and dims == [2, 3], f"over {dims} is not over a map's height and width"
-        )
-        number = self._pooled(node, AveragePool((shape[2], shape[3])))
-        return number if given["keepdim"] else self._flattened(node, number)
-
-    def _pooled(self, node: Node, layer: MaxPool | AveragePool) -> int:
-        if layer.size == layer.stride == (1, 1):
-            return self._value(node, node.args[0])
-        return self._add(node, layer, node.args[0])
-
-    def _add_tensors(self, node: Node) -> int:
-        given = self._arguments(node)
-        first, second = given["self"], given["other"]
-        self._refuse_unless(node, given["alpha"] == 1, f"has a factor of {given['alpha']}")
-        for one in (first, second):
-            self._refuse_unless(node, isinstance(one, Node), f"of a constant, {one}, has no hardware")
-        shapes = _shape(first)[1:], _shape(second)[1:]
-        self._refuse_unless(node, shapes[0] == shapes[1], f"adds {shapes[0]} to {shapes[1]}")
-        return self._add(node, Add(), first, second)
-
-    def _view(self, node: Node) -> int:
-        """View that flattens, or that leaves all as it is."""
-        before, after = _shape(node.args[0]), _shape(node)
-        number = self._value(node, node.args[0])
-        if before == after:
-            return number
-        flat = after[:1] == before[:1] and set(after[2:]) <= {1} and after[1:2] == (prod(before[1:]),)
-        self._refuse_unless(node, flat, f"from {before[1:]} to {after[1:]} does not flatten each sample")
-        return self._flattened(node, number)
-
-    def _flattened(self, node: Node, number: int) -> int:
-        return self._graph.add(GraphLayer(Flatten(), (number,), self._place(node)))
-
-    def _same(self, node: Node) -> int:
-        first = node.args[0]
-        assert isinstance(first, Node), "an operator of a tensor"
-        kept = first.meta["val"].dtype == node.meta["val"].dtype
-        self._refuse_unless(node, kept, f"to {node.meta['val'].dtype} has no hardware")
-        return self._value(node, first)
-
-    def _dropout(self, node: Node) -> int:
-        trained = self._arguments(node)["train"]
-        self._refuse_unless(node, not trained, "is active in evaluation mode: give it training=self.training")
-        return self._value(node, node.args[0])
-
-    def _item(self, node: Node) -> int:
-        self._refuse_unless(node, bool(node.args[1] == 0), "of a second output of an operator has no hardware")
-        return self._value(node, node.args[0])
+        layer = Depthwise(kernel, padding, stride)
+    order = None if len(axes) == 2 else ElementOrder.reshaped(shape, (*shape[:2], *kernel))
+    return _maps(graph, node, graph.add(node, layer, value, order=order, weight=weight, bias=bias), axes)
 
 
-def _title(node: Node) -> str:
-    """Name of an operator: ``aten.conv2d.default``."""
-    return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__name__", "?")
-
-
-def _plain(title: str) -> str:
-    """Operator without its overload: ``aten.conv2d``."""
-    return ".".join(title.split(".")[:2])
-
-
-def _shape(node: object) -> Shape:
-    """Shape of an operator's result, the batch included; of the first where it has several."""
-    assert isinstance(node, Node), "an operator of a tensor"
-    value = node.meta["val"]
-    return tuple((value[0] if isinstance(value, tuple | list) else value).shape)
-
-
-def _pair(value: Any) -> Pair:
-    values = [value] if isinstance(value, int) else list(value)
-    return values[0], values[-1]
-
-
-def _padding(value: Any, kernel: Pair) -> Sides:
+def _padding(value: Any, axes: tuple[int, ...], kernel: Pair) -> Sides:
     if value == "same":
         (top, bottom), (left, right) = (((size - 1) // 2, size // 2) for size in kernel)
         return top, bottom, left, right
-    down, across = (0, 0) if value == "valid" else _pair(value)
+    down, across = (0, 0) if value == "valid" else placed(axes, value, 0)
     return down, down, across, across
 
 
-_HANDLERS: dict[Callable[[OperatorImport, Node], int], str] = {
-    OperatorImport._convolution: "conv2d.default conv2d.padding convolution.default",
-    OperatorImport._pad: "pad.default constant_pad_nd.default",
-    OperatorImport._linear: "linear.default",
-    OperatorImport._batch_norm: "batch_norm.default _native_batch_norm_legit_no_training.default",
-    OperatorImport._statistics_of_a_batch: "_native_batch_norm_legit.no_stats _native_batch_norm_legit.default",
-    OperatorImport._relu: "relu.default",
-    OperatorImport._relu6: "relu6.default",
-    OperatorImport._hardtanh: "hardtanh.default clamp.default clamp_min.default",
-    OperatorImport._leaky_relu: "leaky_relu.default",
-    OperatorImport._max_pool: "max_pool2d.default max_pool2d_with_indices.default",
-    OperatorImport._average_pool: "avg_pool2d.default",
-    OperatorImport._adaptive_average: "adaptive_avg_pool2d.default _adaptive_avg_pool2d.default",
-    OperatorImport._mean: "mean.dim",
-    OperatorImport._add_tensors: "add.Tensor",
-    OperatorImport._view: (
-        "view.default reshape.default _unsafe_view.default flatten.using_ints squeeze.default squeeze.dim squeeze.dims"
+def _pad(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    mode, value, sides = given.get("mode", "constant"), given["value"], list(given["pad"])
+    graph.refuse_unless(node, mode == "constant" and not value, f"pads with {value or mode}, not with zeros")
+    graph.refuse_unless(node, min(sides, default=0) >= 0, f"has a negative padding, {sides}")
+    read, axes = _map(graph, node)
+    graph.refuse_unless(node, not any(sides[2 * len(axes) :]), f"pads more than height and width, {sides}")
+    # the last axis comes first
+    pairs = dict(zip(reversed(axes), zip(sides[::2], sides[1::2], strict=True), strict=False))
+    return read._replace(padding=(*pairs.get(1, (0, 0)), *pairs.get(2, (0, 0))))
+
+
+def _linear(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    return _product(graph, node, given["input"], given["weight"], given["bias"], turned=False)
+
+
+def _matmul(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    return _product(graph, node, given["self"], given.get("other", given.get("mat2")), None, turned=True)
+
+
+def _addmm(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    for factor in ("beta", "alpha"):
+        graph.refuse_unless(node, given[factor] == 1, f"has a factor of {given[factor]}")
+    return _product(graph, node, given["mat1"], given["mat2"], given["self"], turned=True)
+
+
+def _product(graph: ExportedGraph, node: Node, source: Any, matrix: Any, added: Any, turned: bool) -> Value:
+    """Product of a vector and a matrix of (outputs, inputs), or if it is turned of (inputs, outputs)."""
+    value, weight = graph.value(node, source), graph.constant(node, "weight", matrix)
+    bias = None if added is None else graph.constant(node, "bias", added)
+    graph.refuse_unless(node, len(value.axes) == 1, f"has an input of {shape_of(source)[1:]}: flatten it first")
+    shape = tuple(weight.tensor.shape)
+    plainly = in_order(shape)
+    graph.refuse_unless(node, len(shape) == 2, f"has a weight of {shape}, which is no matrix")
+    if weight.axes != plainly:
+        turned = not turned
+        graph.refuse_unless(node, weight.axes == plainly[::-1], "has a weight that is another view of a matrix")
+    along = bias is None or not any(bias.axes[:-1])
+    graph.refuse_unless(node, along, "adds one value for each sample, not for each output")
+    inputs, outputs = shape if turned else shape[::-1]
+    # the weight's columns stand in the order of the tensor's elements, which may be another than the layer's
+    runs = value.axes[0]
+    sizes, elements = tuple(size for size, _ in runs), outer_first(runs)
+    order = None
+    if turned:
+        order = ElementOrder(shape, (*sizes, outputs), (len(sizes), *elements), (outputs, inputs))
+    elif elements != tuple(range(len(runs))):
+        order = ElementOrder(shape, (outputs, *sizes), (0, *(1 + at for at in elements)), (outputs, inputs))
+    number = graph.add(node, Linear(outputs), value, order=order, weight=weight, bias=bias)
+    return graph.gives(node, number, (outputs,), in_order((outputs,)))
+
+
+def _batch_norm(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    graph.refuse_unless(node, not given.get("training"), "takes the statistics of a batch, not running ones")
+    if given["running_mean"] is None or given["running_var"] is None:
+        graph.refuse(node, "has no running statistics: track_running_stats=True is needed")
+    value = graph.value(node, given["input"])
+    whole = value.axes[:1] == (channels_of(value.shape),)
+    graph.refuse_unless(node, whole, f"reads {shape_of(given['input'])[1:]}, whose channels are not those of a layer")
+    kinds = ("weight", "bias", "running_mean", "running_var")
+    tensors = {kind: graph.constant(node, kind, given[kind]) for kind in kinds if given[kind] is not None}
+    number = graph.add(node, BatchNorm(), value, eps=given["eps"], **tensors)
+    return graph.gives(node, number, value.shape, value.axes)
+
+
+def _statistics_of_a_batch(graph: ExportedGraph, node: Node) -> Value:
+    raise graph.place(node).error("batch norm has no running statistics: track_running_stats=True is needed")
+
+
+# -- activations -------------------------------------------------------------------------------------------------------
+
+
+def _activation(graph: ExportedGraph, node: Node, layer: Relu) -> Value:
+    return graph.each(node, layer, graph.value(node, node.args[0]))
+
+
+def _relu(graph: ExportedGraph, node: Node) -> Value:
+    return _activation(graph, node, Relu())
+
+
+def _relu6(graph: ExportedGraph, node: Node) -> Value:
+    return _activation(graph, node, Relu(6.0))
+
+
+def _hardtanh(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    least, most = (given.get(name[0], given.get(name[1])) for name in (("min_val", "min"), ("max_val", "max")))
+    exact = bool(least == 0) and isinstance(most, int | float | None)
+    graph.refuse_unless(node, exact, f"clips from {least} to {most}, not from 0")
+    return _activation(graph, node, Relu(None if most is None else float(most)))
+
+
+def _threshold(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    threshold, value = given["threshold"], given["value"]
+    graph.refuse_unless(node, threshold == value == 0, f"replaces what is below {threshold} by {value}, not 0 by 0")
+    return _relu(graph, node)
+
+
+def _leaky_relu(graph: ExportedGraph, node: Node) -> Value:
+    return _activation(graph, node, Relu(slope=float(arguments(node)["negative_slope"])))
+
+
+def _softmax(graph: ExportedGraph, node: Node) -> Value:
+    """Softmax of the logits, which is left to the host: it changes no decision."""
+    value, title = graph.value(node, node.args[0]), plain(node).removeprefix("aten.").strip("_")
+    logits = len(value.axes) == 1 and arguments(node)["dim"] in (1, -1)
+    graph.refuse_unless(node, logits, "has no hardware but over the logits, where it is left to the host")
+    return value._replace(host=title)
+
+
+# -- pools -------------------------------------------------------------------------------------------------------------
+
+
+def _max_pool(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    value, axes = _map(graph, node)
+    size, dilation = placed(axes, given["kernel_size"], 1), given["dilation"]
+    graph.refuse_unless(node, set(placed(axes, dilation, 1)) == {1}, f"has a dilation of {dilation}, not 1")
+    stride = placed(axes, given["stride"], 1) if given["stride"] else size
+    before, padding = value.shape[1:], placed(axes, given["padding"], 0)
+    after = placed(axes, shape_of(node)[2:], 1)
+    # with ceil_mode the last windows go further beyond the map
+    (top, bottom), (left, right) = (
+        (padding[at], max(padding[at], (after[at] - 1) * stride[at] + size[at] - before[at] - padding[at]))
+        for at in (0, 1)
+    )
+    return _pooled(graph, node, value, axes, MaxPool(size, stride, (top, bottom, left, right)))
+
+
+def _average_pool(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    value, axes = _map(graph, node)
+    size = placed(axes, given["kernel_size"], 1)
+    graph.refuse_unless(node, not any(placed(axes, given["padding"], 0)), f"has a padding of {given['padding']}, not 0")
+    stride, before = placed(axes, given["stride"], 1) if given["stride"] else size, value.shape[1:]
+    exact = tuple((before[at] - size[at]) // stride[at] + 1 for at in (0, 1))
+    graph.refuse_unless(node, placed(axes, shape_of(node)[2:], 1) == exact, "has ceil_mode, which has no hardware")
+    graph.refuse_unless(
+        node, size == before or stride == size, f"has a stride of {stride}, not that of its size {size}"
+    )
+    divisor = given.get("divisor_override")
+    graph.refuse_unless(node, divisor in (None, prod(size)), f"divides by {divisor}, not by {prod(size)}")
+    return _pooled(graph, node, value, axes, AveragePool(size))
+
+
+def _adaptive(graph: ExportedGraph, node: Node, kind: type[AveragePool | MaxPool]) -> Value:
+    value, axes = _map(graph, node)
+    (height, width), (down, across) = value.shape[1:], placed(axes, shape_of(node)[2:], 1)
+    exact = not height % down and not width % across
+    graph.refuse_unless(node, exact, f"to {down} x {across} has windows of several sizes of {height} x {width}")
+    return _pooled(graph, node, value, axes, kind((height // down, width // across)))
+
+
+def _adaptive_average(graph: ExportedGraph, node: Node) -> Value:
+    return _adaptive(graph, node, AveragePool)
+
+
+def _adaptive_max(graph: ExportedGraph, node: Node) -> Value:
+    return _adaptive(graph, node, MaxPool)
+
+
+def _pooled(
+    graph: ExportedGraph, node: Node, value: Value, axes: tuple[int, ...], layer: MaxPool | AveragePool
+) -> Value:
+    if layer.size == layer.stride == (1, 1) and not any(layer.padding):
+        return value
+    return _maps(graph, node, _pool(graph, node, value, layer), axes)
+
+
+def _pool(graph: ExportedGraph, node: Node, value: Value, layer: MaxPool | AveragePool) -> int:
+    """Add a pool; behind another one of its kind, one that does both."""
+    before = graph.layers.layers[value.layer] if value.layer >= 0 else None
+    if before is None or type(before.layer) is not type(layer) or any(layer.padding):
+        return graph.add(node, layer, value)
+    first = before.layer
+    assert isinstance(first, MaxPool | AveragePool), "of the same kind"
+    if any(first.padding):
+        return graph.add(node, layer, value)
+    size, stride = (
+        (
+            (layer.size[at] - 1) * first.stride[at] + first.size[at],
+            layer.stride[at] * first.stride[at],
+        )
+        for at in (0, 1)
+    )
+    (down, stepped_down), (across, stepped_across) = size, stride
+    both = (
+        AveragePool((down, across))
+        if isinstance(layer, AveragePool)
+        else MaxPool((down, across), (stepped_down, stepped_across))
+    )
+    (source,) = before.sources
+    return graph.add(node, both, value._replace(layer=source), instead_of=value.layer)
+
+
+def _mean(graph: ExportedGraph, node: Node) -> Value:
+    return _reduced(graph, node, AveragePool)
+
+
+def _largest(graph: ExportedGraph, node: Node) -> Value:
+    return _reduced(graph, node, MaxPool)
+
+
+def _reduced(graph: ExportedGraph, node: Node, kind: type[AveragePool | MaxPool]) -> Value:
+    """Mean or largest of whole axes of a map, in any view of it."""
+    given, shape = arguments(node), shape_of(node.args[0])
+    value = graph.value(node, node.args[0])
+    over = sorted({one % len(shape) for one in given["dim"] or range(len(shape))})
+    window = window_over([value.axes[at - 1] for at in over if at], value.shape) if over[:1] != [0] else None
+    if window is None:
+        graph.refuse(node, f"over {over} is not over a map's height and width")
+    pooled = value.shape[0], value.shape[1] // window[0], value.shape[2] // window[1]
+    kept = [
+        () if at in over else after_window(axis, value.shape, pooled)
+        for at, axis in enumerate(value.axes, start=1)
+        if at not in over or given["keepdim"]
+    ]
+    number = value.layer if window == (1, 1) else _pool(graph, node, value, kind(window))
+    return graph.gives(node, number, pooled, tuple(kept))
+
+
+# -- sums and views ----------------------------------------------------------------------------------------------------
+
+
+def _add_tensors(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    graph.refuse_unless(node, given["alpha"] == 1, f"has a factor of {given['alpha']}")
+    both = []
+    for one in (given["self"], given["other"]):
+        graph.refuse_unless(node, isinstance(one, Node), f"of a constant, {one}, has no hardware")
+        both.append(one)
+    constants = [one for one in both if isinstance(graph.read(node, one), Constant)]
+    if len(constants) == 1:
+        (other,) = (one for one in both if one is not constants[0])
+        return _biased(graph, node, graph.value(node, other), graph.constant(node, "bias", constants[0]))
+    first, second = (graph.value(node, one) for one in both)
+    shapes = [shape_of(one)[1:] for one in both]
+    graph.refuse_unless(node, shapes[0] == shapes[1], f"adds {shapes[0]} to {shapes[1]}")
+    same = first[1:3] == second[1:3]
+    graph.refuse_unless(node, same, f"adds {shapes[0]} of two layers whose elements are in another order")
+    number = graph.add(node, Add(), first, second)
+    return graph.gives(node, number, first.shape, first.axes)
+
+
+def _biased(graph: ExportedGraph, node: Node, value: Value, bias: Constant) -> Value:
+    """Sum of a layer without a bias and a parameter: that layer with it as its bias."""
+    layer = graph.layers.layers[value.layer] if value.layer >= 0 else None
+    if layer is None or not isinstance(layer.layer, Weighted) or "bias" in layer.tensors:
+        graph.refuse(node, f"adds {bias.name} to what has a bias already, or is no layer with weights")
+    # axes of both are counted from the last one; that behind the batch's has the channels
+    channel = len(bias.axes) - len(value.axes)
+    others = [axis for at, axis in enumerate(bias.axes) if at != channel]
+    each = channel >= 0 and value.axes[0] == channels_of(value.shape) and not any(others)
+    shape = tuple(bias.tensor.shape)
+    graph.refuse_unless(
+        node, each and bias.tensor.numel() == value.shape[0], f"adds {bias.name} of {shape}, not one value a channel"
+    )
+    tensors, names = {**layer.tensors, "bias": bias.tensor.reshape(-1)}, {**layer.names, "bias": bias.name}
+    number = graph.layers.add(replace(layer, tensors=tensors, names=names), instead_of=value.layer)
+    return graph.gives(node, number, value.shape, value.axes)
+
+
+def _view(graph: ExportedGraph, node: Node) -> Value | Constant:
+    """Same elements in axes of other sizes."""
+    read, after = graph.read(node, node.args[0]), shape_of(node)
+    if isinstance(read, Constant):
+        axes = reshaped(read.axes, after)
+        graph.refuse_unless(node, axes is not None, f"of {read.name} is no view of it")
+        return read._replace(axes=axes or ())
+    before, value = shape_of(node.args[0]), graph.value(node, node.args[0], host=True)
+    kept = before[:1] == after[:1] and len(after) > 1
+    axes = reshaped(value.axes, after[1:]) if kept else None
+    if axes is None:
+        graph.refuse(node, f"from {before[1:]} to {after[1:]} does not flatten each sample")
+    return graph.viewed(node, value._replace(axes=axes))
+
+
+def _permuted(graph: ExportedGraph, node: Node) -> Value | Constant:
+    read, turn = graph.read(node, node.args[0]), permutation_of(node)
+    if isinstance(read, Constant):
+        return read._replace(axes=tuple(read.axes[at] for at in turn))
+    value = graph.value(node, node.args[0], host=True)
+    graph.refuse_unless(node, turn[0] == 0, f"moves the samples of a batch to axis {turn.index(0)}")
+    return graph.viewed(node, value._replace(axes=tuple(value.axes[at - 1] for at in turn[1:])))
+
+
+def _same(graph: ExportedGraph, node: Node) -> Value | Constant:
+    first = node.args[0]
+    assert isinstance(first, Node), "an operator of a tensor"
+    kept = first.meta["val"].dtype == node.meta["val"].dtype
+    graph.refuse_unless(node, kept, f"to {node.meta['val'].dtype} has no hardware")
+    read = graph.read(node, first)
+    return read if isinstance(read, Constant) else graph.value(node, first, host=True)
+
+
+def _dropout(graph: ExportedGraph, node: Node) -> Value:
+    trained = arguments(node)["train"]
+    graph.refuse_unless(node, not trained, "is active in evaluation mode: give it training=self.training")
+    return graph.value(node, node.args[0], host=True)
+
+
+def _item(graph: ExportedGraph, node: Node) -> Value:
+    graph.refuse_unless(node, bool(node.args[1] == 0), "of a second output of an operator has no hardware")
+    return graph.value(node, node.args[0], host=True)
+
+
+_HANDLERS: dict[Callable[[ExportedGraph, Node], Value | Constant], str] = {
+    _convolution: "conv2d.default conv2d.padding convolution.default conv1d.default conv1d.padding",
+    _pad: "pad.default constant_pad_nd.default",
+    _linear: "linear.default",
+    _matmul: "matmul.default mm.default",
+    _addmm: "addmm.default",
+    _batch_norm: "batch_norm.default _native_batch_norm_legit_no_training.default",
+    _statistics_of_a_batch: "_native_batch_norm_legit.no_stats _native_batch_norm_legit.default",
+    _relu: "relu.default",
+    _relu6: "relu6.default",
+    _hardtanh: "hardtanh.default clamp.default clamp_min.default",
+    _threshold: "threshold.default",
+    _leaky_relu: "leaky_relu.default",
+    _softmax: "softmax.int log_softmax.int _softmax.default _log_softmax.default",
+    _max_pool: "max_pool2d.default max_pool2d_with_indices.default max_pool1d.default max_pool1d_with_indices.default",
+    _average_pool: "avg_pool2d.default avg_pool1d.default",
+    _adaptive_average: "adaptive_avg_pool2d.default _adaptive_avg_pool2d.default adaptive_avg_pool1d.default",
+    _adaptive_max: "adaptive_max_pool2d.default adaptive_max_pool1d.default",
+    _mean: "mean.dim",
+    _largest: "amax.default",
+    _add_tensors: "add.Tensor",
+    _view: (
+        "view.default reshape.default _unsafe_view.default flatten.using_ints squeeze.default squeeze.dim squeeze.dims "
+        "unsqueeze.default unflatten.int"
     ),
-    OperatorImport._same: "clone.default detach.default alias.default contiguous.default to.dtype _to_copy.default",
-    OperatorImport._dropout: "dropout.default native_dropout.default",
+    _same: (
+        "clone.default detach.default alias.default contiguous.default to.dtype _to_copy.default "
+        "lift_fresh_copy.default"
+    ),
+    _dropout: "dropout.default native_dropout.default",
 }
-_OPERATORS = {f"aten.{title}": handler for handler, titles in _HANDLERS.items() for title in titles.split()}
-_OPERATORS["getitem"] = OperatorImport._item
+_OPERATORS: dict[str, Handler] = {
+    f"aten.{title}": handler for handler, titles in _HANDLERS.items() for title in titles.split()
+}
+_OPERATORS |= {f"aten.{title}.{kind}": _permuted for title in PERMUTATIONS for kind in ("default", "int", "intlist")}
+_OPERATORS["getitem"] = _item
+_VIEWS = frozenset(title for title, handler in _OPERATORS.items() if handler in (_view, _permuted, _same))

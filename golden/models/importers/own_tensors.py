@@ -133,7 +133,7 @@ class StageTensors:
         UserError
             If float32 cannot hold them so that folding gives them within 2**-14, a quarter of Q4.12's last place.
         """
-        found = self._unfolded(parameters, state) if self.norm else self._plain(parameters)
+        found = self._unfolded(parameters, state) if self.norm else self._plain(parameters, state)
         if self.norm:
             own = {**state, **{name: _tensor(one) for name, one in found.items()}}
             again = self.folded(own)
@@ -145,12 +145,17 @@ class StageTensors:
                 )
         return found
 
-    def _plain(self, parameters: StageParameters) -> Returned:
+    def _plain(self, parameters: StageParameters, state: State) -> Returned:
         assert self.weight is not None, "a stage without batch norm has a weight"
         found = {self.weight: self.given(parameters.weight.astype(np.float32))}
         if self.bias is not None or parameters.bias.any():
-            found[self.bias_name] = parameters.bias.astype(np.float32)
+            found[self.bias_name] = self._bias(parameters.bias, state)
         return found
+
+    def _bias(self, values: Floats64, state: State) -> NDArray[np.float32]:
+        """Bias in the shape in which the user has it."""
+        shape = tuple(state[self.bias].shape) if self.bias in state else values.shape
+        return values.astype(np.float32).reshape(shape)
 
     def _unfolded(self, parameters: StageParameters, state: State) -> Returned:
         norm, layer = self._norm(state), self._layer(state)
@@ -169,7 +174,7 @@ class StageTensors:
         if norm.bias is not None:
             found[self.norm["bias"]] = (parameters.bias - (layer.bias - norm.mean) * scale).astype(np.float32)
         elif self.bias is not None:
-            found[self.bias] = (parameters.bias / scale + norm.mean).astype(np.float32)
+            found[self.bias] = self._bias(parameters.bias / scale + norm.mean, state)
         else:
             found[self.norm["running_mean"]] = (-parameters.bias / scale).astype(np.float32)
         return found
@@ -198,7 +203,7 @@ class StageTensors:
     def _layer(self, state: State) -> StageParameters:
         if self.weight is None:
             return StageParameters(np.ones((self.channels, 1, 1, 1)), np.zeros(self.channels))
-        bias = np.zeros(self.channels) if self.bias is None else _array(state[self.bias])
+        bias = np.zeros(self.channels) if self.bias is None else _array(state[self.bias]).reshape(-1)
         return StageParameters(self.taken(_array(state[self.weight])), bias)
 
     def _norm(self, state: State) -> NormTensors:

@@ -6,7 +6,8 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
+from math import prod
 from pathlib import Path
 
 import torch
@@ -14,8 +15,10 @@ from torch import nn
 
 from ...errors import UserError
 from ..layers import Shape
+from ..module import NetworkModule
 from ..network import Network
-from .exported import network_of
+from .exported import SampleError, imported
+from .on_host import adapt
 from .onnx_file import is_onnx, onnx_network
 
 _NAME = "fabtune_user_model"
@@ -79,13 +82,13 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
     reference : str
         ``path/to/file.py:function``, see `user_module`; or ``path/to/file.onnx``.
     input_shape : tuple of int, optional
-        Shape of a sample; an ONNX file says it itself.
+        Shape of a sample as the module takes it, or as its description does; an ONNX file says it itself.
 
     Returns
     -------
     Network
     nn.Module
-        With its weights.
+        With its weights; it takes the description's samples, and gives logits.
 
     Raises
     ------
@@ -97,7 +100,30 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
     if input_shape is None:
         raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 640")
     module = user_module(reference)
-    return network_of(module, input_shape, reference), module
+    try:
+        network, own = imported(module, input_shape, reference)
+    except SampleError:
+        found = _of_described(module, input_shape, reference)
+        if found is None:
+            raise
+        network, own = found
+    return network, adapt(module, own)
+
+
+def _of_described(module: nn.Module, shape: Shape, reference: str) -> tuple[Network, NetworkModule] | None:
+    """Import a module that takes samples of another shape than its description, given that of the description."""
+    if len(shape) != 3:
+        return None
+    channels, height, width = shape
+    others: list[Shape] = [(height, width, channels), (prod(shape),)]
+    if height == 1:
+        others = [(channels, width), (width, channels), *others]
+    for other in others:
+        with suppress(UserError):
+            found = imported(module, other, reference)
+            if found[0].input_shape == shape:
+                return found
+    return None
 
 
 @contextmanager

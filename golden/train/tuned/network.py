@@ -289,10 +289,10 @@ def _parameters(
             pair = tensors[name], tensors[own.title + FOLDED_BIAS]
             found.append(StageParameters(*(np.asarray(one, np.float64) for one in pair)))
         elif not own.norm:
-            weight = before.weight
+            weight, bias = before.weight, np.asarray(tensors.get(own.bias_name, before.bias), np.float64)
             if own.weight_name in tensors:
                 weight = own.taken(np.asarray(tensors[own.weight_name], np.float64))
-            found.append(StageParameters(weight, np.asarray(tensors.get(own.bias_name, before.bias), np.float64)))
+            found.append(StageParameters(weight, bias.reshape(-1)))
         else:
             after = own.folded(now)
             found.append(values_of(Converter().stages((after,)))[0] if integers else after)

@@ -306,7 +306,7 @@ TAIL = (nn.Flatten(), nn.Linear(144, 2))
         ([nn.Conv2d(1, 4, 3), nn.Hardtanh(), *TAIL], "layer 1: aten.hardtanh clips from -1.0 to 1.0, not from 0"),
         (
             [nn.Conv2d(1, 4, 3), nn.Flatten(2), nn.Linear(36, 2)],
-            "layer 1: aten.view from (4, 6, 6) to (4, 36) does not",
+            "layer 2: aten.linear has an input of (4, 36): flatten it first",
         ),
         ([nn.Conv2d(1, 4, 3), nn.Flatten(0)], "does not flatten each sample"),
         ([nn.Conv2d(3, 4, 3), *TAIL], "m.py:build, layer 0: fails on samples of 1 x 8 x 8: Given groups=1"),
@@ -367,7 +367,7 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
         ("self.head((self.conv(x) * 2).flatten(1))", "aten.mul has no hardware"),
         ("self.head(torch.add(self.conv(x), x, alpha=2).flatten(1))", "aten.add has a factor of 2"),
         ("self.head((F.relu(self.conv(x)) + x).flatten(1))", "behind its ReLU: a residual is added before"),
-        ("self.head(x.flatten(1)) + self.ones", "aten.add adds (2,) to ()"),
+        ("self.head(x.flatten(1)) + self.ones", "aten.add adds ones to what has a bias already"),
         ("self.head(F.conv2d(x, self.conv.weight * 2, padding=1).flatten(1))", "computes with conv.weight: remove"),
         ("self.head(self.conv(x).view(1, -1)[:, :64])", "aten.view from (1, 8, 8) to (128,) does not flatten each"),
         (
@@ -375,7 +375,10 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
             "is active in evaluation mode: give it training=self.training",
         ),
         ("self.head(F.batch_norm(self.conv(x), None, None, training=True).flatten(1))", "has no running statistics"),
-        ("self.head(self.conv(x).transpose(2, 3).flatten(1))", "aten.transpose has no hardware"),
+        (
+            "self.head(self.conv(F.relu(x).mT).flatten(1))",
+            "reads (1, 8, 8), which is another view of (1, 8, 8)",
+        ),
         ("self.head(self.conv(x).flatten(1).half().float())", "has no hardware"),
         ("self.head(torch.cat([self.conv(x), x], 2)[:, :, ::2].flatten(1))", "aten.cat has no hardware"),
         ("self.head(self.conv(x).max(1, keepdim=True)[0].flatten(1))", "aten.max has no hardware"),
