@@ -19,6 +19,7 @@ from ..layers import (
     Add,
     AveragePool,
     BatchNorm,
+    Concat,
     Convolution,
     Depthwise,
     Linear,
@@ -31,7 +32,7 @@ from ..layers import (
 )
 from ..module import NetworkModule
 from ..network import Network
-from .axes import after_window, channels_of, in_order, outer_first, placed, reshaped, spatial, window_over
+from .axes import after_window, channels_of, in_order, joined, outer_first, placed, reshaped, spatial, window_over
 from .exported_graph import (
     PERMUTATIONS,
     Constant,
@@ -86,13 +87,8 @@ def _convolution(graph: ExportedGraph, node: Node) -> Value:
     padding, more = _padding(given["padding"], axes, kernel), value.padding or (0, 0, 0, 0)
     padding = (padding[0] + more[0], padding[1] + more[1], padding[2] + more[2], padding[3] + more[3])
     channels, groups = shape[0], given["groups"]
-    layer: Convolution | Depthwise = Convolution(channels, kernel, padding, stride)
-    if groups > 1:
-        graph.refuse_unless(
-            node,
-            groups == channels == value.shape[0],
-            f"has {groups} groups of {channels} channels, which is neither 1 group nor one a channel",
-        )
+    layer: Convolution | Depthwise = Convolution(channels, kernel, padding, stride, groups)
+    if 1 < groups == channels == value.shape[0]:
         layer = Depthwise(kernel, padding, stride)
     order = None if len(axes) == 2 else ElementOrder.reshaped(shape, (*shape[:2], *kernel))
     return _maps(graph, node, graph.add(node, layer, value, order=order, weight=weight, bias=bias), axes)
@@ -355,6 +351,25 @@ def _add_tensors(graph: ExportedGraph, node: Node) -> Value:
     return graph.gives(node, number, first.shape, first.axes)
 
 
+def _cat(graph: ExportedGraph, node: Node) -> Value:
+    """Concatenation along the axis behind the batch's, of tensors in the order of their layers."""
+    given = arguments(node)
+    values = [graph.value(node, one) for one in given["tensors"]]
+    shape = shape_of(node)[1:]
+    graph.refuse_unless(node, given["dim"] % (1 + len(shape)) == 1, f"along the axis {given['dim']} has no hardware")
+    if len(values) == 1:
+        return values[0]
+    for one in values:
+        ordered = joined(run for axis in one.axes for run in axis) == joined([(prod(one.shape), 1)])
+        graph.refuse_unless(node, ordered, "of a permuted tensor has no hardware")
+    maps = sorted({one.shape[1:] for one in values})
+    graph.refuse_unless(node, len(maps) == 1, f"of maps of {' and '.join(map(str, maps))}, seen alike, has no hardware")
+    base = (sum(one.shape[0] for one in values), *maps[0])
+    axes = reshaped(in_order(base), shape)
+    assert axes is not None, "elements in order are seen in any shape"
+    return graph.gives(node, graph.add(node, Concat(), *values), base, axes)
+
+
 def _biased(graph: ExportedGraph, node: Node, value: Value, bias: Constant) -> Value:
     """Sum of a layer without a bias and a parameter: that layer with it as its bias."""
     layer = graph.layers.layers[value.layer] if value.layer >= 0 else None
@@ -438,6 +453,7 @@ _HANDLERS: dict[Callable[[ExportedGraph, Node], Value | Constant], str] = {
     _mean: "mean.dim",
     _largest: "amax.default",
     _add_tensors: "add.Tensor",
+    _cat: "cat.default concat.default concatenate.default",
     _view: (
         "view.default reshape.default _unsafe_view.default flatten.using_ints squeeze.default squeeze.dim squeeze.dims "
         "unsqueeze.default unflatten.int"

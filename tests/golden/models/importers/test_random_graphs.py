@@ -40,9 +40,9 @@ class RandomModule(nn.Module):
         x, seen = torch.zeros(2, 2, 8, 8), []
         for kind, back, kernel, stride, bias in steps:
             layer = nn.Identity()
-            if kind in ("conv", "depthwise"):
-                groups = 1 if kind == "conv" else x.shape[1]
-                channels = 3 if kind == "conv" else x.shape[1]
+            if kind in ("conv", "groups", "depthwise"):
+                groups = {"conv": 1, "groups": 2 - x.shape[1] % 2}.get(kind, x.shape[1])
+                channels = {"conv": 3, "groups": 4}.get(kind, x.shape[1])
                 layer = nn.Conv2d(x.shape[1], channels, kernel, stride, kernel // 2, groups=groups, bias=bias)
             elif kind == "norm":
                 layer = nn.BatchNorm2d(x.shape[1])
@@ -64,6 +64,9 @@ class RandomModule(nn.Module):
         if kind == "add":
             same = [one for one in seen[:-1] if one.shape == x.shape]
             return x + same[back % len(same)] if same else x
+        if kind == "cat":
+            beside = [one for one in seen if one.shape[2:] == x.shape[2:]]
+            return torch.cat([beside[back % len(beside)], x] if back % 2 else [x, beside[back % len(beside)]], 1)
         if kind == "relu":
             return functional.relu(x, inplace=bool(back % 2)) if back < 3 else functional.relu6(x)
         if kind == "leaky":
@@ -83,7 +86,10 @@ class RandomModule(nn.Module):
         return self.head(x.flatten(1))
 
 
-LAYERS = ("conv", "conv", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "padded", "average", "dropout")
+LAYERS = (
+    *("conv", "conv", "groups", "depthwise", "norm", "relu", "relu", "leaky", "add", "cat", "pool", "padded"),
+    *("average", "dropout"),
+)
 KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))
 STEP = st.tuples(KINDS, st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([1, 1, 2]), st.booleans())
 # most begin with a convolution, as most networks do
