@@ -3,6 +3,7 @@
 import itertools
 from collections import deque
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 
@@ -38,18 +39,20 @@ def expected(mapping, number, buffer):
     base = stage.base + (mapping.sample_values if buffer and number == 0 else 0)
     words = []
     for turn in itertools.product(*(range(count) for count in reversed(counts))):
-        *groups, y, x, dy, dx, row, run = turn
+        *groups, y, x, dy, dx = turn[: -stage.inner]
+        inside = list(zip(turn[-stage.inner :], reversed(counts[: stage.inner]), strict=True))
         # of several groups of a convolution each has so many turns
-        group = sum(at * size for at, size in zip(groups, (counts[6], 1)[-len(groups) :], strict=True))
+        group = sum(at * size for at, size in zip(groups, (counts[stage.inner + 4], 1)[-len(groups) :], strict=True))
+        word_in_sum = reduce(lambda found, loop: found * loop[1] + loop[0], inside, 0)
         address = base + sum(at * stride for at, stride in zip(reversed(turn), strides, strict=True))
-        weight = stage.weights + group * stage.words + row * counts[0] + run
-        ends = (row, run) == (counts[1] - 1, counts[0] - 1)
-        word = (address, weight, stage.biases + group, not (row or run), ends, stage.relu)
+        weight = stage.weights + group * stage.words + word_in_sum
+        first, last = word_in_sum == 0, word_in_sum == stage.words - 1
+        word = (address, weight, stage.biases + group, first, last, stage.relu)
         target = stage.target + sum(
             at * stride for at, stride in zip((x, y, *reversed(groups)), stage.targets, strict=True)
         )
         outputs = min(mapping.columns, stage.channels - group * mapping.columns)
-        pooled = (dy, dx) == (counts[3] - 1, counts[2] - 1)
+        pooled = [dx, dy] == [count - 1 for count in counts[stage.inner : stage.inner + 2]]
         words.append((*word, not (dy or dx), pooled, target, (1 << outputs) - 1))
     return words
 
@@ -175,7 +178,7 @@ def test_each_word_of_a_run_of_a_pixel_is_its_last():
     seen = play_interface(dut, watch={"word.enable": "tail", "done": None}, body=body)
     tails = [tail for _, tail in seen["word.enable"]]
     pixels, vector = (stage.cycles for stage in mapping.stages)
-    assert mapping.stages[0].loops[0].count == 2
+    assert [loop.count for loop in mapping.stages[0].loops[:3]] == [1, 2, 2]
     assert mapping.tail_lanes(0) == 0b11
     assert tails == [1] * pixels + [0, 1] * (vector // 2)
 
