@@ -93,7 +93,7 @@ def _read(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_bytes())
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{file} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise UserError(f"{file} has no block with parameters: give a {SPEC_FILE} that fabtune wrote")

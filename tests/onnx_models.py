@@ -2,7 +2,12 @@
 
 import numpy as np
 import onnxruntime
+import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.models.importers.onnx_file import onnx_network
 
 RNG = np.random.default_rng(0)
 
@@ -37,6 +42,62 @@ def outputs_of(model, *inputs):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    data = model if isinstance(model, bytes) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for one in copy.graph.node:
+        one.name = ""  # it takes each name once only, or none
+    session = onnxruntime.InferenceSession(copy.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, {one.name: given for one, given in zip(session.get_inputs(), inputs, strict=True)})
+
+
+CONSTANTS = {
+    "w": array(4, 2, 3, 3),
+    "w1": array(4, 4, 3, 3),
+    "w2": array(4, 4, 1, 1),
+    "b": array(1, 4, 1, 1),
+    "b4": array(4),
+    "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+    "low": np.array([0, 0, 0, 0, 0, 0, 1, 1]),
+    "v4": np.abs(array(4)) + 1,
+    "zero": np.float32(0),
+}
+SAME = {"pads": [1, 1, 1, 1]}
+"""Settings of a convolution of 3 x 3 that keeps a map's size."""
+
+
+def tail(source, features, weight="hw"):
+    """Flatten and a linear layer."""
+    return [node("Flatten", source, "flat"), node("Gemm", f"flat {weight}", "y", transB=1)], {"hw": array(3, features)}
+
+
+def written(path, nodes, constants, shape=(2, 8, 8), opset=20, features=None, source="z"):
+    """A file of nodes, with flatten and a linear layer behind them if the number of features is given."""
+    more, weights = tail(source, features) if features else ([], {})
+    used = {name for one in (*nodes, *more) for name in one.input}
+    kept = {name: value for name, value in {**CONSTANTS, **weights, **constants}.items() if name in used}
+    model = model_of([*nodes, *more], kept, ("n", *shape), opset)
+    (path / "model.onnx").write_bytes(model.SerializeToString())
+    return model, path / "model.onnx"
+
+
+def same(model, path, turned=None):
+    """Import a file, and compare it with onnxruntime on samples whose axes are put in the order of `turned`."""
+    network, module = onnx_network(path)
+    x = np.random.default_rng(1).normal(0, 1, (3, *network.input_shape)).astype(np.float32)
+    shape = [one.dim_value for one in model.graph.input[0].type.tensor_type.shape.dim[1:]]
+    given = x if turned is None else x.transpose(0, *turned)
+    (expected,) = outputs_of(model, given.reshape(3, *shape))
+    with torch.no_grad():
+        found = module(torch.from_numpy(x))
+        for what in module.left_to_host:
+            found = getattr(torch, what)(found, 1)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
+    return network, module
+
+
+def refusal(path):
+    with pytest.raises(UserError) as mistake:
+        onnx_network(path)
+    assert str(mistake.value).startswith(str(path))
+    assert "\n" not in str(mistake.value)
+    return str(mistake.value)

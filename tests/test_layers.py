@@ -31,6 +31,8 @@ AREAS = {
         "nn": {"rng", "axi", "models"},
         "lora": {"rng", "nf4", "axi", "nn", "models"},
         "zo": {"rng", "nf4", "axi", "nn", "models"},
+        "transformer": set(),
+        "stream": {"nn", "transformer"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
         "train": {"rng", "nf4", "nn", "lora", "zo", *MODELS},
     },

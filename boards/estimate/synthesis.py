@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...golden.errors import UserError
+from ...golden.files import read_text
 from ...hw import yosys
 from ...hw.yosys import YosysError
 from .contents import contents_in_files
@@ -98,7 +100,7 @@ def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str
     for file in sources:
         if not file.is_file():
             raise UserError(f"no file {str(file)!r}: give the path of a Verilog file")
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in sources]
+    texts = [read_text(file, errors="replace") for file in sources]
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         folder = Path(name)
         # a module gets parameters of its top only if it is built then, not when it is read
@@ -106,7 +108,9 @@ def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str
         reads = []
         for number, (file, text) in enumerate(zip(sources, texts, strict=True)):
             same = contents_in_files(text, folder, f"contents{number}_")
-            if same == text or "`include" in text:
+            with file.open("rb") as start:
+                marked = start.read(len(BOM_UTF8)) == BOM_UTF8  # Yosys does not read it
+            if (same == text and not marked) or "`include" in text:
                 reads.append(f'{read}"{file.resolve()}"')
                 continue
             (folder / f"design{number}").write_text(same, encoding="utf-8")

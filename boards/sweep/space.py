@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from ... import __version__
 from ...golden.cache import digest_of
 from ...golden.errors import UserError
+from ...golden.files import read_text
 from ...golden.registry import BLOCKS, CORES
 from ...golden.settings import fields_of
 from ..board import BOARDS, DEFAULT_BOARD, RESOURCES
@@ -220,11 +221,11 @@ def read(file: Path, training: Values | None = None) -> Space:
     UserError
         If the file is no TOML, or a key or value in it is wrong; the text names the key and what is allowed.
     """
+    text = read_text(file)
     try:
-        with file.open("rb") as stream:
-            table = tomllib.load(stream)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is no TOML: {error}") from None
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError alone
+        raise UserError(f"{file} is no TOML: {' '.join(str(error).split())[:200]}") from None
     if training:
         table["training"] = {**_typed("training", table.get("training", {}), dict), **training}
     try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...golden.errors import UserError
+from ...golden.files import lines_of, read_text
 from ..board import BOARDS, RESOURCES, Board
 
 _ROWS = {
@@ -19,6 +20,18 @@ _ROWS = {
     "URAM": "uram",
     "DSPs": "dsp",
 }
+_HIERARCHY = {
+    "Total LUTs": ("lut", 1.0),
+    "FFs": ("ff", 1.0),
+    "RAMB36": ("bram36", 1.0),
+    "RAMB18": ("bram36", 0.5),
+    "URAM": ("uram", 1.0),
+    "DSP Blocks": ("dsp", 1.0),
+    "DSP48 Blocks": ("dsp", 1.0),
+}
+"""Resource of a column of ``report_utilization -hierarchical``, and the amount of one."""
+# Virtex UltraScale has the letters, too
+_VERSAL = re.compile(r"x[aq]?[cq]?r?(v(?!u)|2v)")
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,11 @@ def read_report(path: Path) -> Report:
     """
     if not path.is_file():
         raise UserError(f"no file {str(path)!r}: give the path of a report of Vivado's report_utilization")
-    return parse_report(path.read_text(encoding="utf-8", errors="replace"))
+    text = read_text(path, errors="replace")
+    try:
+        return parse_report(text)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def ratios(estimate: Mapping[str, float], vivado: Mapping[str, float]) -> dict[str, float | None]:
@@ -60,36 +77,117 @@ def ratios(estimate: Mapping[str, float], vivado: Mapping[str, float]) -> dict[s
 
 
 def parse_report(text: str) -> Report:
-    """Parse the text of Vivado's ``report_utilization``, whole design.
+    """Parse the text of Vivado's ``report_utilization``: of the whole design, or by hierarchy, whose top row counts.
 
     Raises
     ------
     UserError
-        If there is no utilisation table, or a row is missing, contradicts another or is not a number.
+        If there is no utilisation table, a row is missing, contradicts another or is not a number, or the report is of
+        a Versal device or of a pblock.
     """
+    device = _said(text, "Device")
+    if _VERSAL.match(device) or re.search(r"^\|\s*LOOKAHEAD8\s*\|", text, re.MULTILINE):
+        named = f"{device}, a Versal device" if device else "a Versal device"
+        raise UserError(
+            f"the report is of {named}, whose slices and DSPs no estimate is for: give an UltraScale+ one's"
+        )
+    if "-pblocks" in _said(text, "Command", r".*"):
+        raise UserError("the report is of pblocks: run report_utilization without -pblocks")
+    tables = list(_tables(text))
+    flat = [table for table in tables if table.head[0] == "Site Type" and "Used" in table.head]
+    by_hierarchy = [table for table in tables if "Instance" in table.head and "Total LUTs" in table.head]
+    if flat:
+        found = _of_rows(flat)
+    elif by_hierarchy:
+        found = _of_hierarchy(by_hierarchy)
+    else:
+        raise UserError(
+            "no table with the columns 'Site Type' and 'Used', and none by hierarchy: "
+            "give what report_utilization -file wrote"
+        )
+    board = next((one for one in BOARDS.values() if device.startswith(one.device)), None)
+    return Report(_complete(found, board, hierarchy=not flat), board, _said(text, "Design") or None)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Table of a report.
+
+    Parameters
+    ----------
+    head : list of str
+        Names of the columns.
+    rows : list of (int, list of str)
+        Line and cells of each row; the cells are not stripped.
+    """
+
+    head: list[str]
+    rows: list[tuple[int, list[str]]]
+
+
+def _said(text: str, key: str, what: str = r"\S+") -> str:
+    """What the head of a report says under a key; empty where it does not."""
+    found = re.search(rf"^\|\s*{key}\s*:\s*({what})", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _tables(text: str) -> Iterator[_Table]:
+    """Tables of a report; a line without bars ends one, a rule of dashes below the heads does not."""
+    table: _Table | None = None
+    for number, line in enumerate(lines_of(text), 1):
+        if line.startswith("|"):
+            cells = line.rstrip().strip("|").split("|")
+            names = [cell.strip() for cell in cells]
+            if "Site Type" in names or "Instance" in names:
+                if table:
+                    yield table
+                table = _Table(names, [])
+            elif table and len(cells) == len(table.head):
+                table.rows.append((number, cells))
+        elif table and not line.startswith("+"):
+            yield table
+            table = None
+    if table:
+        yield table
+
+
+def _of_rows(tables: list[_Table]) -> dict[str, float]:
+    """Amounts of resources that have a row each."""
     found: dict[str, float] = {}
-    used: int | None = None
-    columns, tables = 0, 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.startswith("|"):
-            used = used if line.startswith("+") else None
-            continue
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if "Site Type" in cells:
-            used = cells.index("Used") if "Used" in cells and cells[0] == "Site Type" else None
-            columns, tables = len(cells), tables + (used is not None)
-        elif used is not None and len(cells) == columns and (key := _ROWS.get(cells[0].rstrip("*"))):
-            amount = _amount(cells[used], cells[0], number)
+    for table in tables:
+        used = table.head.index("Used")
+        for number, cells in table.rows:
+            row = cells[0].strip()
+            if not (key := _ROWS.get(row.rstrip("*"))):
+                continue
+            amount = _amount(cells[used].strip(), row, number)
             if found.setdefault(key, amount) != amount:
-                raise UserError(
-                    f"line {number}: {cells[0]} is {amount:g} here and {found[key]:g} above: one report each"
-                )
-    if not tables:
-        raise UserError("no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote")
-    device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, re.MULTILINE)
-    board = next((one for one in BOARDS.values() if device and device[1].startswith(one.device)), None)
-    design = re.search(r"^\|\s*Design\s*:\s*(\S+)", text, re.MULTILINE)
-    return Report(_complete(found, board), board, design[1] if design else None)
+                raise UserError(f"line {number}: {row} is {amount:g} here and {found[key]:g} above: one report each")
+    return found
+
+
+def _of_hierarchy(tables: list[_Table]) -> dict[str, float]:
+    """Amounts of resources that have a column each, of the top row: the others are parts of it."""
+    if len(tables) > 1:
+        raise UserError("several tables by hierarchy: one report each")
+    (table,) = tables
+    at = table.head.index("Instance")
+    depth = [len(cells[at]) - len(cells[at].lstrip()) for _, cells in table.rows]
+    top = [row for row, deep in zip(table.rows, depth, strict=True) if deep == min(depth)]
+    if len(top) != 1:
+        names = ", ".join(cells[at].strip() for _, cells in top) or "none"
+        raise UserError(f"{len(top)} instances at the top, {names}: run report_utilization -hierarchical of one")
+    if ("RAMB36" in table.head) != ("RAMB18" in table.head):
+        raise UserError("the table by hierarchy has one of the columns RAMB36 and RAMB18: was the report edited?")
+    ((number, cells),) = top
+    found: dict[str, float] = {}
+    for column, text in zip(table.head, cells, strict=True):
+        if column in _HIERARCHY:
+            key, each = _HIERARCHY[column]
+            # -hierarchical_percentage
+            amount = re.sub(r"\(\s*<?[\d.]+%\)$", "", text.strip())
+            found[key] = found.get(key, 0.0) + each * _amount(amount, column, number)
+    return found
 
 
 def _amount(text: str, row: str, number: int) -> float:
@@ -102,7 +200,7 @@ def _amount(text: str, row: str, number: int) -> float:
     return amount
 
 
-def _complete(found: Mapping[str, float], known: Board | None) -> dict[str, float]:
+def _complete(found: Mapping[str, float], known: Board | None, hierarchy: bool) -> dict[str, float]:
     """Check that every resource that the device has is there."""
     result = {}
     for key in RESOURCES:
@@ -111,6 +209,8 @@ def _complete(found: Mapping[str, float], known: Board | None) -> dict[str, floa
         elif known and not known.resources[key]:
             result[key] = 0.0
         elif known or key != "uram":
-            names = " or ".join(repr(name) for name, kind in _ROWS.items() if kind == key)
-            raise UserError(f"no row {names}: the report is not complete; run report_utilization without options")
+            named = {name: kind for name, (kind, _) in _HIERARCHY.items()} if hierarchy else _ROWS
+            names = " or ".join(repr(name) for name, kind in named.items() if kind == key)
+            what = "column" if hierarchy else "row"
+            raise UserError(f"no {what} {names}: the report is not complete; run report_utilization without options")
     return result

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from .archive import DEFLATE
 from .dataset import Samples
 
 _UINT8 = 8
@@ -89,6 +90,10 @@ def _parse(file: IO[bytes], path: Path, dimensions: int) -> NDArray[np.uint8]:
     expected = prod(shape)
     if expected > _LIMIT:
         raise UserError(f"{path}: the header declares {expected} values {shape}; at most {_LIMIT} are read")
+    # a buffered file makes room for all that it is asked for
+    most = (path.stat().st_size + 1) * (DEFLATE if isinstance(file, gzip.GzipFile) else 1)
+    if expected > most:
+        raise UserError(f"{path}: the header declares {expected} values {shape}, the file has at most {most}")
     # one byte more than expected: detects a longer file, and makes gzip check its CRC
     values = file.read(expected + 1)
     if len(values) != expected:

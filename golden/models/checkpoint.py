@@ -19,6 +19,11 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..files import whole
 
+_PACKED = "torch.float4_e2m1fn_x2"
+"""Type of two floats in a byte, by its name: PyTorch before 2.8 lacks it, and none converts it."""
+_OF_NUMPY = ("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64", "C64")
+"""Types of safetensors that NumPy has on its own; ml_dtypes, which onnx imports, adds others."""
+
 
 def load_state(path: Path) -> dict[str, Tensor]:
     """Load a state dict from ``.safetensors`` or, for any other suffix, from a file of `torch.save`.
@@ -49,6 +54,10 @@ def load_state(path: Path) -> dict[str, Tensor]:
             raise UserError(f"{path}: {name!r} is a {type(one).__name__}, not a tensor: save model.state_dict()")
         if one.layout != torch.strided or one.is_quantized or one.is_meta:
             raise UserError(f"{path}: {name} is sparse, quantised or empty: save dense float tensors")
+        if str(one.dtype) == _PACKED:
+            raise UserError(
+                f"{path}: {name} is {one.dtype}, two values in a byte: save float tensors of a byte or more"
+            )
     return {name: one.detach() for name, one in state.items()}
 
 
@@ -121,13 +130,13 @@ def load_saved(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, st
     """Load tensors and metadata of a file written by `save_state`."""
     try:
         with safe_open(path, "numpy") as file:
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
-            metadata = file.metadata() or {}
-        # where ml_dtypes was imported, as onnx does, NumPy has bfloat16, too
-        if foreign := [one.dtype for one in found.values() if one.dtype.isbuiltin != 1]:
-            raise TypeError(f"data type {foreign[0]}")
-        return found, metadata
-    except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type that NumPy lacks, such as bfloat16
+            names = list(file.keys())
+            types = {name: file.get_slice(name).get_dtype() for name in names}
+            if foreign := [name for name, dtype in types.items() if dtype not in _OF_NUMPY]:
+                kind = types[foreign[0]]
+                raise UserError(f"{path}: {foreign[0]} is of type {kind}, which is in no file that fabtune writes")
+            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+    except (SafetensorError, OSError) as error:
         raise UserError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from error
 
 

@@ -55,8 +55,13 @@ class ElementOrder:
 
     def taken(self, values: NDArray[Any]) -> NDArray[Any]:
         """Turn the user's tensor into the description's."""
-        return values.reshape(self.sizes).transpose(self.axes).reshape(self.shape)
+        return _plain(values.reshape(self.sizes).transpose(self.axes).reshape(self.shape))
 
     def returned(self, values: NDArray[Any]) -> NDArray[Any]:
         """Turn the description's tensor into the user's."""
-        return values.reshape(self.turned).transpose(self.back).reshape(self.given)
+        return _plain(values.reshape(self.turned).transpose(self.back).reshape(self.given))
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Copy with the usual strides: PyTorch's convolutions give garbage for those that axes of one value can have."""
+    return np.array(values, order="C")

@@ -61,7 +61,7 @@ class LayerError(UserError):
 
 
 Sources = tuple[tuple[int, ...], ...]
-"""Numbers of the layers that each layer reads, -1 for the sample: two of an `Add`, two or more of a `Concat`, or one."""
+"""Numbers of the layers that each layer reads, -1 for the sample: two of `Add`, two or more of `Concat`, else one."""
 Tensors = tuple[int, ...]
 """Numbers of the stages whose outputs are a tensor, -1 for the sample: one, or those of a concatenation in order."""
 

@@ -51,6 +51,8 @@ def network_from(text: str) -> Network:
     UserError
         If the text does not describe a network.
     """
+    if re.search(r"\d{100}", text):  # Python reads no integer of any length
+        raise UserError(f"{text[:20]!r}... does not describe a network: it has a number of 100 digits or more")
     shape, *words = text.split() or [""]
     if not re.fullmatch(r"\d+(x\d+)*", shape):
         raise UserError(f"{text!r} does not describe a network: {_GRAMMAR}")

@@ -121,22 +121,24 @@ def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[
     return ROTATION.from_float(np.cos(angles)), ROTATION.from_float(np.sin(angles))
 
 
-def rotated(rows: Integers, turns: tuple[Integers, Integers], narrow: Narrower) -> Integers:
+def rotated(rows: Integers, turns: tuple[Integers, Integers], form: Format, narrow: Narrower) -> Integers:
     """Turn the pairs of features by their token's position: feature i of the first half goes with i of the second.
 
     Parameters
     ----------
     rows : array of int, (..., tokens, width)
-        Q8.16.
     turns : pair of array of int
         From `rotations`.
+    form : Format
+        Of `rows` and of the result.
+    narrow : Narrower
 
     Returns
     -------
     array of int64, the shape of `rows`
-        Q8.16, each rounded once.
+        Each rounded once.
     """
     cosine, sine = turns
     first, second = np.split(rows, 2, axis=-1)
     exact = np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
-    return narrow(exact, Q8_16.fraction + ROTATION.fraction, Q8_16)
+    return narrow(exact, form.fraction + ROTATION.fraction, form)

@@ -7,6 +7,7 @@ a difference of two losses does not bear.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,16 @@ def _normal_tail(argument: NDArray[np.float64]) -> NDArray[np.float64]:
 _GELU = PiecewiseLinear(
     lambda a: a * _normal_tail(a), 0.0, Q8_16.fraction, 512, 10, Format(1, 18), Format(2, 16), Format(1, 16)
 )
+_GELU_TANH = PiecewiseLinear(
+    lambda a: a / (1 + np.exp(np.sqrt(8 / np.pi) * (a + 0.044715 * a**3))),
+    0.0,
+    Q8_16.fraction,
+    512,
+    10,
+    Format(1, 18),
+    Format(2, 16),
+    Format(1, 16),
+)
 _SILU = PiecewiseLinear(
     lambda a: a / (1 + np.exp(a)), 0.0, Q8_16.fraction, 1024, 10, Format(1, 18), Format(2, 16), Format(1, 16)
 )
@@ -79,6 +90,11 @@ def gelu(values: Integers) -> Integers:
 def silu(values: Integers) -> Integers:
     """Compute ``x / (1 + exp(-x))``, as `gelu` does: Q8.16, at most 1.5 last places off."""
     return _gated(values, _SILU)
+
+
+def gelu_tanh(values: Integers) -> Integers:
+    """Compute GELU's approximation by a hyperbolic tangent, as `gelu` does: Q8.16, at most 1.5 last places off."""
+    return _gated(values, _GELU_TANH)
 
 
 def _gated(values: Integers, below: PiecewiseLinear) -> Integers:
@@ -186,3 +202,13 @@ def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, na
     """
     shift = fraction + INVERSE.fraction + inverse.exponent - result.fraction
     return narrow(shifted(values * inverse.mantissa, shift), result, result)
+
+
+ACTIVATIONS: dict[str, Callable[[Integers, Narrower], Integers]] = {
+    "gelu": lambda values, _: gelu(values),
+    "gelu-tanh": lambda values, _: gelu_tanh(values),
+    "relu": lambda values, _: np.maximum(values, 0),
+    "relu-squared": lambda values, narrow: narrow(np.maximum(values, 0) ** 2, 2 * Q8_16.fraction, Q8_16),
+    "silu": lambda values, _: silu(values),
+}
+"""Activations of Q8.16 by name; a `Narrower` counts what saturates."""

@@ -6,10 +6,9 @@ nothing is guessed and nothing is filled in.
 
 from __future__ import annotations
 
+import itertools
 import re
-import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.block import Field, Spec, Stream, Words
+from ...golden.datasets.archive import names_of, read_arrays
 from ...golden.errors import UserError
+from ...golden.files import lines_of, read_text
 from ...hw.top import Port
 from .table import Table
 
 _CHUNK = 4096
+_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+"""Comment of ``$readmemh``; it separates words."""
 
 
-def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
+def read_capture(
+    path: Path, spec: Spec, ports: dict[str, Port], radices: Mapping[str, str] | None = None
+) -> dict[str, Words]:
     """Read a capture by the extension of its name.
 
     Parameters
@@ -32,13 +37,15 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
     path : Path
         ``.npz``: integer arrays (words, lanes), or (words,) for one lane, under keys ``stream.field`` as in
         ``o.number``. ``.csv``: a column for each wire, as Vivado's logic analyser writes it; where a stream's
-        valid or ready has a column, only rows with 1 there are words. Numbers are hexadecimal unless a
-        ``Radix`` row says otherwise. ``.hex``, ``.mem``, ``.txt``: hexadecimal words as for ``$readmemh``, of
-        the block's only output with a single wire, or of `o` among several.
+        valid or ready has a column, only rows with 1 there are words; see `Table` for its radices. ``.hex``,
+        ``.mem``, ``.txt``: hexadecimal words as for ``$readmemh``, of the block's only output with a single wire, or
+        of `o` among several.
     spec : Spec
         The block.
     ports : dict of str to Port
         The wires of its streams, from `Emitted.ports`.
+    radices : mapping of str to str, optional
+        Radices of a ``.csv`` without a row of them, see `Table`.
 
     Returns
     -------
@@ -59,11 +66,13 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
     if not path.is_file():
         raise UserError(f"no file {str(path)!r}: give the path of a capture")
     kind = path.suffix.lower()
+    if radices and kind != ".csv":
+        raise UserError(f"--radix is for a .csv without a row of radices, not for {path}: leave it out")
     try:
         if kind == ".npz":
             capture = _from_npz(path, spec)
         elif kind == ".csv":
-            capture = _from_csv(path, spec, ports)
+            capture = _from_csv(Table(path, radices), spec, ports)
         elif kind in (".hex", ".mem", ".txt"):
             capture = _from_mem(path, spec, ports)
         else:
@@ -74,9 +83,9 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
 
 
 def _from_npz(path: Path, spec: Spec) -> dict[str, Words]:
-    arrays = _arrays(path)
     capture = {}
     wanted = {name: [f"{name}.{item.name}" for item in stream.fields] for name, stream in spec.streams().items()}
+    arrays, there = read_arrays(path, (), itertools.chain(*wanted.values())), names_of(path)
     for name, stream in spec.streams().items():
         present = [key for key in wanted[name] if key in arrays]
         if not present:
@@ -92,33 +101,7 @@ def _from_npz(path: Path, spec: Spec) -> dict[str, Words]:
             raise UserError(f"{path}: fields of one stream differ in their words, {counts}: capture them together")
         capture[name] = words
     outputs = [key for name, stream in spec.streams().items() if stream.direction == "out" for key in wanted[name]]
-    return _with_output(capture, spec, str(path), "array", outputs, sorted(arrays))
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        # an open file, as numpy forgets to close a damaged one
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UserError(f"{path}: is a single array, not an archive: write it with numpy.savez")
-            return {key: np.asarray(archive[key]) for key in archive.files}
-    except UserError:
-        raise
-    except (
-        ValueError,
-        EOFError,
-        KeyError,
-        NotImplementedError,
-        MemoryError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as problem:
-        if "allow_pickle" in str(problem):
-            reason = "holds Python objects: write integer arrays"
-        else:
-            reason = "is damaged or not an archive of arrays: write it again with numpy.savez"
-        raise UserError(f"{path}: {reason}") from None
+    return _with_output(capture, spec, str(path), "array", outputs, sorted(there))
 
 
 def _array(where: str, array: NDArray[Any], item: Field) -> NDArray[np.int64]:
@@ -140,8 +123,7 @@ def _array(where: str, array: NDArray[Any], item: Field) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _from_csv(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
-    table = Table(path)
+def _from_csv(table: Table, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
     streams = spec.streams()
     capture, idle = {}, []
     for name, stream in streams.items():
@@ -151,7 +133,7 @@ def _from_csv(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words
             continue
         if missing := [wire.name for wire in port.wires if wire.name not in table.columns]:
             raise UserError(
-                f"{path}: line 1: {', '.join(present)} without {', '.join(missing)}: a stream needs all its "
+                f"{table.where()}: {', '.join(present)} without {', '.join(missing)}: a stream needs all its "
                 f"wires; the columns are {table.listed}"
             )
         # a sideband belongs to the transfers of its stream
@@ -168,10 +150,10 @@ def _from_csv(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words
         capture[name] = words
     if idle and not any(streams[name].direction == "out" for name in capture):
         raise UserError(
-            f"{path}: {idle[0]} never 1 in one row: trigger on a transfer, and capture while the block runs"
+            f"{table.path}: {idle[0]} never 1 in one row: trigger on a transfer, and capture while the block runs"
         )
     outputs = [wire.name for name, s in streams.items() if s.direction == "out" for wire in ports[name].wires]
-    return _with_output(capture, spec, f"{path}: line 1", "column", outputs, [table.listed])
+    return _with_output(capture, spec, table.where(), "column", outputs, [table.listed])
 
 
 def _from_mem(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words]:
@@ -194,9 +176,14 @@ def _from_mem(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words
 
 def _mem_words(path: Path, width: int) -> Iterator[int]:
     count = 0
-    for number, line in enumerate(path.read_text("utf-8-sig", errors="replace").splitlines(), 1):
-        for token in line.split("//")[0].split():
-            where = f"{path}: line {number}: {token!r}"
+    # comments may be of any encoding
+    text = read_text(path, errors="replace")
+    text = _COMMENT.sub(lambda found: " " + "\n" * (len(lines_of(f"{found[0]} ")) - 1), text)
+    for number, line in enumerate(lines_of(text), 1):
+        if "/*" in line:
+            raise UserError(f"{path}: line {number}: a comment is left open: close it with */")
+        for token in line.split():
+            where = f"{path}: line {number}: {token[:80]!r}"
             if re.fullmatch(r"@[0-9a-fA-F_]+", token):
                 if int(token[1:].replace("_", "") or "0", 16) != count:
                     raise UserError(

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ...golden.errors import UserError
+from ...golden.files import csv_rows, read_text
 
 _BASES = {"HEX": 16, "UNSIGNED": 10, "SIGNED": 10, "BINARY": 2, "OCTAL": 8}
+RADICES = tuple(_BASES)
+"""Radices of Vivado's logic analyser that are numbers."""
 _DIGITS = {16: r"(?:0[xX])?([0-9a-fA-F][0-9a-fA-F_]*)", 10: r"(-?\d+)", 8: r"([0-7]+)", 2: r"([01]+)"}
+_DIGIT_BITS = {"HEX": 4, "OCTAL": 3, "BINARY": 1}
+_MARKS = ["Sample in Buffer", "Sample in Window", "TRIGGER"]
+"""First columns of every export of Vivado; ``GAP`` may follow."""
+_ALL = ""
+"""Key of the radix of all wires without one of their own."""
+
+
+def radices_of(given: Iterable[str]) -> dict[str, str]:
+    """Parse radices of a command line, ``RADIX`` or ``WIRE=RADIX``, into radices by wire.
+
+    Raises
+    ------
+    UserError
+        If a radix is none of `RADICES`, or is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        wire, equals, radix = text.rpartition("=")
+        if radix.upper() not in RADICES or bool(wire) != bool(equals):
+            known = ", ".join(RADICES).lower()
+            raise UserError(f"--radix {text}: give RADIX or WIRE=RADIX, the radix one of {known}")
+        if wire in found:
+            raise UserError(f"--radix is given twice for {wire or 'all wires'}: {found[wire].lower()} and {text}")
+        found[wire] = radix.upper()
+    return found
 
 
 class Table:
@@ -19,32 +47,45 @@ class Table:
     Parameters
     ----------
     path : Path
-        Header row, perhaps a ``Radix`` row as Vivado's logic analyser writes it, then one row a sample. A
-        header may have a path in front and a range of bits behind, as in ``design_1_i/core/o_number[247:0]``.
+        Header row, perhaps a ``Radix`` row as Vivado's logic analyser writes it since 2019.2, then one row a sample. A
+        header may have a path in front and a range of bits behind, as in ``design_1_i/core/o_number[247:0]``. Rows
+        with 1 under ``GAP`` hold no sample.
+    radices : mapping of str to str, optional
+        Radices by wire, or by "" for all, where the file has no ``Radix`` row. A column whose cells can be read in one
+        way only needs none.
 
     Raises
     ------
     UserError
-        If the file is empty, a row has more or fewer cells than the header, or a wire has two columns.
+        If the file is empty, a row has more or fewer cells than the header, it has several windows of the analyser, or
+        radices are given that it says itself.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, radices: Mapping[str, str] | None = None) -> None:
         self.path = path
         rows = self._read()
         if not rows:
             raise UserError(f"{path}: is empty: export the capture with a header row")
-        self._header = [cell.strip() for cell in rows[0][1]]
+        (self._line, header), *rows = rows
+        self._header = [cell.strip() for cell in header]
         names = [_wire(cell) for cell in self._header]
         self.columns = {name: index for index, name in enumerate(names)}
         self._twice = {name for name, count in Counter(names).items() if count > 1}
-        self._radix = ["HEX"] * len(names)
-        rows = rows[1:]
+        self._export = self._header[: len(_MARKS)] == _MARKS
+        gap = len(_MARKS) if self._export and names[len(_MARKS) :][:1] == ["GAP"] else None
+        self._radix: list[str] | None = None
+        if rows and rows[0][1][0].strip().lower().startswith("radix"):
+            self._radix_line, cells = rows.pop(0)
+            self._radix = self._whole([cell.split("-")[-1].strip().upper() for cell in cells], gap)
+        self._given = dict(radices or {})
+        self._check_given()
         for number, row in rows:
             if len(row) != len(names):
                 raise UserError(f"{path}: line {number}: {len(row)} cells, the header has {len(names)}: is it cut off?")
-        if rows and rows[0][1][0].strip().lower().startswith("radix"):
-            self._radix = [cell.split("-")[-1].strip().upper() for cell in rows[0][1]]
-            rows = rows[1:]
+        if self._export:
+            self._check_windows(rows)
+        if gap is not None:
+            rows = [one for one in rows if self._has_sample(*one, gap)]
         if not rows:
             raise UserError(f"{path}: has a header but no samples: export the capture again")
         self._rows = rows
@@ -59,9 +100,14 @@ class Table:
         """Number of rows."""
         return len(self._rows)
 
+    def where(self, line: int | None = None) -> str:
+        """File and line for a message, by default the line of the header."""
+        return f"{self.path}: line {self._line if line is None else line}"
+
     def width(self, wire: str) -> int:
         """Bits of a wire by its header: 1 without a range."""
-        return _range(self._header[self.columns[wire]]) or 1
+        bits = _bits(self._header[self.columns[wire]])
+        return bits[1] if bits else 1
 
     def rows_with(self, wires: list[str]) -> list[int]:
         """Indices of the rows in which all of these wires are 1."""
@@ -86,48 +132,144 @@ class Table:
         Raises
         ------
         UserError
-            If the column has another width, two columns have this name, or a cell is no number of that width.
+            If the column has another width or a part of the wire, two columns have this name, its radix is none or not
+            known, or a cell is no number of that width.
         """
         column = self.columns[wire]
-        header, radix = self._header[column], self._radix[column]
+        header = self._header[column]
         if wire in self._twice:
             twins = [cell for cell in self._header if _wire(cell) == wire]
-            raise UserError(f"{self.path}: line 1: several columns for {wire}, {', '.join(twins)}: keep one")
-        if (shown := _range(header)) is not None and shown != width:
             raise UserError(
-                f"{self.path}: line 1: {header!r} has {shown} bits, {wire} has {width}: capture all of it, "
-                "or give the parameters that the hardware was made with"
+                f"{self.where()}: several columns for {wire}, {', '.join(twins)}: keep one, of all its bits"
             )
+        low, shown = _bits(header) or (0, 1 if self._export else width)
+        if shown != width or low:
+            first = f" from bit {low} on" if low else ""
+            raise UserError(
+                f"{self.where()}: {header!r} has {shown} bit{'s'[: shown > 1]}{first}, {wire} has {width}: capture all "
+                "of it, or give the parameters that the hardware was made with"
+            )
+        radix = self._radix[column] if self._radix else self._given.get(wire) or self._given.get(_ALL)
+        radix = radix or self._possible(wire, width)
         if radix not in _BASES:
-            raise UserError(f"{self.path}: line 2: {wire} has the radix {radix!r}: set it to HEX and export again")
+            raise UserError(
+                f"{self.where(self._radix_line)}: {wire} has the radix {radix!r}: set it to HEX and export again"
+            )
         return [self._integer(row, column, wire, width, radix) for row in rows]
+
+    def _possible(self, wire: str, width: int) -> str:
+        """The radix in which a column without one can be read; any of those that give the same numbers."""
+        texts = {cells[self.columns[wire]].strip() for _, cells in self._rows}
+        values = {
+            radix: {text: _value(text, width, radix) for text in texts if _written(text, width, radix, self._export)}
+            for radix in RADICES
+        }
+        readable = {text for found in values.values() for text in found}
+        possible = [radix for radix, found in values.items() if found.keys() == readable]
+        if not readable:
+            return "HEX"  # and each cell is refused
+        if not possible:
+            raise UserError(
+                f"{self.where()}: no radix fits all cells of {wire}, which has no row of radices: export it as HEX"
+            )
+        if any(values[radix] != values[possible[0]] for radix in possible):
+            raise UserError(
+                f"{self.where()}: {wire} may be {' or '.join(possible)}, and there is no row of radices: "
+                f"say which, as in --radix {wire}={possible[0].lower()}"
+            )
+        return possible[0]
 
     def _integer(self, row: int, column: int, wire: str, width: int, radix: str) -> int:
         number, cells = self._rows[row]
         text = cells[column].strip()
-        where = f"{self.path}: line {number}: {wire} = {text!r}"
-        base = _BASES[radix]
-        # a number that fits has no more digits than bits; beyond 4,300 decimal ones int() gives up
-        found = re.fullmatch(_DIGITS[base], text, re.ASCII) if len(text) <= min(width + 8, 4000) or base != 10 else None
-        if not found:
-            if re.fullmatch(r"(?:0[xXbB])?[\da-fA-F_]*[xXzZ?uU][\da-fA-F_xXzZ?uU]*", text):
-                raise UserError(f"{where} is not known or not driven: capture after reset, and only valid words")
-            hint = "" if base == 16 else ", or set the column's radix to HEX"
-            raise UserError(f"{where} is not a number of base {base} for {width} bits: export the capture again{hint}")
-        value = int(found[1].replace("_", ""), base)
-        signed = radix == "SIGNED" and width > 1
-        low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
-        if not low <= value < high:
+        value = _value(text, width, radix)
+        if value is not None:
+            return value & ((1 << width) - 1)
+        where = f"{self.where(number)}: {wire} = {text[:80]!r}"
+        if re.fullmatch(r"(?:0[xXbB])?[\da-fA-F_]*[xXzZ?uU][\da-fA-F_xXzZ?uU]*", text):
+            raise UserError(f"{where} is not known or not driven: capture after reset, and only valid words")
+        if _matched(text, width, radix):
             raise UserError(f"{where} does not fit into {width} bits as {radix}: is the capture of another block?")
-        return value & ((1 << width) - 1)
+        hint = "" if radix == "HEX" else ", or set the column's radix to HEX"
+        raise UserError(f"{where} is not a number of base {_BASES[radix]} for {width} bits: export it again{hint}")
 
     def _read(self) -> list[tuple[int, list[str]]]:
+        text = read_text(self.path)
         try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.reader(file)
-                return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-        except (csv.Error, UnicodeDecodeError) as problem:
-            raise UserError(f"{self.path}: is not text with commas ({problem}): export the capture as CSV") from None
+            return [(line, row) for line, row in csv_rows(text) if any(cell.strip() for cell in row)]
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from None
+
+    def _whole(self, radices: list[str], gap: int | None) -> list[str]:
+        """A row of radices as long as the header: chipscopy writes none for ``GAP``."""
+        if gap is not None and len(radices) == len(self._header) - 1 and len(set(radices[gap:])) == 1:
+            radices = [*radices[:gap], "UNSIGNED", *radices[gap:]]
+        if len(radices) != len(self._header):
+            raise UserError(
+                f"{self.where(self._radix_line)}: {len(radices)} radices for {len(self._header)} columns: "
+                "export the capture again"
+            )
+        return radices
+
+    def _check_given(self) -> None:
+        if self._given and self._radix:
+            raise UserError(f"{self.where(self._radix_line)} has a row of radices: leave --radix out")
+        if unknown := [wire for wire in self._given if wire != _ALL and wire not in self.columns]:
+            raise UserError(f"--radix: {self.path} has no column for {unknown[0]}; the columns are {self.listed}")
+
+    def _check_windows(self, rows: list[tuple[int, list[str]]]) -> None:
+        """Refuse several windows: what happened between them is not in the file. Windows of one sample are samples."""
+        last, largest = -1, 0
+        for line, cells in rows:
+            at = _value(cells[1].strip(), 32, "UNSIGNED")
+            if at is None:
+                raise UserError(f"{self.where(line)}: Sample in Window is {cells[1][:80]!r}: export the capture again")
+            largest = max(largest, at)
+            if largest and at <= last:
+                raise UserError(
+                    f"{self.where(line)}: another window of the analyser begins: words between windows are not in the "
+                    "file, export one window, or keep its rows"
+                )
+            last = at
+
+    def _has_sample(self, line: int, cells: list[str], gap: int) -> bool:
+        text = cells[gap].strip()
+        if text not in ("0", "1"):
+            raise UserError(f"{self.where(line)}: GAP is {text[:80]!r}, neither 0 nor 1: export the capture again")
+        return text == "0"
+
+
+def _matched(text: str, width: int, radix: str) -> str | None:
+    """Digits of a number, None where it is none."""
+    base = _BASES[radix]
+    # a number that fits has no more digits than bits; beyond 4,300 decimal ones int() gives up
+    if base == 10 and len(text) > min(width + 8, 4000):
+        return None
+    found = re.fullmatch(_DIGITS[base], text, re.ASCII)
+    return found[1].replace("_", "") if found else None
+
+
+def _value(text: str, width: int, radix: str) -> int | None:
+    """The number that a cell says, None where it is none of that width."""
+    digits = _matched(text, width, radix)
+    if digits is None:
+        return None
+    value = int(digits, _BASES[radix])
+    signed = radix == "SIGNED" and width > 1
+    low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
+    return value if low <= value < high else None
+
+
+def _written(text: str, width: int, radix: str, padded: bool) -> bool:
+    """Whether a cell may have been written in a radix: no more digits than the wire's, or all where Vivado pads it."""
+    digits = _matched(text, width, radix) if _value(text, width, radix) is not None else None
+    if digits is None:
+        return False
+    zeros = padded and len(digits) > 1 and digits[0] == "0"
+    if radix not in _DIGIT_BITS:
+        return not zeros
+    most = -(-width // _DIGIT_BITS[radix])
+    return len(digits) == most if zeros else len(digits) <= most
 
 
 def _wire(header: str) -> str:
@@ -135,7 +277,10 @@ def _wire(header: str) -> str:
     return re.split(r"[/.]", re.sub(r"\s*\[[^\]]*\]$", "", header))[-1]
 
 
-def _range(header: str) -> int | None:
-    """Number of bits in a header's range, None where it has none."""
-    found = re.search(r"\[(\d+):(\d+)\]$", header)
-    return abs(int(found[1]) - int(found[2])) + 1 if found else None
+def _bits(header: str) -> tuple[int, int] | None:
+    """Lowest bit and number of bits of a header's range or single bit, None where it has none."""
+    found = re.search(r"\[(\d{1,9})(?::(\d{1,9}))?\]$", header)
+    if not found:
+        return None
+    first, last = int(found[1]), int(found[2] or found[1])
+    return min(first, last), abs(first - last) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def golden_updates(spec: CoreSpec, task: ExampleTask | None = None) -> list[Gold
     return found
 
 
-def read_updates(path: Path) -> list[CapturedUpdate]:
+def read_updates(path: Path, radices: Mapping[str, str] | None = None) -> list[CapturedUpdate]:
     """Read the table of a logic analyser on a core's monitor.
 
     Parameters
@@ -71,6 +72,8 @@ def read_updates(path: Path) -> list[CapturedUpdate]:
         CSV as Vivado writes it: a column each of ``monitor_valid``, ``monitor_beat``, ``monitor_data`` and
         ``monitor_done``, or of names that end so, such as ``system_i/core_monitor_valid[7:0]``. Samples in which
         nothing changes may be left out.
+    radices : mapping of str to str, optional
+        Radices of a file without a row of them, see `Table`.
 
     Returns
     -------
@@ -86,12 +89,12 @@ def read_updates(path: Path) -> list[CapturedUpdate]:
         raise UserError(f"no file {str(path)!r}: give the path of a capture")
     if path.suffix.lower() != ".csv":
         raise UserError(f"{path}: the updates of a core are read from a .csv, as Vivado's logic analyser writes it")
-    table = Table(path)
+    table = Table(path, radices)
     names = {wire: _column(table, f"monitor_{wire}") for wire in ("valid", "beat", "data", "done")}
     beats, rest = divmod(table.width(names["data"]), _BITS)
     if rest or not beats:
         raise UserError(
-            f"{path}: line 1: {names['data']} has {_BITS * beats + rest} bits, no multiple of {_BITS}: capture all"
+            f"{table.where()}: {names['data']} has {_BITS * beats + rest} bits, no multiple of {_BITS}: capture all"
         )
     rows = range(table.samples)
     valid = table.integers(names["valid"], beats, list(rows))
@@ -145,10 +148,15 @@ def compare_updates(
 
 
 def compare_capture(
-    spec: CoreSpec, path: Path, skip: int = 0, drop: int = 0, task: ExampleTask | None = None
+    spec: CoreSpec,
+    path: Path,
+    skip: int = 0,
+    drop: int = 0,
+    task: ExampleTask | None = None,
+    radices: Mapping[str, str] | None = None,
 ) -> CaptureComparison:
     """Compare the CSV of a logic analyser with the self-test of a core; see `read_updates` and `compare_updates`."""
-    return compare_updates(golden_updates(spec, task), read_updates(path), skip, drop)
+    return compare_updates(golden_updates(spec, task), read_updates(path, radices), skip, drop)
 
 
 def _compared(
@@ -203,7 +211,7 @@ def _column(table: Table, wire: str) -> str:
     """Name of the only column of a wire."""
     found = [name for name in table.columns if name == wire or name.endswith(f"_{wire}")]
     if not found:
-        raise UserError(f"{table.path}: line 1: no column for {wire}; the columns are {table.listed}")
+        raise UserError(f"{table.where()}: no column for {wire}; the columns are {table.listed}")
     if len(found) > 1:
-        raise UserError(f"{table.path}: line 1: several columns for {wire}, {', '.join(found)}: keep one")
+        raise UserError(f"{table.where()}: several columns for {wire}, {', '.join(found)}: keep one")
     return found[0]

@@ -21,6 +21,7 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.settings import build
 from fabtune.golden.train.text.tasks import text_task
+from fabtune.golden.train.tuned.run_file import LAYOUT, Run
 from fabtune.golden.train.zo.delta_file import Delta
 from fabtune.golden.train.zo.periodic import Periodic
 from fabtune.hw.top import ports_of
@@ -96,6 +97,11 @@ def delta_of(path):
     Delta.of(tensors, "0" * 20, source, Format(16, 14), [(3, 5)]).save(path, force=True)
 
 
+def run_of(path):
+    state = {name: one.numpy() for name, one in NETWORK.state_dict().items()}
+    save_state(path, state, {"layout": LAYOUT, "input": "4", "scale": "0.5", "seed": "3"}, force=True)
+
+
 def record_of(path):
     fault = {
         "mode": "inv",
@@ -126,6 +132,7 @@ FORMATS = {
     "hexadecimal words": ("a.hex", hex_of, capture),
     "safetensors": ("a.safetensors", weights_of, partial(load_into, NETWORK)),
     "PyTorch": ("a.pt", torch_of, load_state),
+    "run": ("a.safetensors", run_of, Run.load),
     "delta": ("a.delta", delta_of, Delta.load),
     "utilisation report": ("a.rpt", lambda path: path.write_text(REPORT), read_report),
     "campaign": ("a.jsonl", record_of, lambda path: Record(path, CAMPAIGN)),
@@ -210,8 +217,14 @@ def test_many_damaged_files(kind, tmp_path):
     fuzz(kind, tmp_path, EXAMPLES)
 
 
+@pytest.mark.parametrize(("key", "value"), [("input", "4xa"), ("scale", "inf"), ("scale", "x"), ("seed", "-1")])
+def test_metadata_of_a_run_that_says_nothing(tmp_path, key, value):
+    save_state(tmp_path / "a.safetensors", {}, {"layout": LAYOUT, key: value}, force=True)
+    assert "is a damaged run file" in read(tmp_path / "a.safetensors", Run.load)
+
+
 @pytest.mark.parametrize(
-    ("line", "said"), [("9" * 5000 + ",good", "is not a label"), ('0,"' + "x" * 200_000, "line 3")]
+    ("line", "said"), [("9" * 5000 + ",good", "line 3: '9999"), ('0,"' + "x" * 200_000, "line 3: a quote")]
 )
 def test_a_sentence_beyond_what_python_reads(tmp_path, line, said):
     name, write, reader = FORMATS["CSV of sentences"]

@@ -1,6 +1,7 @@
 """Builds are cached: what has not changed is not built again, and what has changed is."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -70,3 +71,47 @@ def test_a_failed_build_is_not_kept(built, tmp_path):
 def test_a_second_verification_builds_nothing(built, fast_simulator):
     assert verify(SPEC, fast_simulator, words=20).passed
     assert built() == []
+
+
+LEFT_OVER = {
+    "COCOTB_TEST_FILTER": "nothing",
+    "COCOTB_TESTCASE": "nothing",
+    "COCOTB_TEST_MODULES": "nowhere",
+    "COCOTB_TOPLEVEL": "other",
+    "COCOTB_USER_COVERAGE": "1",
+    "COCOTB_RANDOM_SEED": "none",
+    "COCOTB_LIST_TESTS": "1",
+    "COCOTB_LOG_LEVEL": "nothing",
+    "COCOTB_SCHEDULER_DEBUG": "perhaps",
+    "COCOTB_MAX_FAILURES": "x",
+    "COCOTB_TRUST_INERTIAL_WRITES": "perhaps",
+    "GPI_EXTRA": "/nowhere/lib.so:entry",
+    "GPI_LOG_LEVEL": "nothing",
+    "PYGPI_USERS": "nowhere:entry",
+    "COVERAGE": "1",
+    "COVERAGE_RCFILE": "/nowhere",
+    "TESTCASE": "nothing",
+    "MODULE": "nowhere",
+    "TOPLEVEL": "other",
+    "TOPLEVEL_LANG": "vhdl",
+    "RANDOM_SEED": "none",
+    "PYTEST_ADDOPTS": "--no-such-option",
+    "PYTEST_PLUGINS": "nowhere",
+    "PYTHONOPTIMIZE": "1",
+    "PYTHONWARNINGS": "error",
+}
+
+
+def test_variables_of_a_users_benches_change_nothing(monkeypatch, fast_simulator):
+    plain = verify(SPEC, fast_simulator, words=20)
+    for name, value in LEFT_OVER.items():
+        monkeypatch.setenv(name, value)
+    assert verify(SPEC, fast_simulator, words=20) == plain
+    assert plain.passed
+
+
+def test_a_simulator_without_results_is_an_error_and_no_difference(monkeypatch, fast_simulator):
+    monkeypatch.setattr(module, "_OF_OTHER_BENCHES", re.compile("none"))
+    monkeypatch.setenv("COCOTB_TEST_FILTER", "nothing")
+    with pytest.raises(UserError, match=f"urng on {fast_simulator}: the (bench holds no test|simulator ended)"):
+        verify(SPEC, fast_simulator, words=20)

@@ -15,6 +15,7 @@ from ...errors import UserError
 from ..layers import Shape
 from ..module import NetworkModule
 from ..network import Network
+from ..stages import excess
 from .exported_graph import is_users, shown
 from .on_host import as_written
 from .operators import import_program
@@ -58,6 +59,8 @@ def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network,
     UserError
         If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
     """
+    if reason := excess(input_shape):
+        raise UserError(f"{name}: a sample {reason}")
     _check_kind(module, name)
     _check_weights(module, name)
     _check_inputs(module, name)

@@ -84,12 +84,13 @@ class Constants:
         if "" in inputs:
             raise place.error("leaves out an input between others")
         arrays = [self._arrays[name] for name in inputs]
-        if any((one == BATCH).any() for one in (arrays if node.op_type == "Cast" else arrays[1:])) and (
-            node.op_type != "Concat"
-        ):
+        kept = {"Concat": arrays, "Cast": [], "ConstantOfShape": []}.get(node.op_type, arrays[:1])
+        if any(_of_batch(one) for one in arrays if not any(one is own for own in kept)):
             raise place.error("computes with the size of the batch, which is open")
         # before anything of that size is there
-        size = {"Gather": _gathered, "Concat": _joined, "Cast": _joined}.get(node.op_type, _none)(arrays, given)
+        size = {"Gather": _gathered, "Concat": _joined, "Cast": _joined, "ConstantOfShape": _filled}.get(
+            node.op_type, _none
+        )(arrays, given)
         self._folded += size
         if self._folded > MOST_PARAMETERS:
             raise place.error(f"computes constants of more than the limit of {MOST_PARAMETERS} values")
@@ -97,6 +98,10 @@ class Constants:
         self._arrays[output] = _folded(node, arrays, given, place)
         if node.op_type in ("Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze"):
             self._origins[output] = self.origin(node.input[0])
+
+
+def _of_batch(array: Array) -> bool:
+    return array.dtype.kind == "i" and bool((array == BATCH).any())
 
 
 def _none(arrays: list[Array], given: Attributes) -> int:
@@ -113,13 +118,20 @@ def _gathered(arrays: list[Array], given: Attributes) -> int:
     return prod(data.shape[:axis]) * at.size * prod(data.shape[axis + 1 :])
 
 
+def _filled(arrays: list[Array], given: Attributes) -> int:
+    return prod(arrays[0].tolist())
+
+
 def _folded(node: onnx.NodeProto, arrays: list[Array], given: Attributes, place: Place) -> Array:
-    from onnx import helper
+    from onnx import helper, numpy_helper
 
     axes = given.get("axes", arrays[1].reshape(-1).tolist() if len(arrays) > 1 else None)
     match node.op_type:
         case "Constant":
             return _constant(given, place)
+        case "ConstantOfShape":
+            value = numpy_helper.to_array(given["value"]) if "value" in given else np.zeros(1, np.float32)
+            return np.full(arrays[0].tolist(), value.reshape(()), value.dtype)
         case "Identity":
             return arrays[0]
         case "Cast" if (kind := helper.tensor_dtype_to_np_dtype(given["to"])) in _CAST:
@@ -138,7 +150,7 @@ def _folded(node: onnx.NodeProto, arrays: list[Array], given: Attributes, place:
         case "Reshape":
             return arrays[0].reshape(_target(arrays[0], arrays[1].tolist(), given))
         case "Slice":
-            return arrays[0][_slices(arrays, given)]
+            return arrays[0][_slices(arrays, given)].copy()
         case "Shape":
             return np.array(arrays[0].shape[given.get("start", 0) : given.get("end")], np.int64)
     raise place.error("computes with constants alone: let the exporter fold them")

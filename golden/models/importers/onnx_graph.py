@@ -70,7 +70,7 @@ class OnnxGraph:
             return self._walk()
         except _OtherSampleError as found:
             self._sample = found.value
-            return self._walk()
+        return self._walk()
 
     def _walk(self) -> tuple[Network, NetworkModule]:
         self._constants = Constants(self._model.graph, self._name)
@@ -201,15 +201,18 @@ class OnnxGraph:
 
     # -- what a node reads: the views of a value that it takes ---------------------------------------------------------
 
-    def read(self, node: onnx.NodeProto, at: int, place: Place, padded: bool = False) -> Value:
-        """Input of a node that depends on the sample, in any shape and order; with zeros around it where it says so."""
+    def read(self, node: onnx.NodeProto, at: int, place: Place, padded: bool = False, left: bool = False) -> Value:
+        """Input of a node that depends on the sample, in any shape and order.
+
+        With zeros around it, or with a softmax that is left to the host, only for a node that says so.
+        """
         name = node.input[at] if at < len(node.input) else ""
         if name not in self._values:
             raise place.error(f"has {name!r} as input {at}, which is no output of a layer")
         value = self._values[name]
         if value.padding != UNPADDED and not padded:
             raise place.error("reads what a Pad gives, which has hardware before a convolution only")
-        if value.left_to_host:
+        if value.left_to_host and not left:
             raise place.error(
                 f"reads what a {value.left_to_host} gives, which has no hardware: it is left to the host as the last "
                 "node only"

@@ -37,7 +37,7 @@ def _both(given: Attributes, name: str, axes: int, place: Place) -> Pair:
     values = tuple(given.get(name, (1,) * axes))
     if len(values) != axes:
         raise place.error(f"has {name} of {list(values)} for {axes} axes")
-    return (1, *values) if axes == 1 else values  # type: ignore[return-value]
+    return (1 if axes == 1 else values[0]), values[-1]
 
 
 def _window(given: Attributes, sides: Pair, kernel: Pair, axes: int, place: Place) -> tuple[Sides, Pair]:
@@ -167,12 +167,9 @@ def _norm(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     channels = value.shape[0]
     if any(one is None or one.shape != (channels,) for one in arrays.values()):
         raise place.error(f"has no four constants of {channels} channels")
-    if len(value.shape) == 1 and len(value.base) == 3:
-        # one channel for each feature: the constants in the order of the layer
-        arrays = {
-            kind: None if one is None else one.reshape(value.sizes).transpose(value.back).reshape(-1)
-            for kind, one in arrays.items()
-        }
+    if len(value.shape) == 1:
+        if not value.ordered:
+            raise place.error("normalises features that a Transpose has put into another order than its layer's")
         value = graph.flattened(value, place)
     elif not value.ordered or channels != value.base[0]:
         value = graph.map(node, place)
@@ -379,7 +376,7 @@ def _same(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     training = graph.constant(node, 2, place) if node.op_type == "Dropout" else None
     if training is not None and training.any():
         raise place.error("is in training mode")
-    return graph.read(node, 0, place, padded=True)
+    return graph.read(node, 0, place, padded=True, left=True)
 
 
 def _softmax(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:

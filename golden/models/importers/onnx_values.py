@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import NamedTuple
 
-from ..layers import Shape, Sides
+from ..layers import Pair, Shape, Sides
 
 UNPADDED: Sides = (0, 0, 0, 0)
 FIRST, LAST = (2, 0, 1), (1, 2, 0)
@@ -63,7 +63,7 @@ class Value(NamedTuple):
         return tuple(self.axes.index(axis) for axis in range(len(self.axes)))
 
     @property
-    def padded(self) -> Shape:
+    def padded(self) -> Pair:
         """Height and width with the zeros around it."""
         top, bottom, left, right = self.padding
         return self.base[1] + top + bottom, self.base[2] + left + right

@@ -169,8 +169,9 @@ def _loaded(folder: Path):  # type: ignore[no-untyped-def]
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return tokenizer, AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{folder} has no model that transformers can load: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # readers of damaged files raise arbitrary exceptions
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"{folder} has no model that transformers can load: {said}") from None
     finally:
         if bars:
             logging.enable_progress_bar()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...errors import UserError
+from ...files import lines_of, read_text
 from ...fixed import Integers
 from ..device import default_device
 from .classifier import LOGIT_SCALE, TextClassifier
@@ -78,7 +79,9 @@ class TextObjective:
 def _halves(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         raise UserError(f"the generic text {path} is missing")
-    passages = [part.split() for part in path.read_text(encoding="utf-8", errors="replace").split("\n\n")]
+    # an empty line is one on every system
+    text = "\n".join(lines_of(read_text(path, errors="replace")))
+    passages = [part.split() for part in text.split("\n\n")]
     long = [words for words in passages if len(words) >= _LEAST]
     if len(long) < _AT_ONCE:
         raise UserError(f"{path} has {len(long)} passages of {_LEAST} words or more, {_AT_ONCE} are needed")

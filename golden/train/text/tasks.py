@@ -6,7 +6,6 @@ another k, tuning sentences are drawn from the full training set.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UserError
+from ...files import csv_rows, lines_of, read_text
 from ...fixed import Integers
 
 SHOTS = 16
@@ -118,8 +118,8 @@ def text_task(
     Parameters
     ----------
     name : str
-        One of `TEXT_TASKS`. ``csv:FOLDER`` has ``train.csv`` and ``test.csv`` with lines ``label,sentence``, labels
-        counted from 0, and ``prompts.txt`` with one line per class.
+        One of `TEXT_TASKS`. ``csv:FOLDER`` has ``train.csv`` and ``test.csv`` with rows ``label,sentence`` by RFC 4180,
+        labels counted from 0, and ``prompts.txt`` with one line per class.
     data_dir : Path, optional
         Folder with ``text/lmbff-kshot`` and, for other shots than 16, ``text/sent-conv``.
     shots : int
@@ -140,7 +140,7 @@ def text_task(
         raise UserError(f"a seed is at least 0, not {seed}")
     if name.startswith("csv:"):
         folder = Path(name.removeprefix("csv:"))
-        prompts = tuple(line.strip() for line in _lines(folder / "prompts.txt") if line.strip())
+        prompts = tuple(line.strip() for line in lines_of(read_text(folder / "prompts.txt")) if line.strip())
         train, test = (_read(folder / f"{part}.csv", len(prompts)) for part in ("train", "test"))
         return TextTask(folder.name, prompts, _shots(train, len(prompts), shots, seed, folder), _some(test, tests))
     if name not in _KINDS:
@@ -183,47 +183,43 @@ def _some(texts: Texts, most: int) -> Texts:
 def _read(path: Path, classes: int, encoding: str = "utf-8") -> Texts:
     """Read the sentences of a TSV, a CSV, or a file of lines ``label sentence``."""
     kinds = {".tsv": _tabs, ".csv": _commas}
-    pairs = list(kinds.get(path.suffix, _blanks)(_lines(path, encoding)))
+    text = read_text(path, encoding)
     sentences, labels = [], []
-    for number, (label, sentence) in enumerate(pairs, start=1):
-        # beyond 4,300 digits int() gives up
-        if not (label.isdecimal() and len(label) <= 40 and int(label) < classes and sentence.strip()):
-            what = f"{label[:40]!r}, {sentence[:40]!r}"
-            raise UserError(f"{path}, sentence {number}: {what} is not a label below {classes} and a text")
-        labels.append(int(label))
-        sentences.append(sentence.strip())
+    try:
+        for line, label, sentence in kinds.get(path.suffix, _blanks)(text):
+            # beyond 4,300 digits int() gives up
+            if not (label.isdecimal() and len(label) <= 40 and int(label) < classes and sentence.strip()):
+                what = f"{label[:40]!r}, {sentence[:40]!r}"
+                raise UserError(f"line {line}: {what} is not a label below {classes} and a text")
+            labels.append(int(label))
+            sentences.append(sentence.strip())
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     if not labels:
         raise UserError(f"{path} has no sentences")
     return Texts(tuple(sentences), np.array(labels))
 
 
-def _lines(path: Path, encoding: str = "utf-8") -> list[str]:
-    if not path.is_file():
-        raise UserError(f"{path} is missing")
-    try:
-        # splitlines would also split at other characters, which sentences contain
-        return path.read_text(encoding=encoding).rstrip("\n").split("\n")
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not {encoding} text") from None
-
-
-def _tabs(lines: list[str]) -> Iterator[tuple[str, str]]:
+def _tabs(text: str) -> Iterator[tuple[int, str, str]]:
     """Parse lines ``sentence<tab>label`` after a header line."""
-    for line in lines[1:]:
+    for number, line in enumerate(lines_of(text.rstrip("\r\n"))[1:], 2):
         sentence, _, label = line.rpartition("\t")
-        yield label, sentence
+        yield number, label, sentence
 
 
-def _commas(lines: list[str]) -> Iterator[tuple[str, str]]:
-    reader = csv.reader(lines)
-    try:
-        for row in reader:
-            yield (row[0], ",".join(row[1:])) if row else ("", "")
-    except csv.Error as error:
-        raise UserError(f"line {reader.line_num} of a CSV file: {error}: is a quote left open?") from None
+def _commas(text: str) -> Iterator[tuple[int, str, str]]:
+    """Parse rows ``label,sentence``; empty lines are none."""
+    for number, row in csv_rows(text):
+        if len(row) > 2:
+            raise UserError(
+                f"line {number}: {len(row)} cells instead of label,sentence: put a text with commas in quotes"
+            )
+        if row:
+            yield number, row[0], row[1] if len(row) == 2 else ""
 
 
-def _blanks(lines: list[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
+def _blanks(text: str) -> Iterator[tuple[int, str, str]]:
+    """Parse lines ``label sentence``."""
+    for number, line in enumerate(lines_of(text.rstrip("\r\n")), 1):
         label, _, sentence = line.partition(" ")
-        yield label, sentence
+        yield number, label, sentence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,23 @@ class Run:
         tensors, metadata = load_saved(path)
         if metadata.get("layout") == ARRAY_LAYOUT:
             delta = Delta.load(path)
-            return cls(path, {}, {"engine": "golden", **delta.run}, delta)
+            return cls(path, {}, {"engine": "golden", **delta.run}, delta)._checked()
         if metadata.get("layout") != LAYOUT:
             raise UserError(
                 f"{path} is no run of a network of layers, nor a delta of one: weights alone are given with --weights"
             )
-        return cls(path, tensors, metadata)
+        return cls(path, tensors, metadata)._checked()
+
+    def _checked(self) -> Run:
+        """Refuse metadata that cannot be read, and return self."""
+        try:
+            if "input" in self.metadata:
+                _ = self.shape
+            if not isfinite(self.scale) or not 0 <= int(self.metadata.get("seed", "0")) < 2**64:
+                raise ValueError("scale or seed")
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UserError(f"{self.path} is a damaged run file: {error!r}") from error
+        return self
 
     @property
     def integers(self) -> bool:

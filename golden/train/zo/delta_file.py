@@ -264,7 +264,7 @@ class Delta:
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
             run = json.loads(metadata.get("run", "{}"))
             return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total, order, run)
-        except (KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError, RecursionError, MemoryError, OverflowError) as error:
             raise UserError(f"{path} is a damaged delta file: {error!r}") from error
 
 
@@ -283,5 +283,14 @@ def stages_digest(stages: Iterable[StageTensors], state: State) -> str:
 
 
 def stages_of(run: Mapping[str, str]) -> tuple[StageTensors, ...]:
-    """Read the tensors of all stages from a run's metadata."""
-    return tuple(StageTensors.parse(one) for one in json.loads(run["stages"]))
+    """Read the tensors of all stages from a run's metadata.
+
+    Raises
+    ------
+    UserError
+        If they are none.
+    """
+    try:
+        return tuple(StageTensors.parse(one) for one in json.loads(run["stages"]))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"the run's file has damaged stages: {error!r}") from error

@@ -21,6 +21,16 @@ from ...options import PATH, SectionedCommand, as_json, block, option, sample_op
     option("--skip", type=click.IntRange(0), default=0, help="Words, or a core's updates, of golden before the first."),
     option("--drop", type=click.IntRange(0), default=0, help="Words or updates of the capture before golden's first."),
 )
+@section(
+    "Numbers",
+    option(
+        "--radix",
+        "radix",
+        multiple=True,
+        metavar="[WIRE=]RADIX",
+        help="Radix of a CSV without a row of radices: hex, unsigned, signed, binary or octal.",
+    ),
+)
 @section("Output", as_json)
 def command(
     block: str,
@@ -29,6 +39,7 @@ def command(
     capture: Path,
     skip: int,
     drop: int,
+    radix: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -40,15 +51,18 @@ def command(
     from ....hw.top import ports_of
     from ....sim.captures.capture import read_capture
     from ....sim.captures.compare import compare
+    from ....sim.captures.table import radices_of
     from ...packaging.own_task import spec_and_task
 
+    radices = radices_of(radix)
     spec, task = spec_and_task(block, settings, preset, options)
     if isinstance(spec, CoreSpec):  # its monitor in the self-test
         from ....sim.captures.updates import compare_capture
 
-        comparison, what = compare_capture(spec, capture, skip, drop, task), "beats"
+        comparison, what = compare_capture(spec, capture, skip, drop, task, radices), "beats"
     else:
-        comparison, what = compare(spec, read_capture(capture, spec, ports_of(spec)), skip, drop), "numbers"
+        words = read_capture(capture, spec, ports_of(spec), radices)
+        comparison, what = compare(spec, words, skip, drop), "numbers"
     agreed = comparison.compared - comparison.mismatches
     if as_json:
         show_json(

@@ -122,6 +122,72 @@ def test_two_reports_in_one_are_refused():
         parse_report(ULTRASCALE + ULTRASCALE.replace("|   24 |     0 ", "|   25 |     0 "))
 
 
+# core within a design, as -hierarchical writes it; its parts share LUTs, so that they sum up to more than the whole
+HIERARCHY = """\
+Copyright 1986-2022 Xilinx, Inc. All Rights Reserved.
+| Command      : report_utilization -hierarchical -file hierarchy.rpt
+| Design       : urng
+| Device       : xck26-sfvc784-2LV-c
+
+1. Utilization by Hierarchy
+---------------------------
+
++--------------+-----------+------------+------------+---------+------+------+--------+--------+------+------------+
+|   Instance   |   Module  | Total LUTs | Logic LUTs | LUTRAMs | SRLs |  FFs | RAMB36 | RAMB18 | URAM | DSP Blocks |
++--------------+-----------+------------+------------+---------+------+------+--------+--------+------+------------+
+| urng         |     (top) |       1377 |       1309 |       0 |   68 | 2041 |     42 |      1 |    3 |         24 |
+|   (urng)     |     (top) |         20 |         20 |       0 |    0 |   41 |      0 |      0 |    0 |          0 |
+|   generators | urng_lfsr |       1380 |       1312 |       0 |   68 | 2000 |     42 |      1 |    3 |         24 |
+|     rows     | urng_rows |        380 |        312 |       0 |   68 |  500 |     42 |      1 |    3 |         24 |
++--------------+-----------+------------+------------+---------+------+------+--------+--------+------+------------+
+"""
+
+
+def test_the_top_of_a_hierarchy_is_read():
+    report = parse_report(HIERARCHY)
+    assert report.resources == FOUND
+    assert (report.board, report.design) == (BOARDS["kv260"], "urng")
+    with_percent = re.sub(r" (\d+) \|(?=.*\n)", r" \1(<0.01%) |", HIERARCHY)
+    assert "2041(<0.01%)" in with_percent
+    assert parse_report(with_percent).resources == FOUND
+    older = HIERARCHY.replace("DSP Blocks", "DSP48 Blocks").replace("(top)", "urng").replace("\n", "\r\n")
+    assert parse_report(older).resources == FOUND
+    # the table of the whole design says more
+    assert parse_report(HIERARCHY.replace("1377", "1400") + ULTRASCALE).resources == FOUND
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text.replace("Total LUTs", "LUTs"), "and none by hierarchy"),
+        (lambda text: text.replace("FFs", "Regs"), "no column 'FFs'"),
+        (lambda text: text.replace("RAMB18", "BRAM18"), "one of the columns RAMB36 and RAMB18"),
+        (lambda text: text.replace("|   generators", "| generators  "), "2 instances at the top, urng, generators"),
+        (lambda text: re.sub(r"(?m)^\| .*\d \|\n", "", text), "0 instances at the top, none"),
+        (lambda text: text.replace("2041", "many"), "line 12: FFs uses 'many', which is not an amount"),
+        (lambda text: text + text, "several tables by hierarchy"),
+        (lambda text: text.replace("xck26-sfvc784-2LV-c", "xcvc1902-vsva2197-2MP-e-S"), "xcvc1902.*, a Versal device"),
+        (lambda text: text.replace("-hierarchical", "-pblocks [get_pblocks a]"), "the report is of pblocks"),
+    ],
+)
+def test_a_hierarchy_that_says_something_else_is_refused(change, says):
+    with pytest.raises(UserError, match=says):
+        parse_report(change(HIERARCHY))
+
+
+@pytest.mark.parametrize("device", ["xcvc1902-vsva2197-2MP-e-S", "xqrvc1902", "xcv80-lsva4737", "xc2ve3858", None])
+def test_versal_is_the_reason(device):
+    text = ULTRASCALE.replace("CLB Reg", "Reg").replace("CARRY8    ", "LOOKAHEAD8").replace("DSPs  ", "DSP58 ")
+    text = text.replace("xck26-sfvc784-2LV-c", device) if device else re.sub(r"\| Device.*\n", "", text)
+    with pytest.raises(UserError, match="a Versal device, whose slices and DSPs no estimate is for"):
+        parse_report(text)
+
+
+@pytest.mark.parametrize("device", ["xcvu9p-flga2104-2L-e", "xc7vx485tffg1761-2", "xczu9eg-ffvb1156-2-e"])
+def test_devices_before_versal_are_none(device):
+    assert parse_report(ULTRASCALE.replace("xck26-sfvc784-2LV-c", device)).resources == FOUND
+
+
 @pytest.mark.parametrize("text", ["", "hello", ULTRASCALE[:300], ULTRASCALE.replace("Used", "Spent")])
 def test_what_is_no_report_is_refused(text):
     with pytest.raises(UserError, match="no table with the columns 'Site Type' and 'Used'"):
@@ -131,6 +197,14 @@ def test_what_is_no_report_is_refused(text):
 def test_a_file_is_read(tmp_path):
     (tmp_path / "urng.rpt").write_text(ULTRASCALE)
     assert read_report(tmp_path / "urng.rpt").resources == FOUND
+    (tmp_path / "urng.rpt").write_bytes(b"\xef\xbb\xbf" + ULTRASCALE.replace("\n", "\r\n").encode())
+    assert read_report(tmp_path / "urng.rpt").resources == FOUND
+    (tmp_path / "urng.rpt").write_text(ULTRASCALE, encoding="utf-16")
+    with pytest.raises(UserError, match="is UTF-16 text"):
+        read_report(tmp_path / "urng.rpt")
+    (tmp_path / "urng.rpt").write_text(without("DSPs"))
+    with pytest.raises(UserError, match=r"urng\.rpt: no row 'DSPs'"):
+        read_report(tmp_path / "urng.rpt")
     with pytest.raises(UserError, match=r"no file '.*gone.rpt'"):
         read_report(tmp_path / "gone.rpt")
 

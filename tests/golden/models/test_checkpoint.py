@@ -1,5 +1,6 @@
 """Checkpoints: loading, refusals in one line, and that no code runs."""
 
+import json
 import os
 import pickle
 import stat
@@ -40,7 +41,10 @@ def write(path, state):
 
 
 @pytest.mark.parametrize("file", ["w.safetensors", "w.pt", "w.pth"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2],
+)
 def test_floats_of_every_kind_are_loaded_as_the_modules_own(tmp_path, module, file, dtype):
     state = {name: one.to(dtype) if one.is_floating_point() else one for name, one in module.state_dict().items()}
     path = write(tmp_path / file, state)
@@ -223,5 +227,23 @@ def test_other_files_are_refused_when_reading_back(tmp_path):
     assert "not a safetensors file" in refused(load_saved, tmp_path / "absent.safetensors")
     (tmp_path / "w.safetensors").write_text("no" * 50)
     assert "not a safetensors file" in refused(load_saved, tmp_path / "w.safetensors")
-    save_file({"a": torch.ones(2, dtype=torch.bfloat16)}, tmp_path / "b.safetensors")
-    assert "not a safetensors file" in refused(load_saved, tmp_path / "b.safetensors")
+
+
+def of_type(path, dtype, size):
+    """Write safetensors with one tensor of 8 values, of a type that PyTorch may lack."""
+    header = json.dumps({"a": {"dtype": dtype, "shape": [8], "data_offsets": [0, size]}}).encode().ljust(64)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("BF16", 16), ("F8_E4M3", 8), ("F8_E5M2", 8), ("F8_E8M0", 8), ("F6_E2M3", 6), ("F4", 4)]
+)
+def test_types_that_numpy_lacks_are_refused_by_name(tmp_path, dtype, size):
+    path = of_type(tmp_path / "a.safetensors", dtype, size)
+    assert f"a is of type {dtype}, which is in no file that fabtune writes" in refused(load_saved, path)
+
+
+@pytest.mark.parametrize(("dtype", "size", "said"), [("F6_E3M2", 6, "F6_E3M2"), ("F4", 4, "two values in a byte")])
+def test_types_without_floats_of_their_own_are_refused(tmp_path, dtype, size, said):
+    assert said in refused(load_state, of_type(tmp_path / "a.safetensors", dtype, size))

@@ -245,6 +245,16 @@ def test_limits_of_neighbouring_relus_are_one():
             ((-1,), (0, -1), (1, -1), (2,), (3,)),
             "layer 2 (Add): it adds to layer 1, behind its residual",
         ),
+        (
+            (CONV, Convolution(1, 1), Relu(), Add(), *TAIL),
+            ((-1,), (0,), (0,), (1, 2), (3,), (4,)),
+            "layer 2 (Relu) follows layer 0, which layer 1 reads without it: a stage gives only the outputs behind",
+        ),
+        (
+            (Convolution(1, 1), Convolution(1, 1), Add(), Add(), *TAIL),
+            ((-1,), (-1,), (0, 1), (0, -1), (3,), (4,)),
+            "layer 3 (Add) follows layer 0, which layer 2 reads without it",
+        ),
         ((CONV, Add(), *TAIL), ((-1,), (0, 0), (1,), (2,)), "it adds the outputs of one stage to themselves"),
         ((Add(), *TAIL), ((-1, -1), (0,), (1,)), "it adds the outputs of one stage to themselves"),
         ((CONV, Add(), *TAIL), ((-1,), (0, -1), (1,), (2,)), "layer 1 (Add): it adds (3, 6, 6) to (1, 8, 8)"),
@@ -382,3 +392,30 @@ def test_text_is_a_description(text, layers, sources):
 def test_a_word_that_is_no_layer_is_refused(word):
     with pytest.raises(UserError, match=re.escape(repr(word))):
         network_from(f"1x8x8 {word} flatten fc2")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "2x1073741824x1073741824 flatten fc2",
+            "a sample has 2 x 1073741824 x 1073741824 = 2305843009213693952 values",
+        ),
+        ("1x1x1 conv1k1p1000000000 flatten fc2", "its weight or output has 1 x 2000000001 x 2000000001 = "),
+        (
+            "1000000 fc1000",
+            "its weight or output has 1000 x 1000000 = 1000000000 values, more than the limit of 134217728",
+        ),
+        (f"1 fc{'9' * 5000}", "it has a number of 100 digits or more"),
+    ],
+)
+def test_sizes_beyond_the_limit_are_refused(text, message):
+    with pytest.raises(UserError, match=re.escape(message)) as mistake:
+        network_from(text)
+    assert len(str(mistake.value)) < 300
+
+
+def test_slopes_that_are_no_numbers_are_refused():
+    for slope in (float("nan"), float("inf")):
+        with pytest.raises(UserError, match="a slope is 0 or"):
+            network(CONV, Relu(slope=slope), *TAIL)

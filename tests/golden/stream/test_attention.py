@@ -71,7 +71,7 @@ def test_the_last_queries_of_a_cache_see_all_keys_before():
 def test_turned_pairs_are_complex_products():
     rows = tokens(9, 8)[0]
     positions = np.arange(9) + 40
-    found = rotated(rows, rotations(positions, 8), Narrower())
+    found = rotated(rows, rotations(positions, 8), Q8_16, Narrower())
     pairs = Q8_16.to_float(rows[..., :4]) + 1j * Q8_16.to_float(rows[..., 4:])
     turned = pairs * np.exp(1j * positions[:, None] * 10_000.0 ** (-np.arange(4) / 4))
     expected = np.concatenate([turned.real, turned.imag], axis=-1)
@@ -82,7 +82,9 @@ def test_scores_of_turned_rows_depend_on_the_distance_alone():
     rows = tokens(1, 8)[0].repeat(2, axis=1)
 
     def score(first, second):
-        queries, keys = (rotated(rows, rotations(np.array([one, one]), 8), Narrower()) for one in (first, second))
+        queries, keys = (
+            rotated(rows, rotations(np.array([one, one]), 8), Q8_16, Narrower()) for one in (first, second)
+        )
         return (Q8_16.to_float(queries[0, 0]) * Q8_16.to_float(keys[0, 0])).sum()
 
     assert score(3, 1) == pytest.approx(score(103, 101), abs=1e-2)

@@ -11,6 +11,7 @@ from fabtune.golden.stream.functions import (
     INVERSE,
     POWER,
     gelu,
+    gelu_tanh,
     inverse_root,
     normalised,
     power_of_half,
@@ -22,7 +23,14 @@ from fabtune.golden.stream.functions import (
 ALL = np.arange(Q8_16.minimum, Q8_16.maximum + 1)
 
 
-@pytest.mark.parametrize(("function", "float64"), [(gelu, functional.gelu), (silu, functional.silu)])
+@pytest.mark.parametrize(
+    ("function", "float64"),
+    [
+        (gelu, functional.gelu),
+        (gelu_tanh, lambda x: functional.gelu(x, approximate="tanh")),
+        (silu, functional.silu),
+    ],
+)
 def test_activations_are_at_most_one_and_a_half_last_places_off(function, float64):
     exact = float64(torch.from_numpy(Q8_16.to_float(ALL))).numpy()
     error = np.abs(function(ALL) - np.ldexp(exact, Q8_16.fraction))

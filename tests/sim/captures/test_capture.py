@@ -139,7 +139,7 @@ def test_round_trip(tmp_path_factory, n, bits, words, kind):
     if kind == "npz":
         np.savez(path, **{"o.number": golden["o"]["number"]})
     elif kind == "csv":
-        write_csv(path, ["o_number"], [[f"{word:0{-(-width // 4)}x}"] for word in wire])
+        write_csv(path, ["o_number"], [[f"{word:0{-(-width // 4)}x}"] for word in wire], ["Radix - HEX"])
     else:
         path.write_text("\n".join(f"{word:x}" for word in wire))
     assert same(read(path, spec), golden)
@@ -195,6 +195,15 @@ def test_memory_words_with_underscores_and_prefix(tmp_path):
     path = tmp_path / "c.mem"
     path.write_text("0000_0001f\n0x2\n")
     assert read(path)["o"]["number"][:, 0].tolist() == [0x1F, 2]
+
+
+def test_memory_words_between_comments(tmp_path):
+    path = tmp_path / "c.mem"
+    text = "/* of // a board,\r\n * dumped */ @0 // the /* first\r\n1/**/2 /* 3 */ 4\r\n/* caf\xe9 */5//6"
+    path.write_bytes(text.encode("latin-1"))
+    assert read(path)["o"]["number"][:, 0].tolist() == [1, 2, 4, 5]
+    path.write_bytes(text.encode("latin-1") + b"\r\n/* here\r\n\r\ng */ h")
+    refused(path, "line 7: 'h' is not a hexadecimal word")
 
 
 def test_many_words_are_read_in_pieces(tmp_path):
@@ -256,7 +265,7 @@ def test_npz_refused(tmp_path, arrays, message):
 
 def test_npz_of_objects_is_refused(tmp_path):
     np.savez(tmp_path / "c.npz", **{"o.number": np.array([{}], object)}, allow_pickle=True)
-    refused(tmp_path / "c.npz", "holds Python objects: write integer arrays")
+    refused(tmp_path / "c.npz", "has Python objects, which need a pickle; save numbers instead")
 
 
 def test_npz_half_a_stream_is_refused(tmp_path):
@@ -275,7 +284,7 @@ def test_npz_damaged_anywhere_is_refused(tmp_path):
     whole = path.read_bytes()
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
-        refused(path, "is damaged or not an archive|is a single array")
+        refused(path, "not an NPZ file, or damaged|: damaged|: the header says")
     for place in range(0, len(whole), 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
         capture, said = attempt(path)
@@ -286,7 +295,7 @@ def test_npz_damaged_anywhere_is_refused(tmp_path):
 def test_npy_is_refused(tmp_path):
     np.save(tmp_path / "c.npy", NUMBERS)
     (tmp_path / "c.npy").rename(tmp_path / "c.npz")
-    refused(tmp_path / "c.npz", "is a single array, not an archive: write it with numpy.savez")
+    refused(tmp_path / "c.npz", "not an NPZ file")
 
 
 def test_csv_half_a_stream_is_refused(tmp_path):
@@ -311,6 +320,9 @@ def test_csv_half_a_stream_is_refused(tmp_path):
         ("@0\n1\n2\n@3\n3\n", r"line 4: '@3' leaves a gap or goes back, word 2 is next"),
         ("1\n2\n@0\n3\n", r"line 3: '@0' leaves a gap or goes back, word 2 is next"),
         ("@\n1\n", r"line 1: '@' is not a hexadecimal word"),
+        ("1 /* one\n2\n", r"line 1: a comment is left open: close it with \*/"),
+        ("1 */\n", r"line 1: '\*/' is not a hexadecimal word"),
+        ("1\0\n", r"line 1 has a NUL byte"),
     ],
 )
 def test_memory_words_refused(tmp_path, text, message):

@@ -453,3 +453,8 @@ def test_parameters_are_folded_anew_after_training(model):
     after = folded(network, module)
     changed = [not np.array_equal(one.weight, other.weight) for one, other in zip(before, after, strict=True)]
     assert changed == [stage.weight_shape == (5, 6) for stage in network.stages]
+
+
+def test_a_sample_beyond_the_limit_is_refused_before_it_is_made():
+    with pytest.raises(UserError, match="a sample has 2 x 1073741824 x 1073741824 = 2305843009213693952 values, more"):
+        imported(nn.Linear(3, 2), (2, 1 << 30, 1 << 30), "m.py:build")

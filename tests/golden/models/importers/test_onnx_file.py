@@ -1,4 +1,4 @@
-"""Import of ONNX files, compared with ONNX's own evaluator; strangers' files are refused in one line."""
+"""Import of ONNX files, compared with onnxruntime; strangers' files are refused in one line."""
 
 import logging
 import re
@@ -8,7 +8,6 @@ import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 from torch import nn
 from torch.nn import functional
 
@@ -26,36 +25,12 @@ from fabtune.golden.models.layers import (
     Relu,
 )
 
-RNG = np.random.default_rng(0)
-
-
-def array(*shape, scale=0.3):
-    return RNG.normal(0, scale, shape).astype(np.float32)
-
-
-def model_of(nodes, constants=None, shape=("batch", 2, 8, 8), opset=20, domains=(), outputs=("y",)):
-    """A model whose input is x; constants are arrays by name."""
-    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
-    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    graph = helper.make_graph(nodes, "g", inputs, given, tensors)
-    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(name, 1) for name in domains)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
-
-
-def node(kind, inputs, output="y", **attributes):
-    return helper.make_node(kind, inputs.split(), output.split(), name=f"my_{kind}", **attributes)
-
-
-def head(features, source="v"):
-    """Flatten and a linear layer; its constants."""
-    nodes = [node("Flatten", source, "flat"), node("Gemm", "flat hw hb", "y", transB=1)]
-    return nodes, {"hw": array(3, features), "hb": array(3)}
+from ....onnx_models import array, head, model_of, node, outputs_of
 
 
 @pytest.fixture
 def imported(tmp_path):
-    """Import a model, and compare it with the evaluator: description and module."""
+    """Import a model, and compare it with onnxruntime: description and module."""
 
     def run(model, shape=(2, 8, 8), turned=False):
         path = tmp_path / "model.onnx"
@@ -65,8 +40,13 @@ def imported(tmp_path):
         assert network.input_shape == shape
         x = np.random.default_rng(1).normal(0, 1, (2, *shape)).astype(np.float32)
         loaded = onnx.load(path)
-        given = x.transpose(0, 2, 3, 1) if turned else x
-        (expected,) = ReferenceEvaluator(loaded).run(None, {loaded.graph.input[0].name: given})
+        (sample,) = (one for one in loaded.graph.input if one.name == "x")
+        given = (
+            x.transpose(0, 2, 3, 1)
+            if turned
+            else x.reshape(2, *(one.dim_value for one in sample.type.tensor_type.shape.dim[1:]))
+        )
+        (expected,) = outputs_of(loaded, given)
         with torch.no_grad():
             np.testing.assert_allclose(module(torch.from_numpy(x)).numpy(), expected, rtol=1e-4, atol=1e-5)
         return network, module

@@ -85,7 +85,7 @@ class Graph:
     def step(self):
         source = self.last if self.chance(0.8) else self.one(list(self.shapes))
         shape = self.shapes[source]
-        kinds = ["activation", "activation", "alias", "alias", "add", "add", "constant_sum", "norm"]
+        kinds = ["activation", "activation", "alias", "alias", "add", "add", "concat", "constant_sum", "norm"]
         if len(shape) == 1:
             kinds += ["linear", "linear", "linear", "unsqueezed"]
         else:
@@ -96,6 +96,8 @@ class Graph:
     def conv(self, source, shape):
         channels, *sides = shape
         out, groups = (channels, channels) if self.chance(0.3) else (self.one([2, 3]), 1)
+        if channels % 2 == 0 and self.chance(0.2):
+            out, groups = self.one([2, 4, 6]), 2
         kernel = [self.one([1, 2, 3]) for _ in sides]
         stride = [self.one([1, 1, 2]) for _ in sides]
         settings, pads = {"strides": stride, "group": groups}, [0] * 2 * len(sides)
@@ -176,6 +178,19 @@ class Graph:
             other = self.one(same if same and self.chance(0.9) else others)
             after = np.broadcast_shapes((BATCH, *shape), (BATCH, *self.shapes[other]))
             self.put(self.one(["Add", "Add", "Sum"]), [source, other], after[1:])
+
+    def concat(self, source, shape):
+        at = self.one([0] * 4 + list(range(len(shape))))
+        rest = [*shape[:at], *shape[at + 1 :]]
+        others = [
+            name
+            for name, own in self.shapes.items()
+            if len(own) == len(shape) and [*own[:at], *own[at + 1 :]] == rest and name != source
+        ]
+        if others:
+            names = [source, *(self.one(others) for _ in range(self.one([1, 1, 2])))]
+            after = [*shape[:at], sum(self.shapes[name][at] for name in names), *shape[at + 1 :]]
+            self.put("Concat", names, after, axis=self.one([at + 1, at - len(shape)]))
 
     def norm(self, source, shape):
         channels = shape[0]
@@ -309,7 +324,8 @@ def compared(seed, path):
     shape = graph.shapes["x"]
     turned = len(shape) > 1 and network.input_shape[0] == shape[-1] != shape[0]
     x = np.moveaxis(given, -1, 1) if turned else given
-    x = torch.from_numpy(np.ascontiguousarray(x).reshape(BATCH, *network.input_shape))
+    # with the usual strides: PyTorch's convolutions give garbage for those that axes of one value can have
+    x = torch.from_numpy(x.flatten()).reshape(BATCH, *network.input_shape)
     with torch.no_grad():
         found = module(x)
         for what in module.left_to_host:

@@ -48,6 +48,24 @@ def test_a_users_folder(mine):
     assert len(text_task(f"csv:{mine}", shots=5, tests=2).test) == 2
 
 
+def test_a_text_in_quotes_is_whole(mine):
+    (mine / "test.csv").write_bytes(b'0,"bad\r\nfilm"\r\n\r\n1,"a ""good"" one, really"\r\n')
+    assert text_task(f"csv:{mine}").test.sentences == ("bad\r\nfilm", 'a "good" one, really')
+
+
+@pytest.mark.parametrize("name", ["prompts.txt", "train.csv", "test.csv"])
+def test_a_byte_order_mark_is_no_text(mine, name):
+    plain = text_task(f"csv:{mine}")
+    (mine / name).write_bytes(b"\xef\xbb\xbf" + (mine / name).read_bytes())
+    marked = text_task(f"csv:{mine}")
+    assert marked.prompts == plain.prompts
+    assert marked.tune.sentences == plain.tune.sentences
+    assert marked.test.sentences == plain.test.sentences
+    (mine / name).write_text("0,It\n", encoding="utf-16")
+    with pytest.raises(UserError, match=rf"{name} is UTF-16 text: save it as UTF-8"):
+        text_task(f"csv:{mine}")
+
+
 def test_shots_are_drawn_by_seed(mine):
     draws = [text_task(f"csv:{mine}", shots=5, seed=seed).tune.sentences for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]
@@ -72,7 +90,11 @@ def test_other_shots_come_from_the_full_set(kshot):
     [
         ("train.csv", "2,too high\n", "'2', 'too high' is not a label below 2"),
         ("train.csv", "x,no label\n", "'x'"),
-        ("train.csv", "1,\n", "sentence 1"),
+        ("train.csv", "1,\n", "line 1: '1', '' is not"),
+        ("train.csv", '0,bad\n\n1,"good\n0,never seen\n', r"train\.csv: line 3: a quote is left open"),
+        ("train.csv", '0,bad\n1,a 5" disk\n', "line 2: a quote in a cell that does not begin with one"),
+        ("train.csv", '0,"bad" film\n', "line 1: text behind a closed quote"),
+        ("train.csv", "0,bad, really\n", "line 1: 3 cells instead of label,sentence"),
         ("train.csv", "0,only the first\n", "no sentence of class 1"),
         ("test.csv", None, "test.csv is missing"),
         ("prompts.txt", None, "prompts.txt is missing"),
@@ -86,7 +108,7 @@ def test_files_that_are_wrong(mine, name, text, says):
 
 def test_files_of_another_encoding_are_refused(mine):
     (mine / "train.csv").write_bytes(b"0,\xff\xfe\n")
-    with pytest.raises(UserError, match=r"train\.csv is not utf-8"):
+    with pytest.raises(UserError, match=r"train\.csv: line 1 is not utf-8 text"):
         text_task(f"csv:{mine}")
 
 

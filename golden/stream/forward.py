@@ -1,0 +1,218 @@
+"""Forward pass of a transformer in integers: exact products, one rounding a sum, counters of saturations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import UserError
+from ..fixed import Q8_16, Format, Integers, Narrower
+from ..nn.arithmetic.average import average
+from ..nn.arithmetic.products import PRODUCTS, Product
+from ..transformer.blocks import (
+    Activation,
+    Gate,
+    Linear,
+    Normalisation,
+    Parameters,
+    PoolTokens,
+    Positions,
+    Residual,
+    SelfAttention,
+    Transformer,
+    UnitLength,
+)
+from .attention import Q6_12, Attention, causal, rotated, rotations
+from .functions import ACTIVATIONS
+from .norms import Q11_16, Norm, unit_rows
+
+Q4_14 = Format(4, 14)
+"""Format of stationary weights and of what is added to them, and of a norm's factors: a DSP's narrow port."""
+
+TransformerIntegers = Mapping[tuple[int, str], Integers]
+"""Tensors of integers by number of the operation and kind: weights and factors in their format, others in Q8.16."""
+
+
+@dataclass(frozen=True)
+class IntegerTransformer:
+    """A transformer as the hardware computes it.
+
+    Activations are Q8.16. What a residual adds, its sum and a norm's inputs are Q11.16. Keys and values are Q6.12, as
+    they are stationary in the array, and so are weights.
+
+    Parameters
+    ----------
+    network : Transformer
+    weight : Format
+        Of weights and of a norm's factors: at most 18 bits.
+
+    Raises
+    ------
+    UserError
+        If a format is wider than the port, or an operation has no integers.
+    """
+
+    network: Transformer
+    weight: Format = Q4_14
+
+    def __post_init__(self) -> None:
+        if self.weight.width > Q4_14.width or self.weight.fraction > Q8_16.fraction:
+            raise UserError(f"weights of {self.weight} do not fit the port of {Q4_14.width} bits")
+        _ = self.formats, self._norms
+
+    @cached_property
+    def formats(self) -> tuple[Format, ...]:
+        """Format of each operation's outputs: what their readers take."""
+        found = [Q8_16] * len(self.network.operations)
+        for number, (operation, reads) in enumerate(zip(self.network.operations, self.network.reads, strict=True)):
+            if isinstance(operation, Residual | Positions):
+                found[number] = Q11_16
+                for read in reads:
+                    if read >= 0 and isinstance(self.network.operations[read], Linear):
+                        found[read] = Q11_16
+        for number, operation in enumerate(self.network.operations):
+            if isinstance(operation, SelfAttention):
+                for read in self.network.reads[number][1:]:
+                    if not isinstance(self.network.operations[read], Linear) or found[read] != Q8_16:
+                        raise self.network.error(number, "has keys or values that are not a linear layer's alone")
+                    found[read] = Q6_12
+            elif isinstance(operation, Normalisation | Residual | Positions):
+                continue
+            elif any(read >= 0 and found[read] != Q8_16 for read in self.network.reads[number]):
+                raise self.network.error(number, f"reads {Q11_16}, which a norm or a residual does")
+        return tuple(found)
+
+    @cached_property
+    def _norms(self) -> dict[int, Norm]:
+        found = {}
+        for number, operation in enumerate(self.network.operations):
+            if isinstance(operation, Normalisation):
+                try:
+                    found[number] = Norm(self.network.inputs(number), operation.eps, operation.centred)
+                except UserError as error:
+                    raise self.network.error(number, f"cannot be computed: {error}") from None
+        return found
+
+    def convert(self, parameters: Parameters) -> tuple[TransformerIntegers, dict[tuple[int, str], int]]:
+        """Convert tensors to integers, and count those values of each that saturate; only what does is named.
+
+        Raises
+        ------
+        UserError
+            If the tensors are not the network's.
+        """
+        self.network.check(parameters)
+        found: dict[tuple[int, str], Integers] = {}
+        clipped: dict[tuple[int, str], int] = {}
+        for name, values in parameters.items():
+            kind = self.weight if name[1] in ("weight", "factor") else Q8_16
+            found[name] = kind.from_float(values)
+            scaled = np.rint(np.ldexp(values, kind.fraction))
+            if count := int(np.count_nonzero((scaled > kind.maximum) | (scaled < kind.minimum))):
+                clipped[name] = count
+        return found, clipped
+
+    def run(
+        self,
+        integers: TransformerIntegers,
+        rows: Integers,
+        lengths: tuple[int, ...],
+        product: Product = PRODUCTS["blas"],
+    ) -> tuple[list[Integers], list[int]]:
+        """Compute the outputs of all operations.
+
+        Parameters
+        ----------
+        integers : mapping
+            From `convert`.
+        rows : array of int, (tokens of all sentences, features)
+            Q8.16.
+        lengths : tuple of int
+            Tokens of each sentence: there is no padding.
+        product : callable
+            One of `PRODUCTS`.
+
+        Returns
+        -------
+        outputs : list of array of int64
+            In `formats`.
+        saturations : list of int
+            Values of each operation that were clipped.
+
+        Raises
+        ------
+        UserError
+            If a sentence is empty or longer than the positions.
+        """
+        self.network.check_lengths(lengths)
+        outputs: list[Integers] = []
+        saturations = []
+        for number, reads in enumerate(self.network.reads):
+            counted = Narrower()
+            given = [rows if read < 0 else outputs[read] for read in reads]
+            own = {kind: one for (of, kind), one in integers.items() if of == number}
+            outputs.append(self._operation(number, given, own, lengths, product, counted))
+            saturations.append(counted.saturations)
+        return outputs, saturations
+
+    def _operation(
+        self,
+        number: int,
+        given: list[Integers],
+        own: dict[str, Integers],
+        lengths: tuple[int, ...],
+        product: Product,
+        narrow: Narrower,
+    ) -> Integers:
+        """Compute one operation's outputs."""
+        operation, result = self.network.operations[number], self.formats[number]
+        match operation:
+            case Linear():
+                exact = product(given[0], own["weight"].T)
+                if operation.bias:
+                    exact = exact + (own["bias"] << self.weight.fraction)
+                return narrow(exact, Q8_16.fraction + self.weight.fraction, result)
+            case Normalisation():
+                return self._norms[number].run(given[0], own["factor"], own.get("bias"), self.weight, narrow)
+            case SelfAttention():
+                return self._attention(operation, given, lengths, narrow)
+            case Activation():
+                return ACTIVATIONS[operation.kind](given[0], narrow)
+            case Gate():
+                return narrow(given[0] * given[1], 2 * Q8_16.fraction, result)
+            case Residual():
+                return narrow(given[0] + given[1], result, result)
+            case Positions():
+                places = np.concatenate([np.arange(length) for length in lengths])
+                return narrow(given[0] + own["position"][places], result, result)
+            case PoolTokens():
+                sentences = np.split(given[0], np.cumsum(lengths)[:-1])
+                if operation.kind == "mean":
+                    return np.stack([average(one.sum(axis=0), len(one)) for one in sentences])
+                return np.stack([one[0 if operation.kind == "first" else -1] for one in sentences])
+            case UnitLength():
+                return unit_rows(given[0], narrow)
+
+    @staticmethod
+    def _attention(
+        operation: SelfAttention, given: list[Integers], lengths: tuple[int, ...], narrow: Narrower
+    ) -> Integers:
+        """Compute the contexts of all sentences."""
+        head, found = Attention(operation.width), []
+        ends = np.cumsum(lengths)[:-1]
+        for sentence in zip(*(np.split(one, ends) for one in given), strict=True):
+            # (heads, tokens, width)
+            queries, keys, values = (one.reshape(len(one), -1, operation.width).swapaxes(0, 1) for one in sentence)
+            tokens = queries.shape[1]
+            if operation.rotary_base is not None:
+                turns = rotations(np.arange(tokens), operation.width, operation.rotary_base)
+                queries, keys = rotated(queries, turns, Q8_16, narrow), rotated(keys, turns, Q6_12, narrow)
+            shared = operation.heads // operation.key_heads
+            keys, values = (one.repeat(shared, axis=0) for one in (keys, values))
+            seen = causal(tokens, tokens)[None] if operation.causal else None
+            contexts = head.context(head.exponents(queries, keys, narrow), values, narrow, seen)
+            found.append(contexts.swapaxes(0, 1).reshape(tokens, -1))
+        return np.concatenate(found)

@@ -1,0 +1,1 @@
+"""Transformers: their normal form, and importers of users' models."""

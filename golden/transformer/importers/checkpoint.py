@@ -1,0 +1,194 @@
+"""Folder of a model as the library `transformers` saves it: settings, tensors by name, and which of them are used."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from ...errors import UserError
+
+_TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+class Checkpoint:
+    """Settings and tensors of a folder; each tensor that is read counts as used.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``config.json`` and ``model.safetensors``, or its shards and ``model.safetensors.index.json``.
+
+    Attributes
+    ----------
+    settings : dict
+        Contents of ``config.json``.
+
+    Raises
+    ------
+    UserError
+        If a file is missing, or damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = _json(folder / "config.json")
+        self._files = self._places()
+        self._used: set[str] = set()
+        self._kinds: set[str] = set()
+        self.prefix = ""
+
+    def _places(self) -> dict[str, Path]:
+        """File of each tensor."""
+        whole, index = self.folder / "model.safetensors", self.folder / "model.safetensors.index.json"
+        if whole.is_file():
+            names = [whole.name]
+        elif index.is_file():
+            listed = _json(index).get("weight_map")
+            if not isinstance(listed, dict):
+                raise UserError(f"{index} has no weight_map")
+            names = sorted({str(one) for one in listed.values()})
+        else:
+            raise UserError(f"{self.folder} has no model.safetensors: save the model with safe_serialization=True")
+        found: dict[str, Path] = {}
+        for name in names:
+            path = self.folder / name
+            if path.parent != self.folder or not path.is_file():
+                raise UserError(f"{index} names {name}, which is not in the folder")
+            with _opened(path) as file:
+                found |= dict.fromkeys(file.keys(), path)
+        return found
+
+    def setting(self, *names: str, default: Any = None) -> Any:
+        """Look up the first of several names that the settings have.
+
+        Raises
+        ------
+        UserError
+            If there is none, and no default.
+        """
+        for name in names:
+            if self.settings.get(name) is not None:
+                return self.settings[name]
+        if default is None:
+            raise UserError(f"{self.folder / 'config.json'} has no {names[0]}")
+        return default
+
+    def count(self, *names: str, default: int | None = None) -> int:
+        """Look up a setting that is a number of at least 1."""
+        value = self.setting(*names, default=default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise self.refused(f"{names[0]} = {value!r}, which is no number of at least 1")
+        return value
+
+    def refused(self, reason: str) -> UserError:
+        """Make the error of a setting."""
+        return UserError(f"{self.folder / 'config.json'} has {reason}")
+
+    def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
+        """Find out what stands before all names, by that of one tensor.
+
+        Raises
+        ------
+        UserError
+            If no prefix fits.
+        """
+        for prefix in prefixes:
+            if prefix + name in self._files:
+                self.prefix = prefix
+                return
+        raise UserError(f"{self.folder} has no tensor {name}")
+
+    def __contains__(self, name: str) -> bool:
+        return self.prefix + name in self._files
+
+    def full(self, name: str) -> str:
+        """Name of a tensor in the file."""
+        return self.prefix + name
+
+    def tensor(self, name: str, *shape: int) -> NDArray[np.float32]:
+        """Read a tensor as float32, which holds all of float16 and bfloat16.
+
+        Parameters
+        ----------
+        name : str
+            Without the prefix.
+        *shape : int
+            What it must have, -1 for any.
+
+        Raises
+        ------
+        UserError
+            If it is missing, of another shape or type, or has NaN or infinity.
+        """
+        full = self.full(name)
+        if full not in self._files:
+            raise UserError(f"{self.folder} has no tensor {full}")
+        with _opened(self._files[full]) as file:
+            try:
+                read = file.get_tensor(full)
+            except (SafetensorError, OSError, TypeError, AttributeError, KeyError) as error:
+                raise UserError(f"{self._files[full]}: tensor {full} cannot be read: {error}") from None
+        kind = str(read.dtype).removeprefix("torch.")
+        if kind not in _TYPES:
+            raise UserError(f"{self._files[full]}: tensor {full} is of {kind}, not of {', '.join(_TYPES)}")
+        fits = len(read.shape) == len(shape) and all(
+            wanted in (-1, own) for wanted, own in zip(shape, read.shape, strict=True)
+        )
+        if not fits:
+            raise UserError(f"{self._files[full]}: tensor {full} is of {tuple(read.shape)}, not of {shape}")
+        values: NDArray[np.float32] = read.float().numpy()
+        if not np.isfinite(values).all():
+            raise UserError(f"{self._files[full]}: tensor {full} has NaN or infinity")
+        self._used.add(full)
+        self._kinds.add(kind)
+        return values
+
+    @property
+    def converted(self) -> tuple[str, ...]:
+        """Types of the tensors that were not float32."""
+        return tuple(sorted(self._kinds - {"float32"}))
+
+    def rest(self, known: Iterable[str]) -> tuple[str, ...]:
+        """Names of tensors that nothing has read, each of which must contain one of some known parts.
+
+        Raises
+        ------
+        UserError
+            If one does not: it would be left out of the computation.
+        """
+        left = sorted(set(self._files) - self._used)
+        for name in left:
+            if not any(part in name for part in known):
+                raise UserError(
+                    f"{self._files[name]}: tensor {name} has no place in a {self.settings['model_type']} model"
+                )
+        return tuple(left)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
+        raise UserError(f"{path} {reason}: give the folder of a model that transformers saved") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path} is no JSON object")
+    return found
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        file = safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is no whole safetensors file: {error}") from None
+    with file:
+        yield file

@@ -1,0 +1,143 @@
+"""Transformers in integers against the same in float64, from the same rounded weights."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q8_16, Format
+from fabtune.golden.nn.arithmetic.products import PRODUCTS
+from fabtune.golden.stream.attention import Q6_12
+from fabtune.golden.stream.forward import Q4_14, IntegerTransformer
+from fabtune.golden.stream.norms import Q11_16
+from fabtune.golden.transformer.blocks import Linear, SelfAttention
+from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
+from fabtune.golden.transformer.float_model import run_float
+
+from ...own_transformers import NETWORKS, Drawn, decoder, encoder, rows_of, vision
+
+LENGTHS = (3, 1, 9)
+
+
+def both(network, parameters, lengths=LENGTHS, weight=Q4_14, rows=None):
+    """Outputs of all operations as floats: of the integers, and of floats with the integers' weights."""
+    model = IntegerTransformer(network, weight)
+    integers, clipped = model.convert(parameters)
+    assert not clipped
+    rows = rows_of(network, lengths) if rows is None else rows
+    found, saturations = model.run(integers, Q8_16.from_float(rows), lengths)
+    kinds = {"weight": weight, "factor": weight}
+    same = {name: kinds.get(name[1], Q8_16).to_float(one) for name, one in integers.items()}
+    exact = run_float(network, same, rows, lengths)
+    return [form.to_float(one) for form, one in zip(model.formats, found, strict=True)], exact, saturations
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_operation_is_near_the_floats(name):
+    network, parameters = NETWORKS[name]()
+    found, exact, saturations = both(network, parameters)
+    assert not any(saturations)
+    for number, (one, other) in enumerate(zip(found, exact, strict=True)):
+        assert one.shape == other.shape
+        error = np.sqrt(((one - other) ** 2).mean())
+        # keys and values have 12 fraction bits, what is behind them inherits of it
+        assert error < 2e-4, network.titles[number]
+
+
+@pytest.mark.parametrize("kind", ["gelu", "gelu-tanh", "relu", "relu-squared", "silu"])
+def test_every_activation(kind):
+    found, exact, _ = both(*vision(kind=kind))
+    assert np.abs(found[-1] - exact[-1]).max() < 2e-4
+
+
+@pytest.mark.parametrize("settings", [{"heads": 1}, {"hidden": 33, "heads": 11}, {"layers": 1, "wide": 7}])
+def test_encoders_of_other_sizes(settings):
+    found, exact, _ = both(*encoder(**settings))
+    assert np.abs(found[-1] - exact[-1]).max() < 1e-3
+
+
+def test_a_sentence_alone_is_that_of_the_batch():
+    """No sentence sees another, or padding."""
+    for network, parameters in (encoder(), decoder()):
+        model = IntegerTransformer(network)
+        integers, _ = model.convert(parameters)
+        rows = Q8_16.from_float(rows_of(network, LENGTHS))
+        together = model.run(integers, rows, LENGTHS)[0][-1]
+        ends = np.cumsum(LENGTHS)
+        for number, (end, length) in enumerate(zip(ends, LENGTHS, strict=True)):
+            alone = model.run(integers, rows[end - length : end], (length,))[0][-1]
+            assert (alone == together[number]).all()
+
+
+@pytest.mark.parametrize("product", ["int64", "torch"])
+def test_products_are_exact_however_they_are_made(product):
+    network, parameters = encoder()
+    model = IntegerTransformer(network)
+    integers, _ = model.convert(parameters)
+    rows = Q8_16.from_float(rows_of(network, LENGTHS))
+    expected, found = (model.run(integers, rows, LENGTHS, PRODUCTS[one])[0] for one in ("blas", product))
+    assert all((one == other).all() for one, other in zip(expected, found, strict=True))
+
+
+def test_formats_are_what_readers_take():
+    network, _ = encoder(layers=1)
+    formats = dict(zip(network.titles, IntegerTransformer(network).formats, strict=True))
+    assert [formats[f"0.{one}"] for one in "qkv"] == [Q8_16, Q6_12, Q6_12]
+    assert formats["0.output"] == formats["0.down"] == formats["0.sum"] == formats["positions"] == Q11_16
+    assert formats["0.norm"] == formats["0.up"] == formats["0.gelu"] == formats["head"] == Q8_16
+
+
+def test_coarser_weights_are_less_exact():
+    network, parameters = encoder()
+    rows = rows_of(network, LENGTHS)
+    exact = run_float(network, parameters, rows, LENGTHS)[-1]
+    errors = [np.abs(both(network, parameters, weight=Format(4, bits))[0][-1] - exact).max() for bits in (8, 11, 14)]
+    assert errors[0] > 4 * errors[1] > 16 * errors[2]
+
+
+def test_values_that_saturate_are_counted_at_their_operation():
+    network, parameters = encoder()
+    rows = rows_of(network, LENGTHS)
+    model = IntegerTransformer(network)
+    up = network.titles.index("0.up")
+    integers, clipped = model.convert({**parameters, (up, "bias"): np.full(40, 127.9999)})
+    assert not clipped
+    _, saturations = model.run(integers, Q8_16.from_float(rows), LENGTHS)
+    assert saturations[up] > 100
+    assert not any(saturations[:up])
+
+
+def test_weights_beyond_their_format_are_counted():
+    network, parameters = encoder()
+    head = network.titles.index("head")
+    outlier = {**parameters, (head, "weight"): parameters[head, "weight"].copy()}
+    outlier[head, "weight"][0, :2] = 9.0, -8.0
+    _, clipped = IntegerTransformer(network).convert(outlier)
+    assert clipped == {(head, "weight"): 1}
+
+
+def test_weights_that_do_not_fit_the_port_are_refused():
+    with pytest.raises(UserError, match=r"Q4\.15 do not fit the port of 18 bits"):
+        IntegerTransformer(encoder()[0], Format(4, 15))
+
+
+def test_keys_that_a_residual_reads_too_are_refused():
+    made, drawn = TransformerBuilder("own", 8), Drawn(1)
+    reads = tuple(made.linear(one, INPUTS, drawn.weight(8, 8)) for one in "qkv")
+    mixed = made.attention("attention", reads, SelfAttention(2, 2, 4))
+    made.residual("sum", mixed, reads[1])
+    with pytest.raises(UserError, match="own: attention has keys or values"):
+        IntegerTransformer(made.finish()[0])
+
+
+def test_a_sum_that_a_linear_layer_reads_is_refused():
+    made, drawn = TransformerBuilder("own", 8), Drawn(1)
+    made.add("last", Linear(3, False), made.residual("sum", INPUTS, INPUTS), weight=drawn.weight(3, 8))
+    with pytest.raises(UserError, match=r"own: last reads Q11\.16"):
+        IntegerTransformer(made.finish()[0])
+
+
+def test_norms_of_more_features_than_are_exact_are_refused():
+    made = TransformerBuilder("own", 2048)
+    made.rms_norm("norm", INPUTS, np.ones(2048), 1e-5)
+    with pytest.raises(UserError, match="own: norm cannot be computed: a norm has 1 to 1024 features, not 2048"):
+        IntegerTransformer(made.finish()[0])

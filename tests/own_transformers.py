@@ -1,0 +1,102 @@
+"""Small transformers with random weights: post-norm encoders, decoders with rotary positions, vision transformers."""
+
+import numpy as np
+
+from fabtune.golden.transformer.blocks import SelfAttention
+from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
+
+
+class Drawn:
+    """Random tensors of a size that keeps values near 1."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+
+    def weight(self, outputs, inputs):
+        return self.random.normal(0, inputs**-0.5, (outputs, inputs))
+
+    def near(self, value, *shape):
+        return self.random.normal(value, 0.1, shape)
+
+
+def encoder(hidden=24, heads=3, wide=40, layers=2, classes=5, seed=1):
+    """BERT's kind: norms behind the sums, GELU, mean of the tokens, unit length."""
+    made, drawn = TransformerBuilder("encoder", hidden), Drawn(seed)
+    x = made.positions("positions", INPUTS, drawn.near(0, 16, hidden))
+    x = made.layer_norm("norm", x, drawn.near(1, hidden), drawn.near(0, hidden), 1e-12)
+    for layer in range(layers):
+        reads = tuple(
+            made.linear(f"{layer}.{one}", x, drawn.weight(hidden, hidden), drawn.near(0, hidden)) for one in "qkv"
+        )
+        mixed = made.attention(f"{layer}.attention", reads, SelfAttention(heads, heads, hidden // heads))
+        mixed = made.linear(f"{layer}.output", mixed, drawn.weight(hidden, hidden), drawn.near(0, hidden))
+        x = made.residual(f"{layer}.sum", x, mixed)
+        x = made.layer_norm(f"{layer}.norm", x, drawn.near(1, hidden), drawn.near(0, hidden), 1e-12)
+        up = made.linear(f"{layer}.up", x, drawn.weight(wide, hidden), drawn.near(0, wide))
+        down = made.activation(f"{layer}.gelu", up, "gelu")
+        down = made.linear(f"{layer}.down", down, drawn.weight(hidden, wide), drawn.near(0, hidden))
+        x = made.residual(f"{layer}.second sum", x, down)
+        x = made.layer_norm(f"{layer}.second norm", x, drawn.near(1, hidden), drawn.near(0, hidden), 1e-12)
+    x = made.unit_length("unit", made.pool("mean", x, "mean"))
+    made.linear("head", x, drawn.weight(classes, hidden) * 5, drawn.near(0, classes))
+    return made.finish()
+
+
+def decoder(hidden=24, heads=4, key_heads=2, width=6, wide=32, layers=2, classes=5, kind="silu", seed=2):
+    """Llama's kind: RMS norms before, rotary positions, shared keys and values, a gate, the last token."""
+    made, drawn, x = TransformerBuilder("decoder", hidden), Drawn(seed), INPUTS
+    for layer in range(layers):
+        normed = made.rms_norm(f"{layer}.norm", x, drawn.near(1, hidden), 1e-5)
+        counts = heads, key_heads, key_heads
+        reads = tuple(
+            made.linear(f"{layer}.{one}", normed, drawn.weight(count * width, hidden))
+            for one, count in zip("qkv", counts, strict=True)
+        )
+        mixed = made.attention(f"{layer}.attention", reads, SelfAttention(heads, key_heads, width, True, 10_000.0))
+        x = made.residual(f"{layer}.sum", x, made.linear(f"{layer}.output", mixed, drawn.weight(hidden, heads * width)))
+        normed = made.rms_norm(f"{layer}.second norm", x, drawn.near(1, hidden), 1e-5)
+        up, gate = (made.linear(f"{layer}.{one}", normed, drawn.weight(wide, hidden)) for one in ("up", "gate"))
+        gated = made.gate(f"{layer}.product", made.activation(f"{layer}.{kind}", gate, kind), up)
+        x = made.residual(f"{layer}.second sum", x, made.linear(f"{layer}.down", gated, drawn.weight(hidden, wide)))
+    x = made.pool("last", made.rms_norm("norm", x, drawn.near(1, hidden), 1e-5), "last")
+    made.linear("head", x, drawn.weight(classes, hidden))
+    return made.finish()
+
+
+def vision(hidden=16, heads=2, wide=24, layers=1, classes=3, kind="gelu", seed=3):
+    """A vision transformer's kind: patches, positions, layer norms before, the first token."""
+    made, drawn = TransformerBuilder("vision", 12), Drawn(seed)
+    x = made.linear("patches", INPUTS, drawn.weight(hidden, 12), drawn.near(0, hidden))
+    x = made.positions("positions", x, drawn.near(0, 10, hidden))
+    for layer in range(layers):
+        normed = made.layer_norm(f"{layer}.norm", x, drawn.near(1, hidden), drawn.near(0, hidden), 1e-6)
+        reads = tuple(
+            made.linear(f"{layer}.{one}", normed, drawn.weight(hidden, hidden), drawn.near(0, hidden)) for one in "qkv"
+        )
+        mixed = made.attention(f"{layer}.attention", reads, SelfAttention(heads, heads, hidden // heads))
+        x = made.residual(f"{layer}.sum", x, made.linear(f"{layer}.output", mixed, drawn.weight(hidden, hidden)))
+        normed = made.layer_norm(f"{layer}.second norm", x, drawn.near(1, hidden), None, 1e-6)
+        up = made.linear(f"{layer}.up", normed, drawn.weight(wide, hidden), drawn.near(0, wide))
+        down = made.linear(f"{layer}.down", made.activation(f"{layer}.{kind}", up, kind), drawn.weight(hidden, wide))
+        x = made.residual(f"{layer}.second sum", x, down)
+    x = made.pool("first", made.layer_norm("norm", x, drawn.near(1, hidden), drawn.near(0, hidden), 1e-6), "first")
+    made.linear("head", x, drawn.weight(classes, hidden), drawn.near(0, classes))
+    return made.finish()
+
+
+def connected(features=9, wide=20, classes=4, seed=4):
+    """Fully connected layers alone."""
+    made, drawn = TransformerBuilder("connected", features), Drawn(seed)
+    x = made.linear("0", INPUTS, drawn.weight(wide, features), drawn.near(0, wide))
+    x = made.linear("2", made.activation("1", x, "relu"), drawn.weight(wide, wide), drawn.near(0, wide))
+    made.linear("4", made.activation("3", x, "relu"), drawn.weight(classes, wide), drawn.near(0, classes))
+    return made.finish()
+
+
+NETWORKS = {"encoder": encoder, "decoder": decoder, "vision": vision, "connected": connected}
+
+
+def rows_of(network, lengths, seed=7):
+    """Rows of inputs, of the accuracy of Q8.16."""
+    rows = np.random.default_rng(seed).normal(0, 1, (sum(lengths), network.features))
+    return np.rint(rows * 2**16) / 2**16
