@@ -416,7 +416,9 @@ class Mapping:
         window, lanes, within = self.window(at), self._sum_lanes(at), isinstance(stage.layer, Depthwise)
         # of a depthwise convolution a run is one word
         run = Loop(1, 0) if within else Loop(-(-window.values // lanes), lanes)
-        inside = (run, window.across, window.down) if self._inner == 3 else (window.across if within else run, window.down)
+        inside = (
+            (run, window.across, window.down) if self._inner == 3 else (window.across if within else run, window.down)
+        )
         loops = (*inside, *self._turns(at))
         outputs = self._group_outputs(at)
         if outputs == stage.biases:

@@ -76,7 +76,7 @@ def test_a_file(name, tmp_path):
     given = array(3, 2, 8, 8, scale=1)
     with torch.no_grad():
         found = module(torch.from_numpy(given)).numpy()
-    np.testing.assert_allclose(found, outputs_of(model, given)[0], atol=1e-5)
+    np.testing.assert_allclose(found, outputs_of(model, given)[0], rtol=1e-5, atol=1e-5)
     assert [one.weight.shape for one in folded(network, module)] == [stage.weight_shape for stage in network.stages]
 
 
