@@ -1,4 +1,4 @@
-"""Whole jobs of both trainers on networks with concatenations and groups: results and counters are golden's; minutes."""
+"""Jobs of both trainers on networks with concatenations and groups: results and counters are golden's; minutes."""
 
 from functools import cache
 
