@@ -83,7 +83,7 @@ def earlier_package(folder: Path, settings: str) -> EarlierPackage | None:
 def _settings(text: str | bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -14,7 +14,19 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[1]
-FINE_TUNING = ("networks", "adapters", "nf4", "zo", "zo-job", "delta", "results", "sparse", "few-shot", "federated")
+FINE_TUNING = (
+    "networks",
+    "adapters",
+    "nf4",
+    "zo",
+    "zo-job",
+    "delta",
+    "results",
+    "sparse",
+    "few-shot",
+    "transformers",
+    "federated",
+)
 
 project = "fabtune"
 author = "the fabtune authors"

@@ -46,8 +46,11 @@ class OutputFolder:
         """Digests by file name of what fabtune wrote here by default."""
         if not (self.default and self._record.is_file()):
             return {}
-        written: dict[str, str] = json.loads(self._record.read_text())
-        return written
+        try:
+            written = json.loads(self._record.read_bytes())
+        except (ValueError, RecursionError):  # damaged: nothing is known of what is there, and nothing is replaced
+            return {}
+        return written if isinstance(written, dict) else {}
 
     def refuse(self, names: Sequence[str]) -> None:
         """Refuse to write files of these names if one of them is there and may not be replaced, or cannot be written.

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...golden.axi.regions import Bytes
 from ...golden.cores.core import CoreSpec
+from ...golden.errors import UserError
 from .job import Expectation, SelfTest, SelfTestStage
 
 PLACE = Path("tb", "data", "selftest.json")
@@ -39,13 +40,21 @@ def packaged_test(spec: CoreSpec, package: Path) -> SelfTest:
     spec : CoreSpec
     package : Path
         Its folder.
+
+    Raises
+    ------
+    UserError
+        If its files are missing or damaged.
     """
-    found = json.loads((package / PLACE).read_text(encoding="utf-8"))
     test = SelfTest(spec)
-    test.memory.images[0] = _image((package / PLACE).with_name("memory.hex"))
-    test.memory.end = found["size"]
-    for name in ("copy", "stages"):
-        setattr(test, name, [_restored(spec, one) for one in found[name]])
+    try:
+        found = json.loads((package / PLACE).read_bytes())
+        test.memory.images[0] = _image((package / PLACE).with_name("memory.hex"))
+        test.memory.end = found["size"]
+        for name in ("copy", "stages"):
+            setattr(test, name, [_restored(spec, one) for one in found[name]])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"{package / PLACE} or its memory is damaged ({error!r}): package the core anew") from error
     return test
 
 

@@ -76,7 +76,7 @@ class Study:
             self._locks.release()
             try:
                 self._study = self._open(journal)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise UserError(f"{journal} is damaged, or no journal of Optuna's: choose another file") from error
             known = self._study.user_attrs.get(_SPACE)
             if known not in (None, space.digest):
@@ -179,7 +179,7 @@ def _refuse_other_file(journal: Path) -> None:
     known = not first or first.startswith(b'{"op_code":')
     if known and first.endswith(b"\n"):
         known = False
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             known = isinstance(json.loads(first), dict)
     if not known:
         raise UserError(f"{journal} is no journal of a sweep: choose another file")

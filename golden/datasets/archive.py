@@ -41,6 +41,7 @@ def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = (
     Returns
     -------
     dict of str to array
+        In the machine's order of bytes.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> NDArr
         array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
         if file.read(1):  # also makes zipfile check the CRC
             raise UserError(f"{where}: bytes after the array")
-    return array
+    return array.astype(dtype.newbyteorder("="), copy=False)
 
 
 def _header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -56,7 +56,7 @@ def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
     keys = {run: (f"12cm_hmlo_normal_{run}", f"12cm_hmlo_damage{damage}_{run}") for run in runs}
     arrays = read_arrays(path, [key for pair in keys.values() for key in pair])
     for key, spectra in arrays.items():
-        if spectra.ndim != 2 or len(spectra) < 40 or spectra.shape[1] != 512 or spectra.dtype != np.float32:
+        if spectra.ndim != 2 or len(spectra) < 48 or spectra.shape[1] != 512 or spectra.dtype != np.float32:
             raise UserError(f"{path}: {key} is {spectra.dtype} {spectra.shape}, not float32 (235, 512)")
         if not np.isfinite(spectra).all():
             raise UserError(f"{path}: {key} has NaN or infinity")
@@ -92,7 +92,7 @@ def stop_begins(spectra: NDArray[Any], where: str = "recording") -> int:
     energy = spectra.sum(axis=1, dtype=np.float64)
     eighth = len(energy) // 8
     slow, rest = np.median(energy[-3 * eighth : -2 * eighth - 5]), np.median(energy[-eighth:])
-    if rest > 0.75 * slow:
+    if not rest < 0.75 * slow:
         raise UserError(f"{where}: the fan does not come to rest in the last quarter")
     return int(np.flatnonzero(energy > (slow + rest) / 2)[-1]) + 1
 

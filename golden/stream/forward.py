@@ -29,11 +29,37 @@ from .attention import Q6_12, Attention, causal, rotated, rotations
 from .functions import ACTIVATIONS
 from .norms import Q11_16, Norm, unit_rows
 
-Q4_14 = Format(4, 14)
-"""Format of stationary weights and of what is added to them, and of a norm's factors: a DSP's narrow port."""
+WEIGHT_BITS = 18
+"""Bits of stationary weights and of a norm's factors: a DSP's narrow port."""
 
 TransformerIntegers = Mapping[tuple[int, str], Integers]
 """Tensors of integers by number of the operation and kind: weights and factors in their format, others in Q8.16."""
+
+
+def is_weight(name: tuple[int, str]) -> bool:
+    """Tell whether a tensor is multiplied: a matrix, or a norm's factors."""
+    return name[1] in ("weight", "factor")
+
+
+def weight_formats(parameters: Parameters, bits: int = WEIGHT_BITS) -> dict[tuple[int, str], Format]:
+    """Choose the format of each matrix and each norm's factors: the finest that holds 9/8 of its largest value.
+
+    The rest of its range is for what training adds.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Tensors of floats.
+    bits : int
+        Bits of each.
+    """
+    found = {}
+    for name, values in parameters.items():
+        if is_weight(name):
+            octave = int(np.frexp(np.abs(values).max() * 9 / 8)[1])
+            integer = min(max(octave + 1, 1), bits)
+            found[name] = Format(integer, bits - integer)
+    return found
 
 
 @dataclass(frozen=True)
@@ -41,13 +67,14 @@ class IntegerTransformer:
     """A transformer as the hardware computes it.
 
     Activations are Q8.16. What a residual adds, its sum and a norm's inputs are Q11.16. Keys and values are Q6.12, as
-    they are stationary in the array, and so are weights.
+    they are stationary in the array. So are weights, each tensor in a format of its own: where the range of one decides
+    for all, what is added to a weight is rounded too coarsely, and a slope is 3 % off instead of 1 %.
 
     Parameters
     ----------
     network : Transformer
-    weight : Format
-        Of weights and of a norm's factors: at most 18 bits.
+    weights : mapping of (int, str) to Format
+        Of each matrix and each norm's factors: at most 18 bits, see `weight_formats`.
 
     Raises
     ------
@@ -56,11 +83,12 @@ class IntegerTransformer:
     """
 
     network: Transformer
-    weight: Format = Q4_14
+    weights: Mapping[tuple[int, str], Format]
 
     def __post_init__(self) -> None:
-        if self.weight.width > Q4_14.width or self.weight.fraction > Q8_16.fraction:
-            raise UserError(f"weights of {self.weight} do not fit the port of {Q4_14.width} bits")
+        for name in self.network.parameter_shapes:
+            if (form := self.format_of(name)).width > WEIGHT_BITS and is_weight(name):
+                raise self.network.error(name[0], f"has a {name[1]} of {form}, which has more than {WEIGHT_BITS} bits")
         _ = self.formats, self._norms
 
     @cached_property
@@ -96,6 +124,10 @@ class IntegerTransformer:
                     raise self.network.error(number, f"cannot be computed: {error}") from None
         return found
 
+    def format_of(self, name: tuple[int, str]) -> Format:
+        """Format of a tensor: its own for weights and factors, Q8.16 for biases and positions."""
+        return self.weights[name] if is_weight(name) else Q8_16
+
     def convert(self, parameters: Parameters) -> tuple[TransformerIntegers, dict[tuple[int, str], int]]:
         """Convert tensors to integers, and count those values of each that saturate; only what does is named.
 
@@ -108,10 +140,10 @@ class IntegerTransformer:
         found: dict[tuple[int, str], Integers] = {}
         clipped: dict[tuple[int, str], int] = {}
         for name, values in parameters.items():
-            kind = self.weight if name[1] in ("weight", "factor") else Q8_16
-            found[name] = kind.from_float(values)
-            scaled = np.rint(np.ldexp(values, kind.fraction))
-            if count := int(np.count_nonzero((scaled > kind.maximum) | (scaled < kind.minimum))):
+            form = self.format_of(name)
+            found[name] = form.from_float(values)
+            scaled = np.rint(np.ldexp(values.astype(np.float64), form.fraction))
+            if count := int(np.count_nonzero((scaled > form.maximum) | (scaled < form.minimum))):
                 clipped[name] = count
         return found, clipped
 
@@ -171,12 +203,13 @@ class IntegerTransformer:
         operation, result = self.network.operations[number], self.formats[number]
         match operation:
             case Linear():
-                exact = product(given[0], own["weight"].T)
+                weight, exact = self.weights[number, "weight"], product(given[0], own["weight"].T)
                 if operation.bias:
-                    exact = exact + (own["bias"] << self.weight.fraction)
-                return narrow(exact, Q8_16.fraction + self.weight.fraction, result)
+                    exact = exact + (own["bias"] << weight.fraction)
+                return narrow(exact, Q8_16.fraction + weight.fraction, result)
             case Normalisation():
-                return self._norms[number].run(given[0], own["factor"], own.get("bias"), self.weight, narrow)
+                gain = self.weights[number, "factor"]
+                return self._norms[number].run(given[0], own["factor"], own.get("bias"), gain, narrow)
             case SelfAttention():
                 return self._attention(operation, given, lengths, narrow)
             case Activation():

@@ -65,6 +65,7 @@ def test_a_seed_that_is_no_integer_is_refused(tmp_path):
     [
         (None, "cannot read .*spec.json: No such file"),
         ("{", "spec.json is not JSON"),
+        ("[" * 100_000, "spec.json is not JSON"),
         ("[]", "has no block with parameters"),
         ('{"block": "urng"}', "has no block with parameters"),
         ('{"block": "toaster", "parameters": {}}', "there is no block 'toaster'"),

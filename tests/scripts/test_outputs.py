@@ -69,3 +69,13 @@ def test_runs_are_numbered_and_the_latest_is_linked():
     assert Path("build/runs/latest").resolve() == second.resolve()
     Path("build/runs/tune-0041").mkdir()
     assert new_run("tune").name == "tune-0042"
+
+
+@pytest.mark.parametrize("record", ["{", "[]", "[" * 100_000, "\udcff"])
+def test_of_a_damaged_record_nothing_is_known_and_nothing_replaced(record):
+    default().write({"a.v": "1"})
+    Path("build/.fabtune/demo.json").write_text(record, errors="surrogateescape")
+    with pytest.raises(UserError, match=r"build/demo/a.v exists"):
+        default().write({"a.v": "2"})
+    default(force=True).write({"a.v": "3"})
+    default().write({"a.v": "4"})

@@ -147,7 +147,7 @@ def test_a_mistake_is_one_line(refused, tmp_path, text, line):
 
 
 def test_a_missing_file_is_one_line(refused):
-    assert "No such file or directory: gone.toml" in refused("sweep gone.toml")
+    assert "gone.toml is missing" in refused("sweep gone.toml")
 
 
 def test_another_journal_is_refused(sweep, refused, tmp_path):

@@ -7,15 +7,56 @@ or several such runs, one inside the other. A layer reads a tensor if its axes a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
+from typing import NamedTuple
 
 from ...errors import UserError
-from ..layers import Pair, Shape
+from ..layers import Pair, Shape, Sides
 
 Run = tuple[int, int]
 """How many elements, and how far each is from the next."""
 Axis = tuple[Run, ...]
 """Outer run first; empty for a size of 1."""
 Axes = tuple[Axis, ...]
+
+
+class Value(NamedTuple):
+    """Tensor that depends on the sample.
+
+    Parameters
+    ----------
+    layer : int
+        Layer that gives it, -1 for the sample.
+    shape : tuple of int
+        Shape of what that layer gives.
+    axes : tuple
+        Its axes behind that of the batch, see `axes`.
+    padding : tuple of int, optional
+        Zeros around it, for the convolution that reads it.
+    host : str
+        What the host does to it: ``softmax``.
+    """
+
+    layer: int
+    shape: Shape
+    axes: Axes
+    padding: Sides | None = None
+    host: str = ""
+
+    @property
+    def sizes(self) -> Shape:
+        """Sizes of its axes."""
+        return tuple(prod(size for size, _ in axis) for axis in self.axes)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its elements are in the order in which the layer gives them."""
+        return joined(self.runs) == joined([(prod(self.shape), 1)])
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Runs of all its axes, outer first."""
+        return tuple(run for axis in self.axes for run in axis)
 
 
 def joined(runs: Iterable[Run]) -> Axis:
@@ -94,7 +135,7 @@ def window_over(axes: Iterable[Axis], shape: Shape) -> Pair | None:
 def after_window(axis: Axis, shape: Shape, pooled: Shape) -> Axis:
     """Axis of a map behind a pool over whole axes of it, which are none of this one's."""
     old, new = (in_order_strides(one) for one in (shape, pooled))
-    found = []
+    found: list[Run] = []
     for size, stride in axis:
         # a run over several of the map's axes is cut at their borders, and each part has the new distances
         inner = stride
@@ -130,3 +171,24 @@ def placed(axes: tuple[int, ...], values: object, other: int) -> Pair:
     given = given * len(axes) if len(given) == 1 else given
     found = dict(zip(axes, given, strict=True))
     return found.get(1, other), found.get(2, other)
+
+
+def with_height(shape: Shape) -> Shape:
+    """Shape of a sample or of maps in descriptions: a signal (channels, length) is a map (channels, 1, length)."""
+    return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
+
+
+def inverse(runs: Sequence[Run], shape: Shape) -> Axes:
+    """Axes of a tensor of this shape whose elements stand in the order of these runs of it.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        All elements of the tensor, with distances in it, in the order of a layer.
+    shape : tuple of int
+        Shape of the tensor.
+    """
+    distances = in_order_strides(tuple(size for size, _ in runs))
+    found = reshaped((joined((runs[at][0], distances[at]) for at in outer_first(runs)),), shape)
+    assert found is not None, "runs are cut as the tensor's own axes are"
+    return found

@@ -16,10 +16,10 @@ from torch.fx import Node
 
 from ...errors import UserError
 from ..element_order import ElementOrder
-from ..layers import Flatten, Layer, Shape, Sides
+from ..layers import Flatten, Layer, Shape
 from ..module import NetworkModule
 from ..network import Network
-from .axes import Axes, in_order, joined, outer_first, reshaped
+from .axes import Axes, Value, in_order, joined, outer_first, reshaped
 from .graph import SUPPORTED, GraphLayer, LayerGraph, Place
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -28,30 +28,6 @@ _STANDARD = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in .*\n\s*(.*)')
 _IN_FORWARD = "a tensor that forward makes or that is an attribute: register it as a parameter or as a buffer"
-
-
-class Value(NamedTuple):
-    """Tensor that depends on the sample.
-
-    Parameters
-    ----------
-    layer : int
-        Layer that gives it, -1 for the sample.
-    shape : tuple of int
-        Shape of what that layer gives.
-    axes : tuple
-        Its axes behind that of the batch, see `axes`.
-    padding : tuple of int, optional
-        Zeros around it, for the convolution that reads it.
-    host : str
-        What the host does to it: ``softmax``.
-    """
-
-    layer: int
-    shape: Shape
-    axes: Axes
-    padding: Sides | None = None
-    host: str = ""
 
 
 class Constant(NamedTuple):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ...errors import UserError
 from ..batch_norm import NormTensors, StageParameters
 from ..element_order import ElementOrder
-from ..layers import BatchNorm, Concat, Depthwise, Layer, Pool, Relu, Shape, Weighted
+from ..layers import AveragePool, BatchNorm, Concat, Depthwise, Layer, MaxPool, Pool, Relu, Shape, Weighted
 from ..module import NetworkModule, module_of
 from ..network import Network
 from ..stages import LayerError
@@ -121,8 +121,9 @@ class LayerGraph:
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
 
-        A ReLU or a pool behind a concatenation becomes one behind each of its parts, which is the same, and the
-        concatenation of these; the earlier concatenation stays for those that read it.
+        A pool behind one of its kind becomes one that does both. A ReLU or a pool behind a concatenation becomes one
+        behind each of its parts, which is the same, and the concatenation of these. What was there before stays for
+        those that read it.
 
         Parameters
         ----------
@@ -150,6 +151,8 @@ class LayerGraph:
             joined = self.layers[source]
             parts = tuple(self.add(replace(layer, sources=(part,))) for part in joined.sources)
             return self.add(replace(joined, sources=parts), instead_of=source)
+        if isinstance(layer.layer, Pool) and source >= 0 and (both := _both(self.layers[source].layer, layer.layer)):
+            return self.add(replace(layer, layer=both, sources=self.layers[source].sources), instead_of=source)
         self.layers.append(layer)
         return len(self.layers) - 1
 
@@ -228,6 +231,20 @@ class LayerGraph:
             place = self.layers[mistake.number].place
             reason = re.sub(r"layers? (\d+)", lambda found: self.layers[int(found[1])].place.title, mistake.reason)
             raise place.error(place.title + reason) from None
+
+
+def _both(first: Layer, second: Pool) -> Pool | None:
+    """Pool that does the work of two of one kind, the first one without gaps between its windows; None without such."""
+    if not isinstance(first, MaxPool | AveragePool) or type(first) is not type(second):
+        return None
+    gaps = any(step > size for step, size in zip(first.stride, first.size, strict=True))
+    if gaps or any(first.padding) or any(second.padding):
+        return None
+    down, across = ((second.size[at] - 1) * first.stride[at] + first.size[at] for at in (0, 1))
+    if isinstance(second, AveragePool):
+        return AveragePool((down, across))
+    rows, columns = (first.stride[at] * second.stride[at] for at in (0, 1))
+    return MaxPool((down, across), (rows, columns))
 
 
 def _load(child: nn.Module, layer: GraphLayer) -> None:

@@ -16,9 +16,9 @@ from ..layers import BatchNorm, Flatten, Layer, Shape, Weighted
 from ..module import NetworkModule
 from ..network import Network
 from ..stages import excess
+from .axes import Axes, Value, in_order, inverse, joined, outer_first, reshaped, spatial, with_height
 from .graph import SUPPORTED, GraphLayer, LayerGraph, Place
 from .onnx_constants import BATCH, Array, Attributes, Constants, attributes, first_line
-from .onnx_values import FIRST, LAST, UNPADDED, Value, order_of, with_height
 
 if TYPE_CHECKING:
     import onnx
@@ -76,7 +76,7 @@ class OnnxGraph:
         self._constants = Constants(self._model.graph, self._name)
         self._values: dict[str, Value] = {}
         self._weights: dict[str, Place] = {}
-        self._flat: dict[int, Value] = {}
+        self._flat: dict[int, int] = {}
         self._graph = LayerGraph(self._name, self._input())
         for node in self._ordered():
             try:
@@ -96,11 +96,11 @@ class OnnxGraph:
         if name not in self._values:
             raise UserError(f"{self._name}: its output {name} does not depend on the sample")
         value = self._values[name]
-        if value.layer != len(self._graph.layers) - 1 or value.padding != UNPADDED:
+        if value.layer != len(self._graph.layers) - 1 or value.padding is not None:
             raise UserError(f"{self._name} gives the outputs of a layer that is not the last one")
-        if len(value.base) == 1 and value.shape != value.base:
-            raise UserError(f"{self._name}: its output {name} is of {value.shape}, not of (classes,)")
-        self._graph.left_to_host = [value.left_to_host] if value.left_to_host else []
+        if len(value.shape) == 1 and value.axes != in_order(value.shape):
+            raise UserError(f"{self._name}: its output {name} is of {value.sizes}, not of (classes,)")
+        self._graph.left_to_host = [value.host] if value.host else []
 
     def _input(self) -> Shape:
         """Shape of a sample; the batch, of any size, comes first."""
@@ -121,15 +121,13 @@ class OnnxGraph:
             )
         if reason := excess(shape):
             raise UserError(f"{self._name}: a sample of {given.name} {reason}")
-        self._given, self._batch = shape, batch.dim_value
-        value = Value.of(-1, with_height(shape), shape)
+        self._batch, self._given = batch.dim_value, in_order(shape)
+        value = Value(-1, with_height(shape), in_order(shape))
         if self._sample is not None:
-            # the axes of the description's sample, in the order in which the file has them
-            seen = self._sample
-            base = with_height(seen.shape)
-            value = Value(-1, base, shape, Value.of(-1, base).axes if seen.ordered else order_of(LAST, base))
+            # the description has the axes that its first layer reads: in them, those of the file
+            value = Value(-1, with_height(self._sample.sizes), inverse(self._sample.runs, shape))
         self._values[given.name] = value
-        return value.base
+        return value.shape
 
     def _ordered(self) -> list[onnx.NodeProto]:
         """Nodes, each behind those that it reads: the standard wants them so, and a file in another order is read, too.
@@ -197,7 +195,7 @@ class OnnxGraph:
     def _shape(self, node: onnx.NodeProto, given: Attributes, place: Place) -> Array:
         """Shape of a tensor; an open batch is `BATCH`."""
         value = self.read(node, 0, place)
-        return np.array([self._batch or BATCH, *value.shape], np.int64)[given.get("start", 0) : given.get("end")]
+        return np.array([self._batch or BATCH, *value.sizes], np.int64)[given.get("start", 0) : given.get("end")]
 
     # -- what a node reads: the views of a value that it takes ---------------------------------------------------------
 
@@ -210,45 +208,44 @@ class OnnxGraph:
         if name not in self._values:
             raise place.error(f"has {name!r} as input {at}, which is no output of a layer")
         value = self._values[name]
-        if value.padding != UNPADDED and not padded:
+        if value.padding is not None and not padded:
             raise place.error("reads what a Pad gives, which has hardware before a convolution only")
-        if value.left_to_host and not left:
+        if value.host and not left:
             raise place.error(
-                f"reads what a {value.left_to_host} gives, which has no hardware: it is left to the host as the last "
-                "node only"
+                f"reads what a {value.host} gives, which has no hardware: it is left to the host as the last node only"
             )
         return value
 
-    def map(self, node: onnx.NodeProto, place: Place, padded: bool = False) -> Value:
-        """First input of a node as a map of (channels, height, width), or (channels, length), in the layer's order."""
+    def map(self, node: onnx.NodeProto, place: Place, padded: bool = False) -> tuple[Value, tuple[int, ...]]:
+        """First input of a node as a map, and which of its layer's height and width it has, see `axes.spatial`."""
         value = self.read(node, 0, place, padded)
-        if len(value.shape) not in (2, 3):
-            raise place.error(f"has an input of {value.shape}, not (channels, height, width) or (channels, length)")
-        if value.ordered and with_height(value.shape) == value.base:
-            return value
-        if value.layer < 0 and self._sample is None and (value.ordered or value.axes == order_of(FIRST, value.base)):
+        if len(value.sizes) not in (2, 3):
+            raise place.error(f"has an input of {value.sizes}, not (channels, height, width) or (channels, length)")
+        if found := spatial(value.axes, value.shape):
+            return value, found
+        # channels that are the last axis of the file's samples, or axes that are split otherwise
+        turned = joined(run for axis in (*self._given[-1:], *self._given[:-1]) for run in axis)
+        if value.layer < 0 and self._sample is None and (value.in_order or joined(value.runs) == turned):
             raise _OtherSampleError(value)
         raise place.error(
-            f"reads {value.shape}, which a Reshape or a Transpose made of {value.base}: as a map it has hardware in "
+            f"reads {value.sizes}, which a Reshape or a Transpose made of {value.shape}: as a map it has hardware in "
             "(channels, height, width) only"
         )
 
     def vector(self, node: onnx.NodeProto, at: int, place: Place) -> Value:
         """Input of a node as a vector, flattened if need be; its features may be in another order than the layer's."""
         value = self.read(node, at, place)
-        if len(value.shape) != 1:
-            raise place.error(f"has an input of {value.shape}: flatten it first")
-        return value._replace(layer=self.flattened(value, place).layer)
+        if len(value.sizes) != 1:
+            raise place.error(f"has an input of {value.sizes}: flatten it first")
+        return self.flattened(value, place)
 
     def flattened(self, value: Value, place: Place) -> Value:
-        """Outputs of a value's layer as a vector, in the layer's order."""
-        size = (prod(value.base),)
-        if len(value.base) == 1:
-            return Value.of(value.layer, size)
+        """Tensor of the same axes, of a layer that gives a vector."""
+        if len(value.shape) == 1:
+            return value
         if value.layer not in self._flat:
-            number = self._graph.add(GraphLayer(Flatten(), (value.layer,), place))
-            self._flat[value.layer] = Value.of(number, size)
-        return self._flat[value.layer]
+            self._flat[value.layer] = self._graph.add(GraphLayer(Flatten(), (value.layer,), place))
+        return value._replace(layer=self._flat[value.layer], shape=(prod(value.shape),))
 
     def is_value(self, name: str) -> bool:
         """Whether a tensor depends on the sample."""
@@ -285,22 +282,18 @@ class OnnxGraph:
 
     # -- layers --------------------------------------------------------------------------------------------------------
 
-    def add(self, layer: Layer, sources: tuple[Value, ...], place: Place, base: Shape) -> Value:
-        """Add a layer without weights; its value has the shape of its first source, if that has the same base."""
-        self._check_size(base, place)
-        number = self._graph.add(GraphLayer(layer, tuple(one.layer for one in sources), place))
-        first = sources[0]
-        if first.base == base:
-            return first._replace(layer=number, padding=UNPADDED)
-        return Value.of(number, base, (base[0], base[2]) if len(first.shape) == 2 else base)
+    def each(self, layer: Layer, value: Value, place: Place) -> Value:
+        """Add a layer that gives one element for each."""
+        return value._replace(layer=self._graph.add(GraphLayer(layer, (value.layer,), place)))
 
-    def add_weighted(
+    def add(
         self,
         layer: Layer,
-        source: Value,
+        sources: tuple[Value, ...],
         place: Place,
-        base: Shape,
-        arrays: Mapping[str, Array | None],
+        shape: Shape,
+        axes: Axes,
+        arrays: Mapping[str, Array | None] = {},
         name: str | None = None,
         order: ElementOrder | None = None,
         eps: float = 0.0,
@@ -310,10 +303,12 @@ class OnnxGraph:
         Parameters
         ----------
         layer : Layer
-        source : Value
+        sources : tuple of Value
         place : Place
-        base : tuple of int
+        shape : tuple of int
             Shape of its outputs.
+        axes : tuple
+            Axes of these in the file.
         arrays : mapping of str to array or None
             As in the file.
         name : str, optional
@@ -323,17 +318,19 @@ class OnnxGraph:
         eps : float
             Of a batch norm.
         """
-        self._check_size(base, place)
+        if reason := excess(shape):
+            raise place.error(f"gives outputs, of which each {reason}")
         tensors = {kind: torch.tensor(array) for kind, array in arrays.items() if array is not None}
         names = {} if name is None else {"weight": name}
-        number = self._graph.add(GraphLayer(layer, (source.layer,), place, tensors, names, eps, order=order))
-        if source.base == base and not isinstance(layer, Weighted):
-            return source._replace(layer=number)
-        return Value.of(number, base, (base[0], base[2]) if len(base) == 3 and len(source.shape) == 2 else base)
+        read = tuple(one.layer for one in sources)
+        return Value(self._graph.add(GraphLayer(layer, read, place, tensors, names, eps, order=order)), shape, axes)
 
-    def _check_size(self, base: Shape, place: Place) -> None:
-        if reason := excess(base):
-            raise place.error(f"gives outputs, of which each {reason}")
+    def maps(
+        self, layer: Layer, source: Value, place: Place, shape: Shape, axes: tuple[int, ...], **settings: Any
+    ) -> Value:
+        """Add a layer of maps that have these of height and width, as `map` gave them; the rest as of `add`."""
+        own = in_order((shape[0], *(shape[axis] for axis in axes)))
+        return self.add(layer, (source,), place, shape, own, **settings)
 
     def biased(self, value: Value, constant: Array, place: Place) -> Value:
         """Sum of a layer's outputs and a constant: the layer with the constant in its bias, and the one without.
@@ -343,7 +340,7 @@ class OnnxGraph:
         bias = per_channel(value, constant)
         if bias is None:
             raise place.error(
-                f"adds a constant of {constant.shape} to {value.shape}: only one value for each channel has hardware"
+                f"adds a constant of {constant.shape} to {value.sizes}: only one value for each channel has hardware"
             )
         before = self._graph.layers[value.layer] if value.layer >= 0 else None
         if before is None or not isinstance(before.layer, Weighted | BatchNorm):
@@ -356,31 +353,32 @@ class OnnxGraph:
     def reshaped(self, value: Value, target: list[int], place: Place, zero_is_size: bool = False) -> Value:
         """Value in another shape, batch first."""
         wanted = " x ".join("batch" if one == BATCH else str(one) for one in target)
-        refusal = place.error(f"from {value.shape} to {wanted} does not keep each sample for itself")
+        refusal = place.error(f"from {value.sizes} to {wanted} does not keep each sample for itself")
         batch, *sizes = target or [1]
         if not zero_is_size:
             batch = BATCH if batch == 0 else batch
-            if any(one == 0 and at >= len(value.shape) for at, one in enumerate(sizes)):
+            if any(one == 0 and at >= len(value.sizes) for at, one in enumerate(sizes)):
                 raise refusal
-            sizes = [value.shape[at] if one == 0 else one for at, one in enumerate(sizes)]
+            sizes = [value.sizes[at] if one == 0 else one for at, one in enumerate(sizes)]
         if sizes.count(-1) > 1 or (-1 in sizes and batch == -1) or any(one < 1 and one != -1 for one in sizes):
             raise refusal
         known = prod(one for one in sizes if one != -1)
-        if batch not in (-1, BATCH, self._batch or BATCH) or prod(value.shape) % known:
+        if batch not in (-1, BATCH, self._batch or BATCH) or prod(value.sizes) % known:
             raise refusal
-        shape = tuple(prod(value.shape) // known if one == -1 else one for one in sizes)
-        if prod(shape) != prod(value.shape):
+        shape = tuple(prod(value.sizes) // known if one == -1 else one for one in sizes)
+        axes = reshaped(value.axes, shape)
+        if prod(shape) != prod(value.sizes) or axes is None:
             raise refusal
-        return value.reshaped(shape)
+        return value._replace(axes=axes)
 
 
 def per_channel(value: Value, constant: Array) -> Array | None:
     """Constant that is added to a value, as one number for each channel of its layer; None if it is none."""
-    sizes = (1,) * (1 + len(value.shape) - constant.ndim) + constant.shape
-    if constant.ndim > 1 + len(value.shape) or any(
-        size not in (1, own) for size, own in zip(sizes, (1, *value.shape), strict=True)
+    sizes = (1,) * (1 + len(value.sizes) - constant.ndim) + constant.shape
+    if constant.ndim > 1 + len(value.sizes) or any(
+        size not in (1, own) for size, own in zip(sizes, (1, *value.sizes), strict=True)
     ):
         return None
-    spread = np.broadcast_to(constant.reshape(sizes)[0], value.shape).reshape(value.sizes)
-    rows = spread.transpose(value.back).reshape(value.base[0], -1)
+    spread = np.broadcast_to(constant.reshape(sizes)[0], value.sizes).reshape([size for size, _ in value.runs])
+    rows = spread.transpose(outer_first(value.runs)).reshape(value.shape[0], -1)
     return rows[:, 0].astype(np.float32) if (rows == rows[:, :1]).all() else None

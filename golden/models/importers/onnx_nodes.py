@@ -23,25 +23,25 @@ from ..layers import (
     Shape,
     Sides,
 )
+from .axes import Value, after_window, channels_of, in_order, joined, outer_first, placed, window_over
 from .graph import Place
 from .onnx_constants import Array, Attributes
 from .onnx_graph import Handler, OnnxGraph, per_channel
-from .onnx_values import Value
 
 if TYPE_CHECKING:
     import onnx
 
 
-def _both(given: Attributes, name: str, axes: int, place: Place) -> Pair:
+def _both(given: Attributes, name: str, axes: tuple[int, ...], place: Place) -> Pair:
     """Attribute of one number for each axis, as one for height and one for width; 1 where it is left out."""
-    values = tuple(given.get(name, (1,) * axes))
-    if len(values) != axes:
-        raise place.error(f"has {name} of {list(values)} for {axes} axes")
-    return (1 if axes == 1 else values[0]), values[-1]
+    values = list(given.get(name, (1,) * len(axes)))
+    if len(values) != len(axes):
+        raise place.error(f"has {name} of {values} for {len(axes)} axes")
+    return placed(axes, values, 1)
 
 
-def _window(given: Attributes, sides: Pair, kernel: Pair, axes: int, place: Place) -> tuple[Sides, Pair]:
-    """Padding and stride of a convolution or a pool of so many axes.
+def _window(given: Attributes, sides: Pair, kernel: Pair, axes: tuple[int, ...], place: Place) -> tuple[Sides, Pair]:
+    """Padding and stride of a convolution or a pool.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def _window(given: Attributes, sides: Pair, kernel: Pair, axes: int, place: Plac
     sides : (height, width)
         Of the map as it is padded before.
     kernel : (height, width)
-    axes : int
-        1 for a signal, whose height is 1, or 2.
+    axes : tuple of int
+        Which of height and width the node has, see `axes.spatial`.
     place : Place
     """
     stride = _both(given, "strides", axes, place)
@@ -59,10 +59,10 @@ def _window(given: Attributes, sides: Pair, kernel: Pair, axes: int, place: Plac
         raise place.error(f"has dilations of {given['dilations']}, not 1")
     if min(stride) < 1 or min(kernel) < 1:
         raise place.error(f"has a kernel of {kernel} and a stride of {stride}: both are 1 at least")
-    pads = list(given.get("pads", (0,) * 2 * axes))
-    if len(pads) != 2 * axes:
-        raise place.error(f"has pads of {pads} for {axes} axes")
-    top, left, bottom, right = pads if axes == 2 else (0, pads[0], 0, pads[1])
+    pads = list(given.get("pads", (0,) * 2 * len(axes)))
+    if len(pads) != 2 * len(axes):
+        raise place.error(f"has pads of {pads} for {len(axes)} axes")
+    (top, left), (bottom, right) = placed(axes, pads[: len(axes)], 0), placed(axes, pads[len(axes) :], 0)
     kind = given.get("auto_pad", b"NOTSET").decode()
     if kind not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or (kind != "NOTSET" and any(pads)):
         raise place.error(f"has the auto_pad {kind}" + (" and pads as well" if any(pads) else ""))
@@ -83,22 +83,22 @@ def _size(side: int, kernel: int, padding: int, stride: int) -> int:
 
 
 def _conv(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.map(node, place, padded=True)
-    shape, axes = value.base, len(value.shape) - 1
+    value, axes = graph.map(node, place, padded=True)
+    shape, before = value.shape, value.padding or (0, 0, 0, 0)
     weight, bias = graph.weight(node, place), graph.floats(node, 2, place)
-    if weight is None or weight.ndim != 2 + axes:
-        raise place.error(
-            "has no weight of (out, in, height, width)" if axes == 2 else "has no weight of (out, in, size)"
-        )
+    if weight is None or weight.ndim != 2 + len(axes):
+        form = "out, in, height, width" if len(axes) == 2 else "out, in, size"
+        raise place.error(f"has no weight of ({form})")
     channels, inner, *sizes = weight.shape
-    kernel: Pair = (1, sizes[0]) if axes == 1 else (sizes[0], sizes[1])
+    kernel = placed(axes, sizes, 1)
     groups = given.get("group", 1)
     if inner * groups != shape[0] or tuple(given.get("kernel_shape", sizes)) != tuple(sizes):
         raise place.error(f"has a weight of {weight.shape} and {groups} groups for {shape[0]} channels")
     if bias is not None and bias.shape != (channels,):
         raise place.error(f"has a bias of {bias.shape}, not of ({channels},)")
-    padding, stride = _window(given, value.padded, kernel, axes, place)
-    padding = tuple(own + more for own, more in zip(padding, value.padding, strict=True))  # type: ignore[assignment]
+    padded = shape[1] + before[0] + before[1], shape[2] + before[2] + before[3]
+    padding, stride = _window(given, padded, kernel, axes, place)
+    padding = tuple(own + more for own, more in zip(padding, before, strict=True))  # type: ignore[assignment]
     if channels % groups:
         raise place.error(f"has {channels} outputs, which are not {groups} groups")
     layer: Layer = Convolution(channels, kernel, padding, stride, groups)
@@ -108,9 +108,10 @@ def _conv(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     across = _size(shape[2], kernel[1], padding[2] + padding[3], stride[1])
     if min(down, across) < 1:
         raise place.error(f"has a kernel of {kernel}, which does not fit {shape} with a padding of {padding}")
-    order = ElementOrder.reshaped(weight.shape, (channels, inner, *kernel)) if axes == 1 else None
+    order = None if len(axes) == 2 else ElementOrder.reshaped(weight.shape, (channels, inner, *kernel))
     arrays = {"weight": weight, "bias": bias}
-    return graph.add_weighted(layer, value, place, (channels, down, across), arrays, graph.own_name(node), order)
+    outputs = channels, down, across
+    return graph.maps(layer, value, place, outputs, axes, arrays=arrays, name=graph.own_name(node), order=order)
 
 
 def _gemm(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
@@ -135,9 +136,9 @@ def _linear(
     if weight is None or weight.ndim != 2:
         raise place.error("is no product of a vector and a constant matrix")
     features, inputs = weight.shape if turned else weight.shape[::-1]
-    if value.shape != (inputs,):
-        raise place.error(f"has an input of {value.shape} for a matrix of {inputs} rows")
-    own, back = value.sizes, value.back
+    if value.sizes != (inputs,):
+        raise place.error(f"has an input of {value.sizes} for a matrix of {inputs} rows")
+    own, back = tuple(size for size, _ in value.runs), outer_first(value.runs)
     if turned:
         sizes, axes = (features, *own), (0, *(1 + axis for axis in back))
     else:
@@ -146,14 +147,15 @@ def _linear(
     alpha, beta = (np.float32(given.get(name, 1.0)) for name in ("alpha", "beta"))
     if bias is not None:
         given_bias = bias.shape
-        bias = per_channel(Value.of(-1, (features,)), bias)
+        bias = per_channel(Value(-1, (features,), in_order((features,))), bias)
         if bias is None:
             raise place.error(f"has a bias of {given_bias}, which is not one for each of {features} outputs")
         bias = bias * beta
     name = graph.own_name(node) if alpha == 1 else None
     arrays = {"weight": weight * alpha, "bias": bias}
-    changed = None if turned and value.ordered else order
-    return graph.add_weighted(Linear(features), value, place, (features,), arrays, name, changed)
+    changed = None if turned and value.in_order else order
+    outputs = (features,)
+    return graph.add(Linear(features), (value,), place, outputs, in_order(outputs), arrays, name, changed)
 
 
 def _norm(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
@@ -164,28 +166,29 @@ def _norm(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
         raise place.error("takes the statistics of a batch, not constant ones")
     names = ("weight", "bias", "running_mean", "running_var")
     arrays = {kind: graph.floats(node, at, place) for at, kind in enumerate(names, start=1)}
-    channels = value.shape[0]
+    channels = value.sizes[0]
     if any(one is None or one.shape != (channels,) for one in arrays.values()):
         raise place.error(f"has no four constants of {channels} channels")
-    if len(value.shape) == 1:
-        if not value.ordered:
-            raise place.error("normalises features that a Transpose has put into another order than its layer's")
+    if len(value.sizes) == 1:
         value = graph.flattened(value, place)
-    elif not value.ordered or channels != value.base[0]:
-        value = graph.map(node, place)
-    return graph.add_weighted(BatchNorm(), value, place, value.base, arrays, eps=given.get("epsilon", 1e-5))
+    elif value.layer < 0:
+        value, _ = graph.map(node, place)
+    if value.axes[0] != channels_of(value.shape):
+        raise place.error(f"reads {value.sizes}, whose channels a Transpose or a Reshape has made of others")
+    eps = given.get("epsilon", 1e-5)
+    return graph.add(BatchNorm(), (value,), place, value.shape, value.axes, arrays, eps=eps)
 
 
 def _relu(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     value = graph.read(node, 0, place)
-    return graph.add(Relu(), (value,), place, value.base)
+    return graph.each(Relu(), value, place)
 
 
 def _leaky_relu(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     value = graph.read(node, 0, place)
     # the decimal number that float32 stands for
     slope = float(str(np.float32(given.get("alpha", 0.01))))
-    return graph.add(Relu(slope=slope), (value,), place, value.base)
+    return graph.each(Relu(slope=slope), value, place)
 
 
 def _clip(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
@@ -194,12 +197,12 @@ def _clip(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     least, most = (None if one is None else float(np.asarray(one).reshape(())) for one in ends)
     if least != 0:
         raise place.error(f"clips from {least} to {most}, not from 0")
-    return graph.add(Relu(most), (value,), place, value.base)
+    return graph.each(Relu(most), value, place)
 
 
 def _pool(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.map(node, place)
-    shape, axes = value.base, len(value.shape) - 1
+    value, axes = graph.map(node, place)
+    shape = value.shape
     size = _both(given, "kernel_shape", axes, place)
     padding, stride = _window(given, (shape[1], shape[2]), size, axes, place)
     if any(padding) and node.op_type != "MaxPool":
@@ -218,10 +221,10 @@ def _pool(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     if min(down, across) < 1:
         raise place.error(f"has windows of {size}, which do not fit {shape} with a padding of {padding}")
     if node.op_type == "MaxPool":
-        return graph.add(MaxPool(size, stride, padding), (value,), place, (shape[0], down, across))
+        return graph.maps(MaxPool(size, stride, padding), value, place, (shape[0], down, across), axes)
     if size not in (stride, shape[1:]):
         raise place.error(f"has a stride of {stride}, not that of its size {size}")
-    return graph.add(AveragePool(size), (value,), place, (shape[0], down, across))
+    return graph.maps(AveragePool(size), value, place, (shape[0], down, across), axes)
 
 
 def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides:
@@ -236,37 +239,39 @@ def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides
 
 
 def _global(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    return _of_whole_map(graph, graph.map(node, place), node.op_type == "GlobalMaxPool", place)
-
-
-def _of_whole_map(graph: OnnxGraph, value: Value, largest: bool, place: Place) -> Value:
-    channels, height, width = value.base
-    if (height, width) == (1, 1):
+    value, axes = graph.map(node, place)
+    channels, *sides = value.shape
+    if max(sides) == 1:
         return value
-    return graph.add((MaxPool if largest else AveragePool)((height, width)), (value,), place, (channels, 1, 1))
+    kind = MaxPool if node.op_type == "GlobalMaxPool" else AveragePool
+    return graph.maps(kind((sides[0], sides[1])), value, place, (channels, 1, 1), axes)
 
 
 def _mean(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    """Mean over height and width, of (height, width, channels), too."""
+    """Mean or largest value over whole axes of a map, in any view of it."""
     value, axes = graph.read(node, 0, place), graph.constant(node, 1, place)
-    rank = len(value.shape) + 1
-    dims = {one % rank for one in given.get("axes", [] if axes is None else axes.tolist())}
-    channels = value.channels_at
-    if len(value.base) != 3 or channels is None or sorted([channels + 1, *dims]) != list(range(1, rank)):
-        raise place.error(f"is over {sorted(dims)}, not over height and width")
-    found = _of_whole_map(graph, Value.of(value.layer, value.base), node.op_type == "ReduceMax", place)
-    sizes = [1] * (rank - 1)
-    sizes[channels] = value.base[0]
-    return found.reshaped(tuple(sizes) if given.get("keepdims", 1) else (value.base[0],))
+    rank = len(value.sizes) + 1
+    over = {int(one) % rank for one in given.get("axes", [] if axes is None else axes.tolist())}
+    window = window_over([value.axes[at - 1] for at in sorted(over - {0})], value.shape)
+    if 0 in over or not over or window is None:
+        raise place.error(f"is over {sorted(over)}, not over height and width")
+    kept = [at for at in range(1, rank) if at not in over or given.get("keepdims", 1)]
+    channels, height, width = value.shape
+    pooled = channels, height // window[0], width // window[1]
+    own = tuple(() if at in over else after_window(value.axes[at - 1], value.shape, pooled) for at in kept)
+    if window == (1, 1):
+        return value._replace(axes=own)
+    layer = (MaxPool if node.op_type == "ReduceMax" else AveragePool)(window)
+    return graph.add(layer, (value,), place, pooled, own)
 
 
 def _flatten(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     value = graph.read(node, 0, place)
     axis = given.get("axis", 1)
-    at = axis + len(value.shape) + 1 if axis < 0 else axis
-    if at < 1 or prod(value.shape[: at - 1]) != 1:
+    at = axis + len(value.sizes) + 1 if axis < 0 else axis
+    if at < 1 or prod(value.sizes[: at - 1]) != 1:
         raise place.error(f"has the axis {axis}, not 1: it does not keep each sample for itself")
-    return value.reshaped((prod(value.shape),))
+    return value._replace(axes=(joined(value.runs),))
 
 
 def _reshape(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
@@ -278,53 +283,53 @@ def _reshape(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: P
 
 def _squeeze(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     value, axes = graph.read(node, 0, place), graph.constant(node, 1, place)
-    rank = len(value.shape) + 1
+    rank = len(value.sizes) + 1
     dims = {int(one) % rank for one in given.get("axes", [] if axes is None else axes.tolist())}
-    kept = tuple(size for at, size in enumerate(value.shape, start=1) if at not in dims)
-    if not dims or 0 in dims or prod(kept) != prod(value.shape):
-        raise place.error(f"of {value.shape} drops the axes {sorted(dims)}: give those of one value, without the batch")
-    return value.reshaped(kept)
+    if not dims or 0 in dims or any(value.axes[at - 1] for at in dims):
+        raise place.error(f"of {value.sizes} drops the axes {sorted(dims)}: give those of one value, without the batch")
+    return value._replace(axes=tuple(axis for at, axis in enumerate(value.axes, start=1) if at not in dims))
 
 
 def _unsqueeze(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     value, axes = graph.read(node, 0, place), graph.constant(node, 1, place)
     found = given.get("axes", [] if axes is None else axes.tolist())
-    rank = len(value.shape) + 1 + len(found)
+    rank = len(value.axes) + 1 + len(found)
     dims = {int(one) % rank for one in found}
     if 0 in dims or len(dims) != len(found):
         raise place.error(f"adds the axes {found}: the batch is the first axis, and stays it")
-    sizes = iter(value.shape)
-    return value.reshaped(tuple(1 if at in dims else next(sizes) for at in range(1, rank)))
+    own = iter(value.axes)
+    return value._replace(axes=tuple(() if at in dims else next(own) for at in range(1, rank)))
 
 
 def _transpose(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     value = graph.read(node, 0, place)
-    order = list(given.get("perm", range(len(value.shape), -1, -1)))
-    found = value.turned(tuple(at - 1 for at in order[1:])) if order[:1] == [0] else None
-    if found is None:
-        raise place.error(f"by {order} of {value.shape} has no hardware: it mixes samples, or parts of an axis")
-    return found
+    order = list(given.get("perm", range(len(value.axes), -1, -1)))
+    if order[:1] != [0] or sorted(order) != list(range(len(value.axes) + 1)):
+        raise place.error(f"by {order} of {value.sizes} has no hardware: it mixes samples")
+    return value._replace(axes=tuple(value.axes[at - 1] for at in order[1:]))
 
 
 def _pad(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value = graph.map(node, place, padded=True)
+    value, within = graph.map(node, place, padded=True)
     pads, filled, axes = (graph.constant(node, at, place) for at in (1, 2, 3))
     ends = [int(one) for one in (given.get("pads", []) if pads is None else pads)]
     amount = given.get("value", 0.0) if filled is None else float(filled.reshape(()))
     if given.get("mode", b"constant") != b"constant" or amount:
         raise place.error("pads with something other than zeros")
-    rank = len(value.shape) + 1
+    rank = len(value.axes) + 1
     dims = list(range(rank)) if axes is None else [int(one) % rank for one in axes]
     if len(ends) != 2 * len(dims) or len(set(dims)) != len(dims):
         raise place.error(f"has pads of {ends} for the axes {dims}")
     sides = {axis: (ends[at], ends[at + len(dims)]) for at, axis in enumerate(dims)}
     if any(any(sides.get(axis, ())) for axis in (0, 1)):
         raise place.error(f"has pads of {ends}: it pads the batch or the channels")
-    (top, bottom), (left, right) = sides.get(2, (0, 0)) if rank == 4 else (0, 0), sides.get(rank - 1, (0, 0))
+    own = {axis: sides.get(at, (0, 0)) for at, axis in enumerate(within, start=2)}
+    (top, bottom), (left, right) = own.get(1, (0, 0)), own.get(2, (0, 0))
     if min(top, bottom, left, right) < 0:
         raise place.error(f"has pads of {ends}: none may be negative")
-    more = zip(value.padding, (top, bottom, left, right), strict=True)
-    return value._replace(padding=tuple(one + two for one, two in more))  # type: ignore[arg-type]
+    more = zip(value.padding or (0, 0, 0, 0), (top, bottom, left, right), strict=True)
+    found = tuple(one + two for one, two in more)
+    return value._replace(padding=found if any(found) else None)  # type: ignore[arg-type]
 
 
 def _sum(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
@@ -342,34 +347,30 @@ def _sum(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place
 
 
 def _added(graph: OnnxGraph, first: Value, second: Value, place: Place) -> Value:
-    if first.shape != second.shape:
-        raise place.error(f"adds {second.shape} to {first.shape}: only tensors of equal shape are added")
-    if (first.base, first.axes) == (second.base, second.axes):
-        return graph.add(Add(), (first, second), place, first.base)
-    if not (first.ordered and second.ordered):
+    if first.sizes != second.sizes:
+        raise place.error(f"adds {second.sizes} to {first.sizes}: only tensors of equal shape are added")
+    if first.axes != second.axes:
         raise place.error("adds tensors whose values are in different orders, by a Transpose of one of them")
-    return graph.add(Add(), (graph.flattened(first, place), graph.flattened(second, place)), place, (prod(first.base),))
+    if first.shape != second.shape:
+        first, second = graph.flattened(first, place), graph.flattened(second, place)
+    return graph.add(Add(), (first, second), place, first.shape, first.axes)
 
 
 def _concat(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    """Concatenation of channels or of features, of views in the order of their layers or all in one other order."""
+    """Concatenation of channels or of features."""
     values = [graph.read(node, at, place) for at in range(len(node.input))]
-    first, axis = values[0], given["axis"] % (1 + len(values[0].shape)) - 1
+    if all(len(one.axes) == 1 for one in values):
+        values = [graph.flattened(one, place) for one in values]
+    first, at = values[0], given["axis"] % (1 + len(values[0].axes)) - 1
     if len(values) == 1:
         return first
-    ordered = all(one.ordered for one in values)
-    if ordered and all(len(one.shape) == 1 for one in values):
-        values = [graph.flattened(one, place) for one in values]
-        return graph.add(Concat(), tuple(values), place, (sum(one.base[0] for one in values),))
-    others = {(one.axes, one.base[1:], (*one.shape[:axis], *one.shape[axis + 1 :])) for one in values}
-    # the slowest axis of views in their layers' order: one layer's outputs, then the other's
-    along = axis == 0 if ordered else all(one.channels_at == axis for one in values)
-    if axis < 0 or not along or len(others) > 1 or len(first.base) == 1:
-        shapes = ", ".join(str(one.shape) for one in values)
+    others = {(one.axes[:at], one.axes[at + 1 :], one.shape[1:]) for one in values}
+    if at < 0 or len(others) > 1 or any(one.axes[at] != channels_of(one.shape) for one in values):
+        shapes = ", ".join(str(one.sizes) for one in values)
         raise place.error(f"of {shapes} along the axis {given['axis']} has hardware along the channels of maps only")
-    base = (sum(one.base[0] for one in values), *first.base[1:])
-    shape = (*first.shape[:axis], sum(one.shape[axis] for one in values), *first.shape[axis + 1 :])
-    return graph.add(Concat(), tuple(values), place, base)._replace(shape=shape, axes=first.axes)
+    shape = (sum(one.shape[0] for one in values), *first.shape[1:])
+    axes = (*first.axes[:at], channels_of(shape), *first.axes[at + 1 :])
+    return graph.add(Concat(), tuple(values), place, shape, axes)
 
 
 def _same(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
@@ -383,12 +384,12 @@ def _softmax(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: P
     """Softmax of the logits, which the host computes; one before another layer is refused by what reads it."""
     value = graph.read(node, 0, place)
     axis = given.get("axis", 1 if graph.opset < 13 else -1)
-    if len(value.shape) != 1 or axis not in (1, -1):
+    if len(value.sizes) != 1 or axis not in (1, -1):
         raise place.error(
-            f"of {value.shape} over the axis {axis} has no hardware: a network gives logits, and the softmax over the "
+            f"of {value.sizes} over the axis {axis} has no hardware: a network gives logits, and the softmax over the "
             "classes is left to the host"
         )
-    return value._replace(left_to_host={"Softmax": "softmax", "LogSoftmax": "log_softmax"}[node.op_type])
+    return value._replace(host={"Softmax": "softmax", "LogSoftmax": "log_softmax"}[node.op_type])
 
 
 NODES: dict[str, Handler] = {

@@ -32,13 +32,12 @@ from ..layers import (
 )
 from ..module import NetworkModule
 from ..network import Network
-from .axes import after_window, channels_of, in_order, joined, outer_first, placed, reshaped, spatial, window_over
+from .axes import Value, after_window, channels_of, in_order, outer_first, placed, reshaped, spatial, window_over
 from .exported_graph import (
     PERMUTATIONS,
     Constant,
     ExportedGraph,
     Handler,
-    Value,
     arguments,
     permutation_of,
     plain,
@@ -88,7 +87,7 @@ def _convolution(graph: ExportedGraph, node: Node) -> Value:
     padding = (padding[0] + more[0], padding[1] + more[1], padding[2] + more[2], padding[3] + more[3])
     channels, groups = shape[0], given["groups"]
     layer: Convolution | Depthwise = Convolution(channels, kernel, padding, stride, groups)
-    if 1 < groups == channels == value.shape[0]:
+    if groups > 1 and groups == channels == value.shape[0]:
         layer = Depthwise(kernel, padding, stride)
     order = None if len(axes) == 2 else ElementOrder.reshaped(shape, (*shape[:2], *kernel))
     return _maps(graph, node, graph.add(node, layer, value, order=order, weight=weight, bias=bias), axes)
@@ -273,33 +272,7 @@ def _pooled(
 ) -> Value:
     if layer.size == layer.stride == (1, 1) and not any(layer.padding):
         return value
-    return _maps(graph, node, _pool(graph, node, value, layer), axes)
-
-
-def _pool(graph: ExportedGraph, node: Node, value: Value, layer: MaxPool | AveragePool) -> int:
-    """Add a pool; behind another one of its kind, one that does both."""
-    before = graph.layers.layers[value.layer] if value.layer >= 0 else None
-    if before is None or type(before.layer) is not type(layer) or any(layer.padding):
-        return graph.add(node, layer, value)
-    first = before.layer
-    assert isinstance(first, MaxPool | AveragePool), "of the same kind"
-    if any(first.padding):
-        return graph.add(node, layer, value)
-    size, stride = (
-        (
-            (layer.size[at] - 1) * first.stride[at] + first.size[at],
-            layer.stride[at] * first.stride[at],
-        )
-        for at in (0, 1)
-    )
-    (down, stepped_down), (across, stepped_across) = size, stride
-    both = (
-        AveragePool((down, across))
-        if isinstance(layer, AveragePool)
-        else MaxPool((down, across), (stepped_down, stepped_across))
-    )
-    (source,) = before.sources
-    return graph.add(node, both, value._replace(layer=source), instead_of=value.layer)
+    return _maps(graph, node, graph.add(node, layer, value), axes)
 
 
 def _mean(graph: ExportedGraph, node: Node) -> Value:
@@ -324,7 +297,7 @@ def _reduced(graph: ExportedGraph, node: Node, kind: type[AveragePool | MaxPool]
         for at, axis in enumerate(value.axes, start=1)
         if at not in over or given["keepdim"]
     ]
-    number = value.layer if window == (1, 1) else _pool(graph, node, value, kind(window))
+    number = value.layer if window == (1, 1) else graph.add(node, kind(window), value)
     return graph.gives(node, number, pooled, tuple(kept))
 
 
@@ -351,25 +324,6 @@ def _add_tensors(graph: ExportedGraph, node: Node) -> Value:
     return graph.gives(node, number, first.shape, first.axes)
 
 
-def _cat(graph: ExportedGraph, node: Node) -> Value:
-    """Concatenation along the axis behind the batch's, of tensors in the order of their layers."""
-    given = arguments(node)
-    values = [graph.value(node, one) for one in given["tensors"]]
-    shape = shape_of(node)[1:]
-    graph.refuse_unless(node, given["dim"] % (1 + len(shape)) == 1, f"along the axis {given['dim']} has no hardware")
-    if len(values) == 1:
-        return values[0]
-    for one in values:
-        ordered = joined(run for axis in one.axes for run in axis) == joined([(prod(one.shape), 1)])
-        graph.refuse_unless(node, ordered, "of a permuted tensor has no hardware")
-    maps = sorted({one.shape[1:] for one in values})
-    graph.refuse_unless(node, len(maps) == 1, f"of maps of {' and '.join(map(str, maps))}, seen alike, has no hardware")
-    base = (sum(one.shape[0] for one in values), *maps[0])
-    axes = reshaped(in_order(base), shape)
-    assert axes is not None, "elements in order are seen in any shape"
-    return graph.gives(node, graph.add(node, Concat(), *values), base, axes)
-
-
 def _biased(graph: ExportedGraph, node: Node, value: Value, bias: Constant) -> Value:
     """Sum of a layer without a bias and a parameter: that layer with it as its bias."""
     layer = graph.layers.layers[value.layer] if value.layer >= 0 else None
@@ -386,6 +340,22 @@ def _biased(graph: ExportedGraph, node: Node, value: Value, bias: Constant) -> V
     tensors, names = {**layer.tensors, "bias": bias.tensor.reshape(-1)}, {**layer.names, "bias": bias.name}
     number = graph.layers.add(replace(layer, tensors=tensors, names=names), instead_of=value.layer)
     return graph.gives(node, number, value.shape, value.axes)
+
+
+def _concatenation(graph: ExportedGraph, node: Node) -> Value:
+    given = arguments(node)
+    tensors, dim = given["tensors"], given["dim"] % len(shape_of(node))
+    graph.refuse_unless(node, dim == 1, f"along axis {dim} has no hardware; along the channels, 1, it has")
+    values = [graph.value(node, one) for one in tensors]
+    found = {(value.shape[1:], spatial(value.axes, value.shape)) for value in values}
+    (behind, axes), *others = found
+    vectors = all(value.axes == in_order(value.shape) for value in values) and not behind
+    graph.refuse_unless(node, not others and bool(vectors or axes), "of tensors whose channels are not those of layers")
+    if len(values) == 1:
+        return values[0]
+    number = graph.add(node, Concat(), *values)
+    shape = shape_of(node)[1:]
+    return graph.gives(node, number, (shape[0], *behind), in_order(shape))
 
 
 def _view(graph: ExportedGraph, node: Node) -> Value | Constant:
@@ -453,7 +423,7 @@ _HANDLERS: dict[Callable[[ExportedGraph, Node], Value | Constant], str] = {
     _mean: "mean.dim",
     _largest: "amax.default",
     _add_tensors: "add.Tensor",
-    _cat: "cat.default concat.default concatenate.default",
+    _concatenation: "cat.default concat.default concatenate.default",
     _view: (
         "view.default reshape.default _unsafe_view.default flatten.using_ints squeeze.default squeeze.dim squeeze.dims "
         "unsqueeze.default unflatten.int"

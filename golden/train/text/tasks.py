@@ -141,6 +141,8 @@ def text_task(
     if name.startswith("csv:"):
         folder = Path(name.removeprefix("csv:"))
         prompts = tuple(line.strip() for line in lines_of(read_text(folder / "prompts.txt")) if line.strip())
+        if len(prompts) < 2:
+            raise UserError(f"{folder / 'prompts.txt'} has {len(prompts)} prompts: write a line for each class")
         train, test = (_read(folder / f"{part}.csv", len(prompts)) for part in ("train", "test"))
         return TextTask(folder.name, prompts, _shots(train, len(prompts), shots, seed, folder), _some(test, tests))
     if name not in _KINDS:

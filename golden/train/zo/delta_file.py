@@ -263,8 +263,10 @@ class Delta:
                 order = ArrayOrder.parse(metadata["network"], metadata["array"])
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
             run = json.loads(metadata.get("run", "{}"))
+            if not all(isinstance(value, str) for value in run.values()):
+                raise TypeError("its run has other values than texts")
             return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total, order, run)
-        except (KeyError, ValueError, TypeError, RecursionError, MemoryError, OverflowError) as error:
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
             raise UserError(f"{path} is a damaged delta file: {error!r}") from error
 
 

@@ -243,6 +243,15 @@ def test_errors_say_what_to_do(tmp_path: Path, source: str, message: str) -> Non
     assert "\n" not in str(caught.value)
 
 
+def test_verilog_with_a_byte_order_mark(tmp_path):
+    file, text = tmp_path / "a.v", "module top(input a, input b, output q); assign q = a & b; endmodule\n"
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert estimate_verilog([file], "top").resources["lut"] == 1
+    file.write_text(text, encoding="utf-16")
+    with pytest.raises(UserError, match=r"a\.v is UTF-16 text: save it as UTF-8"):
+        estimate_verilog([file], "top")
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no file '.*nowhere\.v'"):
         estimate_verilog([tmp_path / "nowhere.v"], "top")

@@ -36,6 +36,23 @@ def test_a_network_of_the_command_takes_the_place_of_the_file_s(tmp_path):
     assert found.digest != read(file).digest
 
 
+def test_text_of_a_space(tmp_path):
+    file, text = (
+        tmp_path / "space.toml",
+        'block = "zotrain"\r\nobjectives = ["cycles"]\r\n[sweep.settings]\r\ncolumns = [4]\r\n',
+    )
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read(file).parameters == {"settings.columns": Choices((4,))}
+    file.write_text(text, encoding="utf-16")
+    with pytest.raises(UserError, match="is UTF-16 text"):
+        read(file)
+    for wrong in ("a = " + "9" * 5000, "a = " + "[" * 100_000):
+        file.write_text(wrong)
+        with pytest.raises(UserError, match="is no TOML: ") as caught:
+            read(file)
+        assert len(str(caught.value).splitlines()) == 1
+
+
 def test_the_digest_is_of_what_values_mean(space_of):
     base = {"sampler": '"random"', "trials": "5"}
     digest = space_of(**base).digest

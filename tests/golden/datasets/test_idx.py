@@ -43,7 +43,12 @@ def test_reads_plain_and_gzipped_whatever_the_name(tmp_path, pack):
         (idx(IMAGES)[:9], "truncated within the header"),
         (idx(IMAGES)[:-1], "only 23"),
         (idx(IMAGES) + b"\0", "the file has more"),
-        (bytes([0, 0, 8, 3]) + b"\xff" * 12, "at most"),
+        (bytes([0, 0, 8, 3]) + b"\xff" * 12, "at most 1073741824 are read"),
+        (
+            bytes([0, 0, 8, 3]) + np.array([1 << 10] * 3, ">u4").tobytes(),
+            "1073741824 values .*, the file has at most 17",
+        ),
+        (packed(bytes([0, 0, 8, 3]) + np.array([1 << 10] * 3, ">u4").tobytes()), "the file has at most"),
         (packed(idx(IMAGES))[:-9], "gzip file is truncated"),
         (packed(idx(IMAGES))[:-8] + bytes(8), "gzip file is corrupt"),
         (packed(idx(IMAGES))[:10] + b"\xff" * 20, "gzip file is corrupt"),

@@ -204,6 +204,24 @@ def test_wrong_headers_are_refused(tmp_path, content, says):
         read_arrays(member(tmp_path, content), ["a"])
 
 
+def test_a_directory_that_declares_more_than_the_file_can_hold(tmp_path):
+    path = member(tmp_path, header((1 << 30, 1), "|u1"))
+    whole = bytearray(path.read_bytes())
+    at = whole.rindex(b"PK\x01\x02") + 24  # the size before it was packed
+    whole[at : at + 4] = (int.from_bytes(whole[at : at + 4], "little") + (1 << 30)).to_bytes(4, "little")
+    path.write_bytes(whole)
+    with pytest.raises(UserError, match=rf"its {len(whole)} bytes cannot hold {(1 << 30) + 128}"):
+        read_arrays(path, ["a"])
+
+
+def test_arrays_are_of_the_machines_order_of_bytes(tmp_path):
+    big = np.arange(6, dtype=">f4").reshape(2, 3)
+    np.savez(tmp_path / "a.npz", a=big)
+    found = read_arrays(tmp_path / "a.npz", ["a"])["a"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, big)
+
+
 def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
     path = saved(tmp_path, np.savez_compressed)
     monkeypatch.setattr(archive, "LIMIT", 1000)

@@ -138,6 +138,8 @@ def test_wrong_fan_files_are_refused(tmp_path):
         (np.zeros((235, 512)), "not float32"),
         (np.full((235, 512), np.nan, np.float32), "NaN"),
         (np.full((235, 512), 0.3, np.float32), "does not come to rest"),
+        (np.zeros((235, 512), np.float32), "does not come to rest"),
+        (np.zeros((40, 512), np.float32), "not float32"),
     ):
         write_fan(path, **{key: bad})
         with pytest.raises(UserError, match=f"{key}.*{says}"):

@@ -7,7 +7,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Format
 from fabtune.golden.nn.arithmetic.products import PRODUCTS
 from fabtune.golden.stream.attention import Q6_12
-from fabtune.golden.stream.forward import Q4_14, IntegerTransformer
+from fabtune.golden.stream.forward import WEIGHT_BITS, IntegerTransformer, weight_formats
 from fabtune.golden.stream.norms import Q11_16
 from fabtune.golden.transformer.blocks import Linear, SelfAttention
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
@@ -18,15 +18,18 @@ from ...own_transformers import NETWORKS, Drawn, decoder, encoder, rows_of, visi
 LENGTHS = (3, 1, 9)
 
 
-def both(network, parameters, lengths=LENGTHS, weight=Q4_14, rows=None):
+def model_of(network, parameters, bits=WEIGHT_BITS):
+    return IntegerTransformer(network, weight_formats(parameters, bits))
+
+
+def both(network, parameters, lengths=LENGTHS, bits=WEIGHT_BITS, rows=None):
     """Outputs of all operations as floats: of the integers, and of floats with the integers' weights."""
-    model = IntegerTransformer(network, weight)
+    model = model_of(network, parameters, bits)
     integers, clipped = model.convert(parameters)
     assert not clipped
     rows = rows_of(network, lengths) if rows is None else rows
     found, saturations = model.run(integers, Q8_16.from_float(rows), lengths)
-    kinds = {"weight": weight, "factor": weight}
-    same = {name: kinds.get(name[1], Q8_16).to_float(one) for name, one in integers.items()}
+    same = {name: model.format_of(name).to_float(one) for name, one in integers.items()}
     exact = run_float(network, same, rows, lengths)
     return [form.to_float(one) for form, one in zip(model.formats, found, strict=True)], exact, saturations
 
@@ -58,7 +61,7 @@ def test_encoders_of_other_sizes(settings):
 def test_a_sentence_alone_is_that_of_the_batch():
     """No sentence sees another, or padding."""
     for network, parameters in (encoder(), decoder()):
-        model = IntegerTransformer(network)
+        model = model_of(network, parameters)
         integers, _ = model.convert(parameters)
         rows = Q8_16.from_float(rows_of(network, LENGTHS))
         together = model.run(integers, rows, LENGTHS)[0][-1]
@@ -71,7 +74,7 @@ def test_a_sentence_alone_is_that_of_the_batch():
 @pytest.mark.parametrize("product", ["int64", "torch"])
 def test_products_are_exact_however_they_are_made(product):
     network, parameters = encoder()
-    model = IntegerTransformer(network)
+    model = model_of(network, parameters)
     integers, _ = model.convert(parameters)
     rows = Q8_16.from_float(rows_of(network, LENGTHS))
     expected, found = (model.run(integers, rows, LENGTHS, PRODUCTS[one])[0] for one in ("blas", product))
@@ -79,8 +82,8 @@ def test_products_are_exact_however_they_are_made(product):
 
 
 def test_formats_are_what_readers_take():
-    network, _ = encoder(layers=1)
-    formats = dict(zip(network.titles, IntegerTransformer(network).formats, strict=True))
+    network, parameters = encoder(layers=1)
+    formats = dict(zip(network.titles, model_of(network, parameters).formats, strict=True))
     assert [formats[f"0.{one}"] for one in "qkv"] == [Q8_16, Q6_12, Q6_12]
     assert formats["0.output"] == formats["0.down"] == formats["0.sum"] == formats["positions"] == Q11_16
     assert formats["0.norm"] == formats["0.up"] == formats["0.gelu"] == formats["head"] == Q8_16
@@ -90,14 +93,14 @@ def test_coarser_weights_are_less_exact():
     network, parameters = encoder()
     rows = rows_of(network, LENGTHS)
     exact = run_float(network, parameters, rows, LENGTHS)[-1]
-    errors = [np.abs(both(network, parameters, weight=Format(4, bits))[0][-1] - exact).max() for bits in (8, 11, 14)]
+    errors = [np.abs(both(network, parameters, bits=bits)[0][-1] - exact).max() for bits in (12, 15, 18)]
     assert errors[0] > 4 * errors[1] > 16 * errors[2]
 
 
 def test_values_that_saturate_are_counted_at_their_operation():
     network, parameters = encoder()
     rows = rows_of(network, LENGTHS)
-    model = IntegerTransformer(network)
+    model = model_of(network, parameters)
     up = network.titles.index("0.up")
     integers, clipped = model.convert({**parameters, (up, "bias"): np.full(40, 127.9999)})
     assert not clipped
@@ -111,13 +114,27 @@ def test_weights_beyond_their_format_are_counted():
     head = network.titles.index("head")
     outlier = {**parameters, (head, "weight"): parameters[head, "weight"].copy()}
     outlier[head, "weight"][0, :2] = 9.0, -8.0
-    _, clipped = IntegerTransformer(network).convert(outlier)
+    formats = {**weight_formats(parameters), (head, "weight"): Format(4, 14)}
+    _, clipped = IntegerTransformer(network, formats).convert(outlier)
     assert clipped == {(head, "weight"): 1}
 
 
+def test_a_tensor_s_format_is_the_finest_that_holds_it():
+    parameters = {
+        (0, "weight"): np.array([[0.4, -0.1]]),
+        (1, "weight"): np.array([[7.0]]),
+        (1, "bias"): np.array([9.0]),
+    }
+    formats = {(0, "weight"): Format(1, 17), (1, "weight"): Format(4, 14)}
+    assert weight_formats(parameters) == formats
+    assert weight_formats({(1, "weight"): np.array([[7.2]])}) == {(1, "weight"): Format(5, 13)}
+    assert weight_formats({(1, "factor"): np.zeros(3)}, 12) == {(1, "factor"): Format(1, 11)}
+
+
 def test_weights_that_do_not_fit_the_port_are_refused():
-    with pytest.raises(UserError, match=r"Q4\.15 do not fit the port of 18 bits"):
-        IntegerTransformer(encoder()[0], Format(4, 15))
+    network, parameters = encoder()
+    with pytest.raises(UserError, match=r"encoder: norm has a factor of Q2\.17, which has more than 18 bits"):
+        model_of(network, parameters, 19)
 
 
 def test_keys_that_a_residual_reads_too_are_refused():
@@ -126,18 +143,18 @@ def test_keys_that_a_residual_reads_too_are_refused():
     mixed = made.attention("attention", reads, SelfAttention(2, 2, 4))
     made.residual("sum", mixed, reads[1])
     with pytest.raises(UserError, match="own: attention has keys or values"):
-        IntegerTransformer(made.finish()[0])
+        model_of(*made.finish())
 
 
 def test_a_sum_that_a_linear_layer_reads_is_refused():
     made, drawn = TransformerBuilder("own", 8), Drawn(1)
     made.add("last", Linear(3, False), made.residual("sum", INPUTS, INPUTS), weight=drawn.weight(3, 8))
     with pytest.raises(UserError, match=r"own: last reads Q11\.16"):
-        IntegerTransformer(made.finish()[0])
+        model_of(*made.finish())
 
 
 def test_norms_of_more_features_than_are_exact_are_refused():
     made = TransformerBuilder("own", 2048)
     made.rms_norm("norm", INPUTS, np.ones(2048), 1e-5)
     with pytest.raises(UserError, match="own: norm cannot be computed: a norm has 1 to 1024 features, not 2048"):
-        IntegerTransformer(made.finish()[0])
+        model_of(*made.finish())

@@ -43,6 +43,8 @@ NETWORKS = {
     "flatten fc3",
     "halves of the lanes, and residuals": "8x4x5 conv8k3p1 add@0,-1 relu conv8k3p1 add@3,2 leaky0.1 pool3p1s2 "
     "conv9k1 dw3p1 add@8,7 avg2x1 conv8k3p1 flatten fc3",
+    "maps of one dimension": "3x1x16 conv5k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 leaky0.1 conv4k1 "
+    "conv4k1x3p0,0,1,1 add@6,5 relu avg1x4 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
     # parts that others read, one of more channels than lanes by a kernel of several rows and columns
     "concatenations": "2x4x3 conv18k2p0,1,0,1 relu conv3k1 relu cat@1,3 dw2 relu conv2k2p0,1,0,1@1 cat@3,7 conv3k1x2 "

@@ -96,6 +96,7 @@ def test_other_shots_come_from_the_full_set(kshot):
         ("train.csv", '0,"bad" film\n', "line 1: text behind a closed quote"),
         ("train.csv", "0,bad, really\n", "line 1: 3 cells instead of label,sentence"),
         ("train.csv", "0,only the first\n", "no sentence of class 1"),
+        ("prompts.txt", "\n It was so-so. \n", r"prompts\.txt has 1 prompts: write a line for each class"),
         ("test.csv", None, "test.csv is missing"),
         ("prompts.txt", None, "prompts.txt is missing"),
     ],

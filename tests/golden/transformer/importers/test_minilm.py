@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.stream.forward import IntegerTransformer
+from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.importers.folder import read_folder
 
@@ -32,7 +32,7 @@ def test_embeddings_in_integers_are_the_library_s(sentences):
     made = found.builder
     made.unit_length("unit", made.pool("mean", found.last, "mean"))
     network, parameters = made.finish()
-    model = IntegerTransformer(network)
+    model = IntegerTransformer(network, weight_formats(parameters))
     integers, clipped = model.convert(parameters)
     rows = np.concatenate([found.rows(one) for one in tokens])
     outputs, saturations = model.run(integers, Q8_16.from_float(rows), tuple(map(len, tokens)))

@@ -17,12 +17,16 @@ SPEC = instantft()
 
 @pytest.fixture
 def job():
+    return job_of(SPEC)
+
+
+def job_of(spec):
     rng = np.random.default_rng(3)
-    shape = SPEC.mapping.shape
+    shape = spec.mapping.shape
     adapters = Adapters(shape, np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64))
-    inputs, labels = samples_of(SPEC, rng)
+    inputs, labels = samples_of(spec, rng)
     epochs = [[np.arange(4), np.arange(4, 6)]] * 2
-    return TuningJob(random_parameters(SPEC.described, rng), adapters, inputs, labels, epochs, rate=20_000)
+    return TuningJob(random_parameters(spec.described, rng), adapters, inputs, labels, epochs, rate=20_000)
 
 
 def test_a_job_is_the_same_in_the_core(job):
@@ -41,3 +45,10 @@ def test_another_rate_in_the_core_is_found(job, monkeypatch):
     )
     # all batches, of which each epoch has two, and the final adapters
     check_difference_is_found(compare_job, SPEC, job, len(job.epochs))
+
+
+@pytest.mark.slow
+def test_a_job_on_maps_of_one_dimension():
+    network = "6x1x32 conv8k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 relu conv8k1 relu avg1x8 flatten fc4"
+    spec = instantft(network=network)
+    check_same_job(compare_job, spec, job_of(spec))

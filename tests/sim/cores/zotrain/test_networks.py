@@ -17,6 +17,10 @@ CASES = {
     "a pool behind the second": ("2x8x8 conv8k3 relu conv3k1 relu pool2 flatten fc40 relu fc12", 16, 4, "ultra"),
     "cycles of a word": ("20 fc70 relu fc3", 16, 8, "ultra"),
     "two stages": ("3x6x6 conv4k3p1 relu flatten fc6", 32, 2, "block"),
+    "maps of one dimension": (
+        "6x1x32 conv8k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 relu avg1x8 flatten fc4",
+        *(16, 4, "ultra"),
+    ),
     "five stages": ("33 fc33 relu fc30 relu fc40 relu fc20 relu fc7", 32, 4, "ultra"),
 }
 SAMPLES = 7

@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.models.importers.own_tensors import own_state, stage_tensors
 from fabtune.golden.models.layers import AveragePool, BatchNorm, Convolution, Depthwise, Flatten, Linear, MaxPool, Relu
 
-from ....onnx_models import array, node, refusal, same, written
+from ....onnx_models import SAME, array, node, refusal, same, written
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from ....onnx_models import array, node, refusal, same, written
                 node("Flatten", "t", "f"),
                 node("BatchNormalization", "f one one one one", "z"),
             ],
-            "normalises features that a Transpose has put into another order",
+            "whose channels a Transpose or a Reshape has made of others",
         ),
         ([node("Shape", "c", "s"), node("Cast", "s", "f", to=1), node("Add", "c f", "z")], "size of the batch"),
     ],
@@ -79,6 +79,41 @@ def test_a_mean_of_channels_last(tmp_path):
     nodes += [node("ReduceMean", "t axes", "z", keepdims=0)]
     network, _ = same(*written(tmp_path, nodes, {"axes": np.array([1, 2])}, features=4))
     assert AveragePool(6) in network.layers
+
+
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_means_of_one_axis_after_the_other(kind, keep, tmp_path):
+    nodes = [
+        node("Conv", "x w", "c"),
+        node(kind, "c across", "a", keepdims=keep),
+        node(kind, "a down", "z", keepdims=0),
+    ]
+    constants = {"across": np.array([3]), "down": np.array([-1 if not keep else -2])}
+    if keep:
+        nodes[-1] = node(kind, "a both", "z", keepdims=0)
+        constants["both"] = np.array([2, 3])
+    model, path = written(tmp_path, nodes, constants, features=4)
+    network, _ = same(model, path)
+    assert network.stages[0].pool.size == (6, 6)
+
+
+def test_pools_with_gaps_between_their_windows_are_not_joined(tmp_path):
+    pools = [
+        node("MaxPool", "c", "p", kernel_shape=[2, 2], strides=[3, 3]),
+        node("MaxPool", "p", "z", kernel_shape=[2, 2]),
+    ]
+    _, path = written(tmp_path, [node("Conv", "x w", "c", **SAME), *pools], {}, features=16)
+    assert "a stride of 3 x 3 is not 1 to the window's 2 x 2" in refusal(path)
+
+
+def test_two_pools_are_one(tmp_path):
+    pools = [
+        node("MaxPool", "c", "p", kernel_shape=[3, 2], strides=[2, 1]),
+        node("MaxPool", "p", "z", kernel_shape=[2, 2]),
+    ]
+    network, _ = same(*written(tmp_path, [node("Conv", "x w", "c", **SAME), *pools], {}, features=4 * 2 * 6))
+    assert network.layers[1] == MaxPool((5, 3), (2, 1))
 
 
 @pytest.mark.parametrize(

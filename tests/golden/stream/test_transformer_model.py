@@ -1,0 +1,183 @@
+"""Zeroth-order job on transformers: words, slopes against float64's derivative, training, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q8_16, Format, Narrower
+from fabtune.golden.rng.pezo import PezoSpec
+from fabtune.golden.settings import build
+from fabtune.golden.stream.forward import IntegerTransformer, is_weight, weight_formats
+from fabtune.golden.stream.transformer_model import TransformerModel, padded
+from fabtune.golden.stream.words import TensorWords
+from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
+from fabtune.golden.transformer.float_model import run_float
+from fabtune.golden.zo.deltas import DELTA, PerturbationTable
+from fabtune.golden.zo.job import ZerothOrderJob
+from fabtune.golden.zo.loss_difference import DIFFERENCE_FRACTION
+from fabtune.golden.zo.step_settings import StepSettings
+
+from ...own_transformers import Drawn, decoder, encoder, vision
+
+SHAPES = {(0, "bias"): (5,), (0, "weight"): (5, 9), (2, "factor"): (40,), (3, "weight"): (33, 64)}
+
+
+def test_words_and_tensors_are_each_other_s_inverse():
+    order = TensorWords(SHAPES, 8, 4)
+    assert [len(place) for place in order.places.values()] == [1, 2 * 2, 2, 9 * 8]
+    rng = np.random.default_rng(1)
+    tensors = {name: rng.integers(-99, 99, shape) for name, shape in SHAPES.items()}
+    again = order.split(order.flatten(tensors))
+    assert all((again[name] == tensors[name]).all() for name in SHAPES)
+
+
+def test_a_weight_s_place_in_its_tile():
+    """Lane l and column c of a tile is parameter 16 l + c; tiles of a group of outputs are neighbours."""
+    order = TensorWords({(0, "weight"): (48, 96)})
+    weights = np.arange(48 * 96).reshape(48, 96)
+    words = order.flatten({(0, "weight"): weights})
+    assert words.shape == (9, 512)
+    for output, given in ((0, 0), (17, 33), (47, 95)):
+        word = (output // 16) * 3 + given // 32
+        assert words[word, 16 * (given % 32) + output % 16] == weights[output, given]
+
+
+def test_no_words_are_refused():
+    with pytest.raises(UserError, match="no tensor is tuned"):
+        TensorWords({})
+
+
+SOURCE = build(PezoSpec, [], "otf8")
+TIMES = len(SOURCE.base)
+
+
+def model_of(made, weights=None, **settings):
+    network, parameters = made
+    transformer = IntegerTransformer(network, weights or weight_formats(parameters))
+    integers, _ = transformer.convert(parameters)
+    return TransformerModel(transformer, integers, times=TIMES, **settings)
+
+
+def sentences(seed=1, vocabulary=30, count=12):
+    """Tokens, embeddings, and labels that follow from the largest token."""
+    rng = np.random.default_rng(seed)
+    tokens = padded([rng.integers(0, vocabulary, rng.integers(2, 9)) for _ in range(count)])
+    embeddings = Q8_16.from_float(rng.normal(0, 1, (vocabulary, 24)))
+    return tokens, embeddings, (tokens.max(axis=1) * 5 // vocabulary).clip(0, 4)
+
+
+def mean_loss(network, parameters, rows, lengths, labels):
+    logits = torch.from_numpy(run_float(network, parameters, rows, lengths)[-1])
+    return torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)).item()
+
+
+@pytest.mark.parametrize(("weight", "most"), [(None, 0.015), (Format(4, 14), 0.03), (Format(4, 12), 0.09)])
+def test_slopes_are_near_those_of_float64(weight, most):
+    """Relative rms error over directions, against the derivative at the same weights."""
+    made = encoder()
+    tokens, embeddings, labels = sentences()
+    weights = weight and {name: weight for name in made[0].parameter_shapes if is_weight(name)}
+    model = model_of(made, weights, embeddings=embeddings)
+    network, own = made[0], model.transformer
+    there = tokens >= 0
+    rows, lengths = Q8_16.to_float(embeddings[tokens[there]]), tuple(there.sum(axis=1))
+    base = {name: own.format_of(name).to_float(one) for name, one in model.frozen.items()}
+    found, expected = [], []
+    for position in range(0, 4000, 100):
+        job = ZerothOrderJob(model, SOURCE, StepSettings(), position)
+        (slope,) = job.step(tokens, labels, 0)
+        found.append(slope.difference / 2.0**DIFFERENCE_FRACTION / len(tokens) / (2 * 2.0**-10))
+        table = PerturbationTable(SOURCE)
+        spread = table.spread(table.at(position), model.words)[:, np.arange(512) % SOURCE.width]
+        direction = model.order.split(spread)
+        step = 1e-5
+        moved = [
+            {name: base[name] + side * step * direction[name] * 2.0**-table.fraction for name in base}
+            for side in (1, -1)
+        ]
+        plus, minus = (mean_loss(network, one, rows, lengths, labels) for one in moved)
+        expected.append((plus - minus) / (2 * step))
+    error = np.sqrt(np.mean((np.array(found) - expected) ** 2) / np.mean(np.square(expected)))
+    assert most / 20 < error < most
+
+
+@pytest.mark.parametrize("made", [encoder, decoder])
+def test_a_job_learns_and_writes_its_deltas_alone(made):
+    tokens, embeddings, labels = sentences(count=20)
+    model = model_of(made(), embeddings=embeddings)
+    before = {name: one.copy() for name, one in model.frozen.items()}
+    perturbation = PerturbationTable(SOURCE)
+    rates, settings = StepSettings(eps_shift=10).with_rates([0.008] * 60, [20] * 60, perturbation)
+    job = ZerothOrderJob(model, SOURCE, settings)
+    right = [(job.logits(tokens).argmax(axis=1) == labels).mean()]
+    total = np.zeros_like(job.total)
+    for rate in rates:
+        (slope,) = job.step(tokens, labels, rate)
+        total += slope.coefficient * perturbation.at(slope.position)
+    right.append((job.logits(tokens).argmax(axis=1) == labels).mean())
+    assert right[1] > right[0] + 0.2
+    assert (job.total == total).all()
+    assert job.total.nbytes // 2 == 255 * 31 * DELTA.width // 8 == 31_620
+    assert all((before[name] == one).all() for name, one in model.frozen.items())
+
+
+def test_only_chosen_tensors_move():
+    tokens, embeddings, labels = sentences()
+    network, _ = made = encoder()
+    head = network.titles.index("head")
+    model = model_of(made, embeddings=embeddings, tuned=lambda name: name[0] == head)
+    rates, settings = StepSettings().with_rates([0.1], [12], PerturbationTable(SOURCE))
+    job = ZerothOrderJob(model, SOURCE, settings)
+    assert (job.step(tokens, labels, rates[0])[0].coefficient, model.words) != (0, 0)
+    moved = model.parameters(job.offsets()[0])
+    assert {name for name in moved if (moved[name] != model.frozen[name]).any()} <= {(head, "weight"), (head, "bias")}
+    assert model.words == 2
+
+
+def test_moved_parameters_saturate():
+    network, parameters = encoder()
+    head = network.titles.index("head")
+    model = model_of((network, {**parameters, (head, "weight"): np.full((5, 24), 7.9)}))
+    moved = model.parameters(np.full((model.words, 31), DELTA.maximum))
+    form = model.transformer.format_of((head, "weight"))
+    assert form == Format(5, 13)
+    assert (moved[head, "weight"] == np.rint(7.9 * 2**13) + (8 << 13)).all()
+    moved = model.parameters(np.full((model.words, 31), 2 * DELTA.maximum))
+    assert (moved[head, "weight"] == form.maximum).all()
+    moved = model.parameters(np.full((model.words, 31), 1 << 28))
+    assert (moved[head, "bias"] == model.frozen[head, "bias"] + (1 << 16)).all()
+
+
+def test_rows_are_samples_without_embeddings():
+    model = model_of(vision())
+    samples = Q8_16.from_float(np.random.default_rng(1).normal(0, 1, (4, 10, 12)))
+    together = model.forward(samples, np.zeros((model.words, 31), np.int64), Narrower())
+    alone = model.forward(samples[2:3], np.zeros((model.words, 31), np.int64), Narrower())
+    assert (together[2:3] == alone).all()
+    with pytest.raises(UserError, match=r"n x tokens x 12 values, not \(4, 120\)"):
+        model.check(samples.reshape(4, -1), np.zeros(4, np.int64))
+    with pytest.raises(UserError, match="1 to 10 tokens, not of 11"):
+        model.check(np.zeros((4, 11, 12), np.int64), np.zeros(4, np.int64))
+
+
+def test_batches_and_cuts_that_are_refused():
+    tokens, embeddings, labels = sentences()
+    model = model_of(encoder(), embeddings=embeddings)
+    with pytest.raises(UserError, match="11 labels for 12 samples"):
+        model.check(tokens, labels[:11])
+    with pytest.raises(UserError, match="tokens from 0 to 29"):
+        model.check(np.full((12, 3), 30), labels)
+    with pytest.raises(UserError, match="whose tokens are neighbours"):
+        model.check(np.array([[1, -1, 2]]), labels[:1])
+    with pytest.raises(UserError, match="not of 0"):
+        model.check(np.array([[1, 2], [-1, -1]]), labels[:2])
+    with pytest.raises(UserError, match="cut = 2: a transformer is not cut"):
+        model.parts(2)
+
+
+def test_networks_without_a_pooling_are_refused():
+    made, drawn = TransformerBuilder("own", 8), Drawn(1)
+    made.linear("head", INPUTS, drawn.weight(3, 8))
+    with pytest.raises(UserError, match="own gives outputs for each token"):
+        model_of(made.finish()).labels("cross_entropy")
