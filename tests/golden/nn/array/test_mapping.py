@@ -190,6 +190,23 @@ def test_batch_norm_is_refused() -> None:
             "1x4x4 conv2k3p1 flatten fc32 add@2,1 fc2",
             "stage 1 (Linear) has flattened maps (2, 4, 4) as its residual",
         ),
+        ("2x4x4 conv3k3p1 cat@0,-1 conv2k1 flatten fc2", "stage 1 (Convolution) has a concatenation with the sample"),
+        (
+            "2x4x4 conv3k3p1 relu conv3k1 cat@2,1 conv3k1 cat@4,1,2 dw1 relu flatten fc2",
+            "a concatenation with the outputs of stage 1, which have another place in another one",
+        ),
+        (
+            "2x4x4 conv3k3p1 relu conv3k1 conv4k1@1 cat@1,2 conv5k1 cat@1,3 dw1 flatten@5 fc2 flatten@7 fc2 add@11,9",
+            "a concatenation with the outputs of stage 1, which have another neighbour in another one",
+        ),
+        (
+            "2x4x4 conv3k3p1 relu flatten conv2k3@1 flatten cat@2,4 fc2",
+            "stage 2 (Linear) has a concatenation of flattened maps of several sizes",
+        ),
+        (
+            "4x4x4 conv12k3p1g2 flatten fc2",
+            "stage 0 (Convolution) has 2 groups of 6 outputs, no multiple of columns = 4",
+        ),
     ],
 )
 def test_what_the_array_does_not_map_is_refused(text, message):
