@@ -16,8 +16,8 @@ from .errors import UserError
 
 LEAST = 1 << 20
 """Bytes that have to be free where a file of unknown size is to be written."""
-TEXT_LIMIT = 1 << 30
-"""Largest text in bytes that is read: 60 times a capture of 131,072 samples of 512 bits."""
+TEXT_LIMIT = 1 << 28
+"""Largest text in bytes that is read: 15 times a capture of 131,072 samples of 512 bits."""
 # UTF-32 with its low end first begins as UTF-16 does
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",

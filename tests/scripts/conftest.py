@@ -44,7 +44,7 @@ def sentences(fabtune, tmp_path):
     rows = [(at % 2, f"the film was {words[at % 2][at // 2 % 2]}" + " , a plot" * (at % 3)) for at in range(40)]
     (tmp_path / "prompts.txt").write_text("it was bad\nit was good\n")
     for part in ("train", "test"):
-        (tmp_path / f"{part}.csv").write_text("".join(f"{label},{text}\n" for label, text in rows))
+        (tmp_path / f"{part}.csv").write_text("".join(f'{label},"{text}"\n' for label, text in rows))
     text = tmp_path / "data" / "text"
     for seed in SEEDS:
         folder = text / "lmbff-kshot" / "SST-2" / f"16-{seed}"

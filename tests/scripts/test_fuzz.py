@@ -78,6 +78,7 @@ VALUES = {
     "delta": ("new.delta", "precious.safetensors"),
     "waves": ("new.fst", "gone/new.fst"),
     "capture": ("random.bin",),
+    "radix": ("hex", "o_number=binary", "load_bit=ascii"),
     "report": ("random.bin",),
     "file": ("random.safetensors", "precious.safetensors", "space.toml"),
     "journal": ("new.log", "gone/new.log", "precious.png"),

@@ -216,16 +216,25 @@ class OnnxGraph:
             )
         return value
 
-    def map(self, node: onnx.NodeProto, place: Place, padded: bool = False) -> tuple[Value, tuple[int, ...]]:
-        """First input of a node as a map, and which of its layer's height and width it has, see `axes.spatial`."""
+    def map(
+        self, node: onnx.NodeProto, place: Place, padded: bool = False, column: bool = False
+    ) -> tuple[Value, tuple[int, ...]]:
+        """First input of a node as a map, and which of its layer's height and width it has, see `axes.spatial`.
+
+        A map of one row may be seen as a column only by a node that says so.
+        """
         value = self.read(node, 0, place, padded)
         if len(value.sizes) not in (2, 3):
             raise place.error(f"has an input of {value.sizes}, not (channels, height, width) or (channels, length)")
         if found := spatial(value.axes, value.shape):
             return value, found
+        one_row = len(value.shape) == 3 and value.shape[1] == 1
+        if column and one_row and value.axes == in_order((value.shape[0], value.shape[2], 1)):
+            return value, (2, 1)
         # channels that are the last axis of the file's samples, or axes that are split otherwise
-        turned = joined(run for axis in (*self._given[-1:], *self._given[:-1]) for run in axis)
-        if value.layer < 0 and self._sample is None and (value.in_order or joined(value.runs) == turned):
+        last, others = self._given[-1], self._given[:-1]
+        turned = value.axes[0] == last and joined(value.runs) == joined(run for axis in (last, *others) for run in axis)
+        if value.layer < 0 and self._sample is None and (value.in_order or turned):
             raise _OtherSampleError(value)
         raise place.error(
             f"reads {value.sizes}, which a Reshape or a Transpose made of {value.shape}: as a map it has hardware in "

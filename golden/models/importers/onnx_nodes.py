@@ -201,7 +201,7 @@ def _clip(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
 
 
 def _pool(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
-    value, axes = graph.map(node, place)
+    value, axes = graph.map(node, place, column=True)
     shape = value.shape
     size = _both(given, "kernel_shape", axes, place)
     padding, stride = _window(given, (shape[1], shape[2]), size, axes, place)
@@ -218,7 +218,7 @@ def _pool(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     beyond = sum(padding[:2]), sum(padding[2:])
     steps = zip(shape[1:], size, beyond, stride, strict=True)
     down, across = (_size(side, own, more, step) for side, own, more, step in steps)
-    if min(down, across) < 1:
+    if min(down, across) < 1 or (axes == (2, 1) and down != 1):
         raise place.error(f"has windows of {size}, which do not fit {shape} with a padding of {padding}")
     if node.op_type == "MaxPool":
         return graph.maps(MaxPool(size, stride, padding), value, place, (shape[0], down, across), axes)

@@ -109,8 +109,9 @@ class TunedNetwork:
             base = values_of(Converter().stages(base))
         tensors, method = run.applied(state), METHODS.get(run.method)
         _refuse_unknown(run, stages, {*tensors} - {*state})
-        parameters = _parameters(stages, base, state, tensors, run.integers)
         skips = method is None or method.adapters is not AdapterPlacement.PARALLEL
+        _refuse_damaged(run, found, tensors, skips)
+        parameters = _parameters(stages, base, state, tensors, run.integers)
         adapters = []
         for number, one in enumerate(stages):
             if f"{one.title}.lora_a" in tensors:
@@ -273,6 +274,30 @@ def _refuse_unknown(run: Run, stages: Sequence[StageTensors], names: set[str]) -
     if unknown := sorted(names - known):
         sparse = ": weights that sparse-zo has split are not read again" if run.method == "sparse-zo" else ""
         raise UserError(f"{run.path} has {unknown[0]}, which is no tensor of this network{sparse}")
+
+
+def _refuse_damaged(run: Run, network: TunedNetwork, tensors: Mapping[str, NDArray[np.generic]], skips: bool) -> None:
+    """Refuse tensors of a run that are not finite, of another shape than the network's, or without their other half."""
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    outputs = network.network.stages[-1].biases if skips else None
+    for stage, own, before in zip(network.network.stages, network.stages, network.base, strict=True):
+        weight, bias = own.title + FOLDED_WEIGHT, own.title + FOLDED_BIAS
+        a, b = f"{own.title}.lora_a", f"{own.title}.lora_b"
+        for first, second in ((weight, bias), (a, b)):
+            if (first in tensors) != (second in tensors):
+                raise UserError(f"{run.path} has one of {first} and {second}: save both")
+        rank = tensors[a].shape[0] if a in tensors and tensors[a].ndim else None
+        shapes[own.bias_name] = shapes[bias] = before.bias.shape
+        shapes[weight], shapes[a], shapes[b] = before.weight.shape, (rank, stage.inputs), (outputs, rank)
+    shapes |= {name: tuple(tensor.shape) for name, tensor in network.state.items()}
+    for name, values in tensors.items():
+        want = shapes.get(name, values.shape)
+        if len(want) != values.ndim or any(
+            pair[0] not in (None, pair[1]) for pair in zip(want, values.shape, strict=True)
+        ):
+            raise UserError(f"{run.path}: {name} is {values.shape}, the network's is {want}")
+        if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+            raise UserError(f"{run.path}: {name} is {values.dtype} with NaN or infinity, or no numbers: tune again")
 
 
 def _parameters(

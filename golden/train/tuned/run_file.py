@@ -98,7 +98,9 @@ class Run:
 
     @property
     def shape(self) -> Shape:
-        """Shape of a sample."""
+        """Shape of a sample; `UserError` where the file does not say it."""
+        if "input" not in self.metadata:
+            raise UserError(f"{self.path} does not say the shape of a sample: give it with --input")
         return tuple(map(int, self.metadata["input"].split("x")))
 
     @property

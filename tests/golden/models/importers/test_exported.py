@@ -376,10 +376,7 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
             "reads (1, 8, 8), which is another view of (1, 8, 8)",
         ),
         ("self.head(self.conv(x).flatten(1).half().float())", "has no hardware"),
-        (
-            "self.head(torch.cat([self.conv(x), x], 2)[:, :, ::2].flatten(1))",
-            "aten.cat along axis 2 has no hardware",
-        ),
+        ("self.head(torch.cat([self.conv(x), x], 2)[:, :, ::2].flatten(1))", "aten.cat along axis 2 has no hardware"),
         ("self.head(self.conv(x).max(1, keepdim=True)[0].flatten(1))", "aten.max has no hardware"),
         ("self.head(F.max_pool2d(self.conv(x), 1, return_indices=True)[1].float().flatten(1))", "no hardware"),
         ("self.head(F.pad(x, (0, 0, 0, 0)).flatten(1))", "aten.pad has hardware before a convolution only"),

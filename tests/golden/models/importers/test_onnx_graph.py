@@ -116,6 +116,16 @@ def test_two_pools_are_one(tmp_path):
     assert network.layers[1] == MaxPool((5, 3), (2, 1))
 
 
+@pytest.mark.parametrize("kind", ["AveragePool", "MaxPool"])
+def test_a_pool_of_a_signal_as_a_column(kind, tmp_path):
+    """As old exporters write pools of one axis."""
+    nodes = [node("Conv", "x k", "c"), node("Unsqueeze", "c three", "u")]
+    nodes += [node(kind, "u", "p", kernel_shape=[2, 1], strides=[2, 1]), node("Squeeze", "p three", "z")]
+    constants = {"k": array(4, 2, 3), "three": np.array([3])}
+    network, _ = same(*written(tmp_path, nodes, constants, (2, 9), features=4 * 3))
+    assert network.stages[0].pool.size == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("shape", "to", "seen"),
     [((5, 6, 1), (-1, 1, 5, 6), (1, 5, 6)), ((5, 6), (-1, 1, 5, 6), (1, 5, 6)), ((30,), (-1, 1, 5, 6), (1, 5, 6))],

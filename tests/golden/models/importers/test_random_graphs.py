@@ -23,6 +23,7 @@ UNKNOWN = {
     "exponential": lambda x: functional.elu(x),
     "turned": lambda x: x.flip(-1),
     "largest": lambda x: x - x.amax(1, keepdim=True),
+    "mixed": lambda x: x.transpose(1, 2).reshape(x.shape) if x.shape[2] > 1 else x.sin(),
 }
 SHAPES = {
     "conv": {"kernel": (1, 3), "stride": (1, 2), "bias": (True, False)},
@@ -30,65 +31,91 @@ SHAPES = {
 }
 
 
-class RandomModule(nn.Module):
-    """Steps that read any earlier map, then a linear layer of what has come out."""
+MAP, ROW = (2, 8, 8), (2, 16)
+HEADS = ("linear", "linear", "last", "product", "means", "parts")
 
-    def __init__(self, steps, seed):
+
+class RandomModule(nn.Module):
+    """Steps that read any earlier map, of two dimensions or of one, then a linear layer of what has come out."""
+
+    def __init__(self, steps, seed, shape=MAP, head="linear"):
         super().__init__()
         torch.manual_seed(seed)
-        self.steps, self.layers = steps, nn.ModuleList()
-        x, seen = torch.zeros(2, 2, 8, 8), []
+        self.steps, self.layers, self.kind = steps, nn.ModuleList(), head
+        x, seen = torch.zeros(2, *shape), []
+        self.row = len(shape) == 2
+        conv, norm = (nn.Conv1d, nn.BatchNorm1d) if self.row else (nn.Conv2d, nn.BatchNorm2d)
         for kind, back, kernel, stride, bias in steps:
             layer = nn.Identity()
             if kind in ("conv", "groups", "depthwise"):
                 groups = {"conv": 1, "groups": 2 - x.shape[1] % 2}.get(kind, x.shape[1])
                 channels = {"conv": 3, "groups": 4}.get(kind, x.shape[1])
-                layer = nn.Conv2d(x.shape[1], channels, kernel, stride, kernel // 2, groups=groups, bias=bias)
+                layer = conv(x.shape[1], channels, kernel, stride, kernel // 2, groups=groups, bias=bias)
             elif kind == "norm":
-                layer = nn.BatchNorm2d(x.shape[1])
+                layer = norm(x.shape[1])
+            elif kind == "bias":
+                layer.bias = nn.Parameter(torch.randn(x.shape[1], *[1] * (len(shape) - 1)) / 4)
             self.layers.append(layer.eval())
             x = self.step(kind, layer, x, seen, back)
-        self.head = nn.Linear(x.flatten(1).shape[1], 3)
+        self.head = nn.Linear(self.features(x).shape[1], 3)
         for one in self.modules():
-            if isinstance(one, nn.BatchNorm2d):
+            if isinstance(one, norm):
                 one.running_mean.normal_(0, 0.2)
                 one.running_var.uniform_(0.5, 2)
                 nn.init.uniform_(one.weight, -1, 1)
                 nn.init.normal_(one.bias, 0, 0.2)
 
-    @staticmethod
-    def step(kind, layer, x, seen, back):
+    def step(self, kind, layer, x, seen, back):
         seen.append(x)
+        largest, average = (
+            (functional.max_pool1d, functional.avg_pool1d)
+            if self.row
+            else (functional.max_pool2d, functional.avg_pool2d)
+        )
         if kind in UNKNOWN:
             return UNKNOWN[kind](x)
         if kind == "add":
             same = [one for one in seen[:-1] if one.shape == x.shape]
             return x + same[back % len(same)] if same else x
-        if kind == "cat":
-            beside = [one for one in seen if one.shape[2:] == x.shape[2:]]
-            return torch.cat([beside[back % len(beside)], x] if back % 2 else [x, beside[back % len(beside)]], 1)
         if kind == "relu":
             return functional.relu(x, inplace=bool(back % 2)) if back < 3 else functional.relu6(x)
         if kind == "leaky":
             return functional.leaky_relu(x, 0.01 + back / 8)
         if kind == "pool" and x.shape[-1] >= 2:
-            return functional.max_pool2d(x, 2, 1 + back % 2)
+            return largest(x, 2, 1 + back % 2)
         if kind == "padded" and x.shape[-1] >= 2:
-            return functional.max_pool2d(x, 3, 1 + back % 2, 1, ceil_mode=back > 1)
+            return largest(x, 3, 1 + back % 2, 1, ceil_mode=back > 1)
         if kind == "average" and x.shape[-1] >= 2:
-            return functional.avg_pool2d(x, 2 if back % 2 else x.shape[-1])
+            return average(x, 2 if back % 2 else x.shape[-1])
+        if kind == "bias":
+            return x + layer.bias
+        if kind == "join":
+            same = [one for one in seen if one.shape[2:] == x.shape[2:]]
+            return torch.cat([same[back % len(same)], x] if back % 2 else [x, same[back % len(same)]], 1)
+        if kind == "swapped":
+            return functional.relu(x.movedim(1, -1)).movedim(-1, 1) if back else x.transpose(1, -1).transpose(-1, 1)
+        if kind == "viewed":
+            return x.flatten(1).clone().view(-1, *x.shape[1:]) if back % 2 else x.flatten(2).unflatten(2, x.shape[2:])
         return layer(functional.dropout(x, 0.5, training=False))
+
+    def features(self, x):
+        if self.kind == "means":
+            return x.mean(-1) if self.row else x.mean(3).mean(2)
+        if self.kind == "parts":
+            return x.mean(2).flatten(1)
+        return (x.movedim(1, -1) if self.kind == "last" else x).flatten(1)
 
     def forward(self, x):
         x, seen = x.clone(), []
         for (kind, back, *_), layer in zip(self.steps, self.layers, strict=True):
             x = self.step(kind, layer, x, seen, back)
-        return self.head(x.flatten(1))
+        x = self.features(x)
+        return torch.addmm(self.head.bias, x, self.head.weight.t()) if self.kind == "product" else self.head(x)
 
 
 LAYERS = (
-    *("conv", "conv", "groups", "depthwise", "norm", "relu", "relu", "leaky", "add", "cat", "pool", "padded"),
-    *("average", "dropout"),
+    *("conv", "conv", "groups", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "padded", "average"),
+    *("dropout", "bias", "bias", "swapped", "viewed", "join"),
 )
 KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))
 STEP = st.tuples(KINDS, st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([1, 1, 2]), st.booleans())
@@ -149,16 +176,17 @@ def apply(stage, x, weight, bias):
     )
 
 
-def check(steps, seed):
+def check(steps, seed, shape=MAP, head="linear"):
     """True where the module was imported, False where it was refused."""
-    module = RandomModule(steps, seed).eval()
-    inputs = np.random.default_rng(seed).uniform(-1, 1, (3, 2, 8, 8))
+    module = RandomModule(steps, seed, shape, head).eval()
+    inputs = np.random.default_rng(seed).uniform(-1, 1, (3, *shape))
     with torch.no_grad():
         expected = module.double()(torch.from_numpy(inputs)).numpy()
     try:
-        network, own = imported(module, (2, 8, 8), "random")
+        network, own = imported(module, shape, "random")
     except UserError:
         return False
+    inputs = inputs.reshape(3, *network.input_shape)
     used = {kind for kind, *_ in steps}
     assert not used & set(UNKNOWN), "an operator was dropped"
     parameters = folded(network, own.double())
@@ -173,16 +201,16 @@ def check(steps, seed):
 
 
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(GRAPHS, st.integers(0, 1000))
-def test_random_modules(steps, seed):
-    check(steps, seed)
+@given(GRAPHS, st.integers(0, 1000), st.sampled_from([MAP, ROW]), st.sampled_from(HEADS))
+def test_random_modules(steps, seed, shape, head):
+    check(steps, seed, shape, head)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(GRAPHS, st.integers(0, 1000))
-def test_many_random_modules(steps, seed):
-    check(steps, seed)
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(GRAPHS, st.integers(0, 1000), st.sampled_from([MAP, ROW]), st.sampled_from(HEADS))
+def test_many_random_modules(steps, seed, shape, head):
+    check(steps, seed, shape, head)
 
 
 def steps_of(text):
@@ -204,6 +232,19 @@ KNOWN = (
 def test_modules_that_are_imported(steps):
     """The property is not empty: these are compared, not refused."""
     assert check(steps, 5)
+
+
+@pytest.mark.parametrize("head", sorted(set(HEADS)))
+def test_modules_of_one_dimension_that_are_imported(head):
+    steps = "conv-0-3-1 relu-0-1-1 swapped-1-1-1 depthwise-0-3-1 norm-0-1-1 viewed-1-1-1"
+    assert check(steps_of(steps), 5, ROW, head)
+
+
+def test_a_sum_that_something_else_reads_is_refused():
+    steps = [list(step) for step in steps_of("conv-0-3-1 bias-0-1-1 conv-0-3-1 add-0-1-1")]
+    steps[0][4] = False
+    assert not check(steps, 5)
+    assert check(steps[:-1], 5)
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)

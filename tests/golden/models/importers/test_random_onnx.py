@@ -281,6 +281,11 @@ class Graph:
             self.put("Reshape", ["x", self.constant(np.array([-1, 1, *shape[:2]]))], (1, *shape[:2]))
         if self.kind == "signal" and self.chance(0.3):
             self.ints("Unsqueeze", "x", [2], (shape[0], 1, shape[1]))
+        if self.kind == "signal" and self.chance(0.3) and len(self.shapes[self.last]) == 2:
+            self.conv(self.last, self.shapes[self.last])
+            own = self.shapes[self.last]
+            self.ints("Unsqueeze", self.last, [3], (*own, 1))
+            self.pool(self.last, self.shapes[self.last])
         if len(shape) > 1 and self.chance(0.8):
             self.conv(self.last, self.shapes[self.last])
 

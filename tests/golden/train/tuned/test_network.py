@@ -264,6 +264,20 @@ def test_other_weights_and_files_are_refused(tmp_path):
         UserError, match=r"has stem\.0\.values, which is no tensor of this network: weights that sparse-zo"
     ):
         TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module, odd)
+    a, b = (run.tensors[f"stem.0.lora_{half}"] for half in "ab")
+    for change, says in (
+        ({"stem.0.lora_a": a[:, 1:]}, r"stem\.0\.lora_a is \(2, 63\), the network's is \(2, 64\)"),
+        ({"stem.0.lora_b": b.T}, r"stem\.0\.lora_b is \(2, 3\), the network's is \(3, 2\)"),
+        ({"stem.0.lora_b": b * np.nan}, r"stem\.0\.lora_b is float32 with NaN or infinity"),
+        ({"stem.0.lora_b": b > 0}, r"stem\.0\.lora_b is bool"),
+    ):
+        with pytest.raises(UserError, match=says):
+            TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module, replace(run, tensors=run.tensors | change))
+    half = {name: one for name, one in run.tensors.items() if name != "stem.0.lora_a"}
+    with pytest.raises(UserError, match=r"has one of stem\.0\.lora_a and stem\.0\.lora_b: save both"):
+        TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module, replace(run, tensors=half))
+    with pytest.raises(UserError, match="does not say the shape of a sample"):
+        _ = replace(run, metadata={}).shape
     save_state(tmp_path / "state.safetensors", {"a": np.zeros(1)}, {}, force=True)
     with pytest.raises(UserError, match="is no run of a network of layers"):
         Run.load(tmp_path / "state.safetensors")
