@@ -5,7 +5,6 @@ from collections.abc import Callable
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import delayed
 from .loops import Loops
 from .sequencer import Sequencer
@@ -51,12 +50,6 @@ class AlternatingSequencer(Sequencer):
         others are not 0 where each has an offset.
     """
 
-    def __init__(self, mapping: Mapping, drain: int) -> None:
-        super().__init__(mapping, drain)
-        # where a run is a pixel, each word is the last one of a run
-        self._some_apart = any(map(mapping.is_apart, range(len(mapping.stages))))
-        self._apart = Signal(name="apart", reset_less=True)
-
     def _ports(self) -> dict[str, Member]:
         return {
             **dict.fromkeys(("first_stage", "last_stage"), In(range(len(self.mapping.stages)))),
@@ -72,12 +65,10 @@ class AlternatingSequencer(Sequencer):
     def _load_side(self, m: Module, number: int, side: Value | int) -> None:
         """Set the side of a stage's words, and the lanes of the last words of its runs."""
         m.d.sync += [self.side.eq(side), self.tail_lanes.eq(self.mapping.tail_lanes(number))]
-        if self._some_apart:
-            m.d.sync += self._apart.eq(self.mapping.is_apart(number))
 
     def _issue_side(self, m: Module, loops: Loops) -> None:
         """Issue whether the word is the last one of a run of lanes."""
-        m.d.sync += self.tail.eq(loops.ends[0] | self._apart if self._some_apart else loops.ends[0])
+        m.d.sync += self.tail.eq(loops.ends[0])
 
     def _run(
         self, m: Module, loops: Loops, load: Callable[[Module, Signal, Value | int], None], running: Signal

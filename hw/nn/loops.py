@@ -18,6 +18,9 @@ class Loops:
     ----------
     count : int
         Number of loops: those of the mapping's stages.
+    inner, pool, map : int
+        Loops within a sum: runs of lanes, rows of the kernel. Those within a pool: its columns and rows, too. Those
+        within a group of channels: columns and rows of the output, too.
     counters, limits : list of Signal
         Turns left of each loop; turns of each loop less one.
     begins, ends, single : Signal
@@ -25,7 +28,7 @@ class Loops:
     jumps : list of Signal
         Step of the activation memory's address when this loop is the innermost one that has not ended.
     moves : list of Signal
-        Step of the output's address for the loops from `POOL` on.
+        Step of the output's address for the loops from `pool` on.
     residual_jumps : list of Signal
         Step of the residual's address for the loops around a sum; none where no stage has a residual.
     adding : Value
@@ -40,16 +43,10 @@ class Loops:
         No word is issued: parts of the sum before are still to be rounded; all loops stay.
     """
 
-    INNER = 2
-    """Loops within a sum: runs of lanes, rows of the kernel."""
-    POOL = 4
-    """Loops within a pool: those of a sum, and the pool's columns and rows."""
-    MAP = 6
-    """Loops within a group of channels: those of a pool, and columns and rows of the output."""
-
     def __init__(self, mapping: Mapping) -> None:
         address = activation_address(mapping)
-        self.count = len(mapping.stages[0].loops)
+        self.count, self.inner = len(mapping.stages[0].loops), mapping.stages[0].inner
+        self.pool, self.map = self.inner + 2, self.inner + 4
         turns = [max(stage.loops[j].count for stage in mapping.stages) for j in range(self.count)]
         self.counters = [Signal(range(most), name=f"counter{j}", reset_less=True) for j, most in enumerate(turns)]
         self.limits = [Signal(range(most), name=f"limit{j}", reset_less=True) for j, most in enumerate(turns)]
@@ -57,7 +54,7 @@ class Loops:
             Signal(self.count, name=name, reset_less=True) for name in ("begins", "ends", "single")
         )
         self.jumps = [Signal(address, name=f"jump{j}", reset_less=True) for j in range(self.count)]
-        self.moves = [Signal(address, name=f"move{j}", reset_less=True) for j in range(self.count - self.POOL)]
+        self.moves = [Signal(address, name=f"move{j}", reset_less=True) for j in range(self.count - self.pool)]
         self._stages = mapping.stages
         self.adding: Value = Const(0)
         self._adds, self._added = Signal(name="adds"), Signal(name="added")
@@ -65,14 +62,14 @@ class Loops:
         self.has_residual = mapping.has_residuals
         if self.has_residual:
             self.residual_jumps = [
-                Signal(address, name=f"residual_jump{j}", reset_less=True) for j in range(self.INNER, self.count)
+                Signal(address, name=f"residual_jump{j}", reset_less=True) for j in range(self.inner, self.count)
             ]
-            self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
+            self.adding = self._adds & self.begins[: self.inner].all() & ~self._added
         self.outside: Value = Const(0)
         self._beyond: list[tuple[Signal, Signal]] = []
         if mapping.has_padded_pools:
             # for columns and rows: what a pool's counter is above, below, in pixels beyond the map
-            pool = self.counters[self.INNER : self.POOL]
+            pool = self.counters[self.inner : self.pool]
             self._beyond = [
                 (
                     Signal.like(counter, name=f"above{j}", reset_less=True),
@@ -98,18 +95,18 @@ class Loops:
     @property
     def first(self) -> Value:
         """First word of a sum."""
-        begins = self.begins[: self.INNER].all()
+        begins = self.begins[: self.inner].all()
         return begins & ~self._added if self.has_residual else begins
 
     @property
     def last(self) -> Value:
         """Last word of a sum."""
-        ends = self.ends[: self.INNER].all()
+        ends = self.ends[: self.inner].all()
         return ends & ~self.adding if self.has_residual else ends
 
     def _is_beyond(self, j: int) -> Value:
         """Whether the pixel is in a column (0) or row (1) beyond the map."""
-        counter, windows = self.counters[self.INNER + j], self.POOL + j
+        counter, windows = self.counters[self.inner + j], self.pool + j
         above, below = self._beyond[j]
         return (self.begins[windows] & (counter > above)) | (self.ends[windows] & (counter < below))
 
@@ -124,12 +121,12 @@ class Loops:
             used = next((user for user in (stage, *self._stages) if user.loops[j].count > 1), None)
             if used is not None:
                 m.d.sync += [self.limits[j].eq(used.loops[j].count - 1), self.jumps[j].eq(self._jump(used, j))]
-                if j >= self.POOL:
-                    m.d.sync += self.moves[j - self.POOL].eq(self._move(used, j))
+                if j >= self.pool:
+                    m.d.sync += self.moves[j - self.pool].eq(self._move(used, j))
 
         top, bottom, left, right = stage.beyond
         sides = ((left, right), (top, bottom))
-        for loop, (above, below), (before, behind) in zip(stage.loops[self.INNER :], self._beyond, sides, strict=False):
+        for loop, (above, below), (before, behind) in zip(stage.loops[self.inner :], self._beyond, sides, strict=False):
             # a loop with a single turn has any counter: nothing is above the largest number
             m.d.sync += [above.eq(loop.count - 1 - before if before else ~0), below.eq(behind)]
         if self.has_parts:
@@ -144,7 +141,7 @@ class Loops:
         if stage.residual is not None:
             strides = stage.residual.strides
             for outer, (jump, stride) in enumerate(zip(self.residual_jumps, strides, strict=True)):
-                within = zip(stage.loops[self.INNER :], strides[:outer], strict=False)
+                within = zip(stage.loops[self.inner :], strides[:outer], strict=False)
                 m.d.sync += jump.eq(stride - sum((loop.count - 1) * inner for loop, inner in within))
 
     @staticmethod
@@ -152,11 +149,10 @@ class Loops:
         """Step of the address for a loop: all loops within it go back to their beginning."""
         return stage.loops[j].stride - sum((loop.count - 1) * loop.stride for loop in stage.loops[:j])
 
-    @classmethod
-    def _move(cls, stage: StageMapping, j: int) -> int:
+    def _move(self, stage: StageMapping, j: int) -> int:
         """Step of the output's address for one of the outermost loops."""
-        within = zip(stage.loops[cls.POOL : j], stage.targets, strict=False)
-        return stage.targets[j - cls.POOL] - sum((loop.count - 1) * target for loop, target in within)
+        within = zip(stage.loops[self.pool : j], stage.targets, strict=False)
+        return stage.targets[j - self.pool] - sum((loop.count - 1) * target for loop, target in within)
 
     def restart(self, m: Module) -> None:
         """Begin all loops, in the module's current condition."""

@@ -212,7 +212,7 @@ class Sequencer(wiring.Component):
         m.d.sync += self.word.residual.eq(loops.adding)
         m.d.comb += self.word.address.eq(Mux(self.word.residual, self._added, self._window))
         jump = Signal.like(self.word.address, name="residual_jump")
-        for j, step in enumerate(loops.residual_jumps, start=loops.INNER):
+        for j, step in enumerate(loops.residual_jumps, start=loops.inner):
             with m.If(chosen == j):
                 m.d.comb += jump.eq(step)
         with m.If(self.word.enable & ~self.word.residual):
@@ -235,8 +235,8 @@ class Sequencer(wiring.Component):
                 m.d.comb += level.eq(j)
         chosen = delayed(m, level, 1, "level", reset_less=True)
         # the last turn of a map, after which other channels come
-        outermost = chosen >= loops.MAP if count > loops.MAP + 1 else chosen == loops.MAP
-        pool = slice(loops.INNER, loops.POOL)
+        outermost = chosen >= loops.map if count > loops.map + 1 else chosen == loops.map
+        pool = slice(loops.inner, loops.pool)
         m.d.sync += [
             self.word.enable.eq(running & ~loops.waiting if self._has_parts else running),
             self.word.first.eq(loops.first),
@@ -244,7 +244,7 @@ class Sequencer(wiring.Component):
             control["first"].eq(loops.begins[pool].all()),
             control["last"].eq(loops.ends[pool].all()),
         ]
-        mask = Mux(loops.ends[loops.MAP], last_mask, (1 << len(last_mask)) - 1)
+        mask = Mux(loops.ends[loops.map], last_mask, (1 << len(last_mask)) - 1)
         m.d.sync += control["mask"].eq(mask)
         if self.mapping.has_padded_pools:
             m.d.sync += control["inside"].eq(~loops.outside)
@@ -263,11 +263,11 @@ class Sequencer(wiring.Component):
         for j in range(count):
             with m.If(chosen == j):
                 m.d.comb += jump.eq(loops.jumps[j])
-                if j >= loops.POOL:
-                    m.d.comb += move.eq(loops.moves[j - loops.POOL])
+                if j >= loops.pool:
+                    m.d.comb += move.eq(loops.moves[j - loops.pool])
         with m.If(moves):
             m.d.sync += [address.eq(address + jump), control["target"].eq(control["target"] + move)]
-            with m.If((chosen < loops.INNER) | outermost):
+            with m.If((chosen < loops.inner) | outermost):
                 m.d.sync += self.word.weight.eq(self.word.weight + 1)
             with m.Else():
                 m.d.sync += self.word.weight.eq(group)
@@ -275,6 +275,6 @@ class Sequencer(wiring.Component):
                 following = self.word.bias + (self._groups if self._has_parts else 1)
                 m.d.sync += [group.eq(self.word.weight + 1), self.word.bias.eq(following)]
             if self._has_parts:
-                with m.If(chosen >= loops.POOL):
+                with m.If(chosen >= loops.pool):
                     skip = Mux(outermost, self._skip, 1)
                     m.d.sync += control["position"].eq(control["position"] + skip)

@@ -22,10 +22,19 @@ class Stage(NamedTuple):
     depthwise: bool = False
     pixels: int = 1  # that are computed: those of all windows of the pool
     added: bool = False  # whether a residual is
+    groups: int = 1
+    part: bool = False  # of what a concatenation puts side by side it reads some
+    parts: tuple = ()  # stages whose outputs it reads, -1 for the sample
 
 
 def stages_of(network):
     """Stages of a description."""
+    beside = [set(own) for one in network.stages for own in (one.source, one.residual or ()) if len(own) > 1]
+    # regions that have a tensor in common are one
+    for one in beside * 2:
+        for other in beside:
+            if one & other:
+                one |= other
     return [
         Stage(
             one.input_shape,
@@ -34,6 +43,9 @@ def stages_of(network):
             isinstance(one.layer, Depthwise),
             prod(one.output_shape[1:]) * (prod(one.pool.size) if one.pool else 1),
             one.residual is not None,
+            getattr(one.layer, "groups", 1),
+            any(set(one.source) < region for region in beside),
+            one.source,
         )
         for one in network.stages
     ]
@@ -48,6 +60,11 @@ def place_in_group(stages, at, lanes, halved=False):
     """Place of each weight of an output, in PyTorch's order, among the lanes x words of its group; and the words."""
     stage = stages[at]
     of_sum = lanes // 2 if halved else lanes
+    if stage.groups > 1 or stage.part:
+        channels, (height, width) = stage.inputs[0] // stage.groups, stage.kernel or stage.inputs[1:]
+        channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
+        run = ceil(channels / of_sum)
+        return (y * width + x) * run * of_sum + channel, height * width * run
     if not stage.kernel:
         index = np.arange(prod(stage.inputs))
         if at and len(stage.inputs) == 3:
@@ -70,6 +87,8 @@ def halved_stages(stages, lanes, columns):
             words, halves = (place_in_group(stages, at, lanes, half)[1] + one.added for half in (False, True))
             whole = one.pixels * ceil(one.outputs[0] / columns) * words
             cycles += whole
+            if one.groups > 1 and one.outputs[0] // one.groups % (2 * columns):
+                continue
             saved[at] = whole - one.pixels * ceil(one.outputs[0] / 2 / columns) * max(halves, 2)
     found = {at for at, own in saved.items() if own > 0}
     return found if 8 * sum(saved[at] for at in found) >= cycles else set()
@@ -145,15 +164,22 @@ def tensor_words(blocks, length, lanes):
 
 
 def tensors(stages):
-    """Blocks and values of each: of what each stage but the first reads, then of the logits."""
-    inner = [(one.inputs[0], prod(one.inputs[1:])) if len(one.inputs) == 3 else (1, *one.inputs) for one in stages[1:]]
-    return [*inner, (1, stages[-1].outputs[0])]
+    """Blocks and values of each: of the outputs of each stage, the last of which are the logits."""
+    shapes = [one.outputs for one in stages]
+    return [(shape[0], prod(shape[1:])) if len(shape) == 3 else (1, *shape) for shape in shapes]
 
 
-def adapter_inputs(stages, rank, lanes, tuned):
+def adapter_inputs(stages, rank, lanes, tuned, together):
     """Words of each adapter's input, and whether a row with a 1 comes behind them."""
-    words = [tensor_words(1, prod(stages[0].inputs), lanes)]
-    words += [tensor_words(*one, lanes) for one in tensors(stages)[:-1]]
+    of_tensors = [tensor_words(*one, lanes) for one in tensors(stages)]
+    words = []
+    for stage in stages:
+        own = []
+        for part in stage.parts:
+            # each part begins with a row
+            own += [(0, 0)] * (-len(own) % together)
+            own += of_tensors[part] if part >= 0 else tensor_words(1, prod(stages[0].inputs), lanes)
+        words.append(own)
     if tuned in ("layer", "biases"):
         return [(words[-1] if tuned == "layer" else [], True)] * ceil(stages[-1].outputs[0] / rank)
     return [(one, False) for one in (words[-1:] if tuned == "last" else words)]
@@ -171,7 +197,7 @@ def a_places(stages, rank, lanes, columns, tuned):
     """For each adapter the index of A[r, i] among the parameters of all A: (rank, inputs); and their number."""
     together, places, row = words_of_a_row(rank, columns), [], 0
     ranks = np.arange(rank)[:, None]
-    for words, constant in adapter_inputs(stages, rank, lanes, tuned):
+    for words, constant in adapter_inputs(stages, rank, lanes, tuned, together):
         own = []
         for number, (_, count) in enumerate(words):
             lane = np.arange(count)

@@ -27,6 +27,8 @@ NETWORKS = (
     "3x9x8 conv8k3p1 relu conv16k3p1 relu pool2 conv7k3p1 avg2 flatten fc3",
     "3x7x6 conv16k3p1 relu conv7k3p1 relu pool2 flatten fc3",
     "1x8x9 conv35k4x3p1,0,1,1s2 relu dw3x2s1 relu6 conv6k1x2 avg1x2 flatten fc3",
+    "3x6x5 conv20k3p1 relu conv7k3p1 relu cat@1,3 conv5k3p1 dw1 relu flatten@1 fc5 relu flatten@7 fc6 cat@10,12 fc3",
+    "4x6x5 conv16k3p1g2 relu conv32k2g2 relu pool2 flatten fc3",
 )
 SIZES = ((16, 2), (16, 4), (32, 4), (32, 8))
 

@@ -425,7 +425,7 @@ _HANDLERS: dict[Callable[[ExportedGraph, Node], Value | Constant], str] = {
     _mean: "mean.dim",
     _largest: "amax.default",
     _add_tensors: "add.Tensor",
-    _concatenation: "cat.default",
+    _concatenation: "cat.default concat.default concatenate.default",
     _view: (
         "view.default reshape.default _unsafe_view.default flatten.using_ints squeeze.default squeeze.dim squeeze.dims "
         "unsqueeze.default unflatten.int"

@@ -87,8 +87,6 @@ class Mapping:
     def _unwalked(self, at: int) -> str:
         """What the loops of the array do not walk over, or an empty text."""
         stage, outputs = self.network_stages[at], self._group_outputs(at)
-        if not self.window(at).fits(self.lanes):
-            return f"a part of a map as its inputs, and one pixel of it has more than {self.lanes} values"
         if outputs < stage.biases and outputs % self.columns:
             return f"{stage.biases // outputs} groups of {outputs} outputs, no multiple of columns = {self.columns}"
         return ""
@@ -314,6 +312,7 @@ class Mapping:
             target, targets = self._target(at)
             own = StageMapping(
                 self._loops(at),
+                self._inner,
                 self._first(at),
                 weights,
                 biases,
@@ -351,11 +350,6 @@ class Mapping:
         layout = self.layout(stage.source[0])
         return window_of(stage, layout, self.lanes, stage.source == (-1,) and self.row_replicas > 1)
 
-    def is_apart(self, at: int) -> bool:
-        """Whether each word of stage number `at` is the last one of a run: a run is a pixel."""
-        window, stage = self.window(at), self.stages[at]
-        return not stage.within and window.across.count > 1 and window.across == stage.loops[0]
-
     @cached_property
     def _halved(self) -> frozenset[int]:
         """Numbers of the convolutions with sums of half the lanes: those that take fewer cycles so."""
@@ -370,8 +364,7 @@ class Mapping:
 
     def _may_be_halved(self, at: int) -> bool:
         outputs = self._group_outputs(at)
-        whole_groups = outputs == self.network_stages[at].biases or outputs % (2 * self.columns) == 0
-        return whole_groups and self.window(at).fits(self.lanes // 2)
+        return outputs == self.network_stages[at].biases or outputs % (2 * self.columns) == 0
 
     def _cycles(self, at: int, parts: int) -> int:
         """Cycles of a convolution, where so many sums of a column are made at once, each of as few lanes."""
@@ -406,6 +399,13 @@ class Mapping:
         return first
 
     @cached_property
+    def _inner(self) -> int:
+        """Loops within a sum: 3 where a row of a window has several runs, but for those of a word each."""
+        stages = enumerate(self.network_stages)
+        apart = (self.window(at).across for at, stage in stages if not isinstance(stage.layer, Depthwise))
+        return 3 if any(runs.count > 1 for runs in apart) else 2
+
+    @cached_property
     def _has_groups(self) -> bool:
         """Whether a convolution has several groups, each of several turns of the outermost loop."""
         wide = (self._parts(at) * self.columns for at in range(len(self.network_stages)))
@@ -413,11 +413,16 @@ class Mapping:
 
     def _loops(self, at: int) -> tuple[Loop, ...]:
         stage, wide = self.network_stages[at], self._parts(at) * self.columns
-        window, inner = self.window(at), self._sum_lanes(at)
-        loops = (*window.loops(self.lanes if inner == 1 else inner), *self._turns(at))
+        window, lanes, within = self.window(at), self._sum_lanes(at), isinstance(stage.layer, Depthwise)
+        # of a depthwise convolution a run is one word
+        run = Loop(1, 0) if within else Loop(-(-window.values // lanes), lanes)
+        inside = (
+            (run, window.across, window.down) if self._inner == 3 else (window.across if within else run, window.down)
+        )
+        loops = (*inside, *self._turns(at))
         outputs = self._group_outputs(at)
         if outputs == stage.biases:
-            outermost = Loop(-(-stage.biases // wide), wide if isinstance(stage.layer, Depthwise) else 0), Loop(1, 0)
+            outermost = Loop(-(-stage.biases // wide), wide if within else 0), Loop(1, 0)
         else:
             outermost = Loop(outputs // wide, 0), Loop(stage.biases // outputs, window.values)
         if self._has_groups:

@@ -40,8 +40,11 @@ class StageMapping:
     Parameters
     ----------
     loops : tuple of Loop
-        Innermost first: runs of lanes, rows of the kernel, columns and rows of the pool, columns and rows of the
-        output, groups of output channels; where a network needs it, groups of a convolution, of several of these.
+        Innermost first: runs of lanes, where a network needs it runs of a row, rows of the kernel, columns and rows of
+        the pool, columns and rows of the output, groups of output channels; where a network needs it, groups of a
+        convolution, of several of these.
+    inner : int
+        Loops within a sum: 2, or 3 with runs of a row.
     base : int
         First value of its inputs in the activation memory.
     weights, biases : int
@@ -77,6 +80,7 @@ class StageMapping:
     """
 
     loops: tuple[Loop, ...]
+    inner: int
     base: int
     weights: int
     biases: int
@@ -107,22 +111,24 @@ class StageMapping:
     @property
     def pooled(self) -> bool:
         """Whether an output is made of several sums."""
-        return self.loops[2].count * self.loops[3].count > 1
+        columns, rows = self.loops[self.inner : self.inner + 2]
+        return columns.count * rows.count > 1
 
     @property
     def cells(self) -> int:
         """Output positions of a channel."""
-        return self.loops[4].count * self.loops[5].count
+        columns, rows = self.loops[self.inner + 2 : self.inner + 4]
+        return columns.count * rows.count
 
     @property
     def weight_groups(self) -> int:
         """Groups of output channels with words of weights: of `parts` x `columns` channels."""
-        return prod(loop.count for loop in self.loops[6:])
+        return prod(loop.count for loop in self.loops[self.inner + 4 :])
 
     @property
     def words(self) -> int:
         """Weight words of one group."""
-        return self.loops[0].count * self.loops[1].count
+        return prod(loop.count for loop in self.loops[: self.inner])
 
     @property
     def sum_words(self) -> int:
@@ -132,7 +138,7 @@ class StageMapping:
     @property
     def sums(self) -> int:
         """Sums of a sample, each of all columns, halves or lanes."""
-        return prod(loop.count for loop in self.loops[2:])
+        return prod(loop.count for loop in self.loops[self.inner :])
 
     @property
     def cycles(self) -> int:

@@ -31,17 +31,6 @@ class Window(NamedTuple):
         """Words of a sum of so many lanes."""
         return -(-self.values // lanes) * self.across.count * self.down.count
 
-    def fits(self, lanes: int) -> bool:
-        """Whether two loops walk over its words: those of a run, runs of a row, and rows, of which one is single."""
-        return self.values <= lanes or self.across.count == 1 or self.down.count == 1
-
-    def loops(self, lanes: int) -> tuple[Loop, Loop]:
-        """Loops over the words of a sum, the inner one first."""
-        run = Loop(-(-self.values // lanes), lanes)
-        if self.across.count == 1:
-            return run, self.down
-        return (self.across, self.down) if run.count == 1 else (run, self.across)
-
 
 def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) -> Window:
     """Window of a stage's sums.

@@ -14,6 +14,7 @@ from fabtune.golden.lora.update_noise import UpdateNoise
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS
+from fabtune.golden.models.text import network_from
 
 OWN = Network(
     "own", (2, 11, 9), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(6, 2), Relu(), Flatten(), Linear(3))
@@ -34,6 +35,12 @@ MAPPINGS |= {
 MAPPINGS |= {
     f"own, {columns} columns, rank {rank}": AdapterMapping.of(OWN, rank=rank, columns=columns)
     for columns, rank in ((8, 5), (8, 4), (8, 3), (4, 2), (4, 1), (2, 1))
+}
+
+# parts of 3, 2 and 1 words of 16 lanes
+JOINED = network_from("2x4x4 conv3k3p1 relu conv2k3p1 relu cat@1,3 conv1k1 cat@5,4 flatten fc3")
+MAPPINGS |= {
+    f"a concatenation, rank {rank}": AdapterMapping.of(JOINED, rank=rank, lanes=16, first=2) for rank in (2, 4)
 }
 
 
@@ -131,3 +138,14 @@ def test_sizes() -> None:
 def test_refused(settings: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         AdapterMapping.of(NETWORKS["digits"], **settings)
+
+
+def test_parts_of_a_concatenation_begin_with_a_row():
+    mapping = MAPPINGS["a concatenation, rank 2"]
+    assert mapping.words_per_cycle == 2
+    assert mapping.tensors == ((0, 1), (2, 0, 1))
+    firsts = [[(word.first, word.count) for word in words] for words in mapping.adapter_words]
+    parts = [(0, 16), (16, 16), (32, 16), (0, 0), (48, 16), (64, 16)]
+    assert firsts == [parts, [(0, 16), (0, 0), *((16 + at if count else 0, count) for at, count in parts)]]
+    # rows of a sample: 2 of stage 0, 1 each of stages 1 and 2, and the logits
+    assert mapping.row_order == (0, 1, 2, 3, 0, 1, 2, 4)

@@ -99,7 +99,7 @@ def test_a_sample_that_has_not_ended_gives_nothing():
         (ConvSpec, {"slope": 1.0}, "slope = 1.0 is not in 0"),
         (ConvSpec, {"slope": 1e-6}, r"a slope is 0 or 2\*\*-16 to less than 1, not 1e-06"),
         (FcSpec, {"inputs": 0}, "inputs = 0"),
-        (FcSpec, {"inputs": 16384, "outputs": 16384}, "they are kept on the chip"),
+        (FcSpec, {"inputs": 8192, "outputs": 8192}, "they are kept on the chip"),
         (FcSpec, {"lanes": 24}, "lanes = 24"),
         (FcSpec, {"columns": 16}, "columns = 16"),
     ],

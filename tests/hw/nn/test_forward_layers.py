@@ -46,12 +46,13 @@ NETWORKS = {
     "maps of one dimension": "3x1x16 conv5k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 leaky0.1 conv4k1 "
     "conv4k1x3p0,0,1,1 add@6,5 relu avg1x4 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
-    "concatenations": "2x5x4 conv5k3p1 relu conv3k1 relu cat@1,3 dw3p1 relu conv4k3p1 cat@4,7 conv3k2 pool2s1 "
-    "conv5k1x2@3 avg2x1 flatten fc3 flatten@10 fc3 add@16,14",
-    "a concatenation that is added, and one of vectors": "2x4x5 conv3k3p1 relu conv4k1 relu cat@1,3 conv7k3p1 add@5,4 "
+    # parts that others read, one of more channels than lanes by a kernel of several rows and columns
+    "concatenations": "2x4x3 conv18k2p0,1,0,1 relu conv3k1 relu cat@1,3 dw2 relu conv2k2p0,1,0,1@1 cat@3,7 conv3k1x2 "
+    "pool3x2s1 flatten fc3 flatten@6 fc3 add@14,12",
+    "a concatenation that is added, and one of vectors": "2x3x4 conv3k3p1 relu conv4k1 relu cat@1,3 conv7k1 add@5,4 "
     "leaky0.1 pool2 flatten fc5 relu fc4 relu cat@11,13 fc3",
-    "groups": "4x5x4 conv8k3p1g2 relu conv8k3p1g2 add@2,1 relu conv12k2g2 avg2x1 conv8k1g4 flatten fc3",
-    "groups of one turn": "4x5x4 conv8k3p1g4 relu pool2 conv4k2g2 flatten fc3",
+    "groups": "4x4x3 conv8k2p0,1,0,1g2 relu conv8k1g2 add@2,1 relu conv12k2g2 avg2x1 conv8k1g4 flatten fc3",
+    "groups of one turn": "4x4x4 conv8k3g4 relu conv4k2g2 flatten fc3",
 }
 
 

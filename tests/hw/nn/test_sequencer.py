@@ -3,11 +3,13 @@
 import itertools
 from collections import deque
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
+from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.alternating_sequencer import AlternatingSequencer
 from fabtune.hw.nn.sequencer import Sequencer
@@ -21,6 +23,12 @@ VARIATIONS = {
     "base": Mapping.of(NETWORK, lanes=16, columns=2),
     "one group a stage": Mapping.of(NETWORK, lanes=32, columns=8),
     "one vector": Mapping.of(Network("fc", (40,), (Linear(3),)), lanes=16, columns=2),
+    "groups": Mapping.of(network_from("4x4x3 conv12k2g2 relu pool2s1 flatten fc3"), lanes=16, columns=2),
+    "a concatenation": Mapping.of(
+        network_from("9x4x5 conv10k3 relu conv12k1x3p0,0,1,1 relu cat@3,1 conv5k2 flatten fc3"),
+        lanes=16,
+        columns=2,
+    ),
 }
 
 
@@ -31,14 +39,20 @@ def expected(mapping, number, buffer):
     base = stage.base + (mapping.sample_values if buffer and number == 0 else 0)
     words = []
     for turn in itertools.product(*(range(count) for count in reversed(counts))):
-        group, y, x, dy, dx, row, run = turn
+        *groups, y, x, dy, dx = turn[: -stage.inner]
+        inside = list(zip(turn[-stage.inner :], reversed(counts[: stage.inner]), strict=True))
+        # of several groups of a convolution each has so many turns
+        group = sum(at * size for at, size in zip(groups, (counts[stage.inner + 4], 1)[-len(groups) :], strict=True))
+        word_in_sum = reduce(lambda found, loop: found * loop[1] + loop[0], inside, 0)
         address = base + sum(at * stride for at, stride in zip(reversed(turn), strides, strict=True))
-        weight = stage.weights + group * stage.words + row * counts[0] + run
-        ends = (row, run) == (counts[1] - 1, counts[0] - 1)
-        word = (address, weight, stage.biases + group, not (row or run), ends, stage.relu)
-        target = stage.target + x * stage.targets[0] + y * stage.targets[1] + group * stage.targets[2]
+        weight = stage.weights + group * stage.words + word_in_sum
+        first, last = word_in_sum == 0, word_in_sum == stage.words - 1
+        word = (address, weight, stage.biases + group, first, last, stage.relu)
+        target = stage.target + sum(
+            at * stride for at, stride in zip((x, y, *reversed(groups)), stage.targets, strict=True)
+        )
         outputs = min(mapping.columns, stage.channels - group * mapping.columns)
-        pooled = (dy, dx) == (counts[3] - 1, counts[2] - 1)
+        pooled = [dx, dy] == [count - 1 for count in counts[stage.inner : stage.inner + 2]]
         words.append((*word, not (dy or dx), pooled, target, (1 << outputs) - 1))
     return words
 
@@ -149,6 +163,24 @@ def of_side(mapping, number, side, words):
     """Words of a stage with the addresses of a side: its outputs and what it reads of them have their own regions."""
     apart = side * mapping.side_values
     return [(address + (apart if number else 0), *rest, target + apart, mask) for address, *rest, target, mask in words]
+
+
+def test_each_word_of_a_run_of_a_pixel_is_its_last():
+    mapping = replace(VARIATIONS["groups"], sides=2)
+    dut = AlternatingSequencer(mapping, DRAIN)
+
+    async def body(bench):
+        bench.set(first_stage=0, last_stage=1)
+        await bench.tick(2)
+        await bench.pulse("start")
+        await bench.until("done")
+
+    seen = play_interface(dut, watch={"word.enable": "tail", "done": None}, body=body)
+    tails = [tail for _, tail in seen["word.enable"]]
+    pixels, vector = (stage.cycles for stage in mapping.stages)
+    assert [loop.count for loop in mapping.stages[0].loops[:3]] == [1, 2, 2]
+    assert mapping.tail_lanes(0) == 0b11
+    assert tails == [1] * pixels + [0, 1] * (vector // 2)
 
 
 @pytest.mark.parametrize("both", [0, 1])

@@ -211,6 +211,7 @@ CONVOLUTIONS = {
     "same of an even kernel": (nn.Conv2d(2, 4, (4, 2), padding="same"), Convolution(4, (4, 2), (1, 2, 0, 1))),
     "valid": (nn.Conv2d(2, 4, 1, padding="valid"), Convolution(4, 1)),
     "depthwise": (nn.Conv2d(2, 2, 3, 2, 1, groups=2), Depthwise(3, 1, 2)),
+    "groups": (nn.Conv2d(2, 6, 3, 2, groups=2), Convolution(6, 3, 0, 2, 2)),
     "zeros around": (
         nn.Sequential(nn.ZeroPad2d((0, 1, 2, 3)), nn.Conv2d(2, 4, 3, padding=1)),
         Convolution(4, 3, (3, 4, 1, 2)),

@@ -47,9 +47,9 @@ class RandomModule(nn.Module):
         conv, norm = (nn.Conv1d, nn.BatchNorm1d) if self.row else (nn.Conv2d, nn.BatchNorm2d)
         for kind, back, kernel, stride, bias in steps:
             layer = nn.Identity()
-            if kind in ("conv", "depthwise"):
-                groups = 1 if kind == "conv" else x.shape[1]
-                channels = 3 if kind == "conv" else x.shape[1]
+            if kind in ("conv", "groups", "depthwise"):
+                groups = {"conv": 1, "groups": 2 - x.shape[1] % 2}.get(kind, x.shape[1])
+                channels = {"conv": 3, "groups": 4}.get(kind, x.shape[1])
                 layer = conv(x.shape[1], channels, kernel, stride, kernel // 2, groups=groups, bias=bias)
             elif kind == "norm":
                 layer = norm(x.shape[1])
@@ -91,7 +91,7 @@ class RandomModule(nn.Module):
             return x + layer.bias
         if kind == "join":
             same = [one for one in seen if one.shape[2:] == x.shape[2:]]
-            return torch.cat([x, same[back % len(same)]], 1)
+            return torch.cat([same[back % len(same)], x] if back % 2 else [x, same[back % len(same)]], 1)
         if kind == "swapped":
             return functional.relu(x.movedim(1, -1)).movedim(-1, 1) if back else x.transpose(1, -1).transpose(-1, 1)
         if kind == "viewed":
@@ -114,7 +114,7 @@ class RandomModule(nn.Module):
 
 
 LAYERS = (
-    *("conv", "conv", "conv", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "padded", "average"),
+    *("conv", "conv", "groups", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "padded", "average"),
     *("dropout", "bias", "bias", "swapped", "viewed", "join"),
 )
 KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))

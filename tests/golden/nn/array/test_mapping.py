@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -63,6 +64,8 @@ GRAPHS = {
     "flatten fc3 flatten@8 fc3 add@13,11 flatten@6 fc3 add@16,14 flatten@1 fc3 add@19,17",
     "a concatenation that is added": "3x6x5 conv5k3p1 relu conv7k3p1 cat@1,2 conv12k3p1 add@4,3 relu pool2 flatten fc3",
     "vectors side by side": "21 fc9 relu fc8 relu cat@1,3 fc17 add@5,4 relu fc3 fc3@3 add@9,8",
+    "parts of more channels than lanes": "3x5x5 conv20k3p1 relu conv18k3p1 relu cat@1,3 conv4k3p1 dw3p1 conv40k1 relu "
+    "conv8k3p1g2 relu flatten fc3",
     "flattened maps side by side": "2x5x5 conv5k3 relu conv6k1 relu flatten flatten@1 cat@5,4 fc4 relu fc3",
     "groups": "6x6x5 conv8k3p1g2 relu conv8k3p1s2g2 relu pool2 conv16k1g2 flatten fc3",
     "groups of one turn": "8x6x5 conv16k3p1g4 relu conv16k3p1g4 add@2,1 relu conv8k2g2 flatten fc3",
@@ -92,6 +95,11 @@ def _fill(mapping: Mapping, memory: np.ndarray, values: np.ndarray) -> None:
                 memory[origin + (y - replica) * pitch + x * column + c * replicas + replica] = value
 
 
+def _turns(counts: list[int]) -> Iterator[tuple[int, ...]]:
+    """Turns of loops one within the other, the first one innermost."""
+    return (turn[::-1] for turn in itertools.product(*map(range, reversed(counts))))
+
+
 def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> list[np.ndarray]:
     """Outputs of all stages, channel by channel."""
     image = frozen_image(mapping, frozen).view("<i2").astype(np.int64)
@@ -107,20 +115,20 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
         wide = stage.parts * mapping.columns
         counts = [loop.count for loop in stage.loops]
         strides = [loop.stride for loop in stage.loops]
-        turns = (tuple(turn[::-1]) for turn in itertools.product(*(range(count) for count in counts[:3:-1])))
-        for x, y, *groups in turns:
-            group = groups[0] + sum(counts[6] * further for further in groups[1:])
+        inner = stage.inner
+        for x, y, *groups in _turns(counts[inner + 2 :]):
+            group = groups[0] + sum(counts[inner + 4] * further for further in groups[1:])
             pool = []
-            for dy, dx in itertools.product(range(counts[3]), range(counts[2])):
+            for dx, dy in _turns(counts[inner : inner + 2]):
                 first = stage.biases + group * stage.parts
                 own = biases[first : min(first + stage.parts, stage.biases + stage.groups), : mapping.columns]
                 total = np.pad(own.reshape(-1), (0, wide - own.size)) << Q8_16.fraction
                 if stage.residual:
                     at = stage.residual.base + np.dot((dx, dy, x, y, *groups), stage.residual.strides)
                     total = total + (memory[at : at + wide] << Q4_12.fraction)
-                for row, at_run in itertools.product(range(counts[1]), range(counts[0])):
-                    at = np.dot((at_run, row, dx, dy, x, y, *groups), strides) + stage.base
-                    word = weights[stage.weights + group * stage.words + row * counts[0] + at_run]
+                for number, inside in enumerate(_turns(counts[:inner])):
+                    at = np.dot((*inside, dx, dy, x, y, *groups), strides) + stage.base
+                    word = weights[stage.weights + group * stage.words + number]
                     values = memory[at : at + (mapping.lanes if stage.within else stage.sum_lanes)]
                     if stage.within:
                         total = total + values * word[:, 0]
@@ -138,7 +146,7 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
             kept = min(wide, stage.channels - group * wide)
             at = stage.target + np.dot((x, y, *groups), stage.targets)
             memory[at : at + kept] = best[:kept]
-            found[group * wide : group * wide + kept, y * counts[4] + x] = best[:kept]
+            found[group * wide : group * wide + kept, y * counts[inner + 2] + x] = best[:kept]
         outputs.append(found[: stage.channels].reshape(-1))
     return outputs
 
@@ -181,6 +189,23 @@ def test_batch_norm_is_refused() -> None:
         (
             "1x4x4 conv2k3p1 flatten fc32 add@2,1 fc2",
             "stage 1 (Linear) has flattened maps (2, 4, 4) as its residual",
+        ),
+        ("2x4x4 conv3k3p1 cat@0,-1 conv2k1 flatten fc2", "stage 1 (Convolution) has a concatenation with the sample"),
+        (
+            "2x4x4 conv3k3p1 relu conv3k1 cat@2,1 conv3k1 cat@4,1,2 dw1 relu flatten fc2",
+            "a concatenation with the outputs of stage 1, which have another place in another one",
+        ),
+        (
+            "2x4x4 conv3k3p1 relu conv3k1 conv4k1@1 cat@1,2 conv5k1 cat@1,3 dw1 flatten@5 fc2 flatten@7 fc2 add@11,9",
+            "a concatenation with the outputs of stage 1, which have another neighbour in another one",
+        ),
+        (
+            "2x4x4 conv3k3p1 relu flatten conv2k3@1 flatten cat@2,4 fc2",
+            "stage 2 (Linear) has a concatenation of flattened maps of several sizes",
+        ),
+        (
+            "4x4x4 conv12k3p1g2 flatten fc2",
+            "stage 0 (Convolution) has 2 groups of 6 outputs, no multiple of columns = 4",
         ),
     ],
 )

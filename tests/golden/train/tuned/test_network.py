@@ -10,12 +10,16 @@ from torch import nn
 
 from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import Q4_12, Q8_16
+from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
+from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.checkpoint import load_saved, save_state
 from fabtune.golden.models.importers.exported import network_of
 from fabtune.golden.models.importers.folding import folded
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import network_from
+from fabtune.golden.nn.arithmetic.forward import StageIntegers, run
+from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning
 from fabtune.golden.train.conversion import Converter
 from fabtune.golden.train.tuned.bound import logit_bound
@@ -183,6 +187,24 @@ def test_presets_as_onnx(name):
     (found,) = ReferenceEvaluator(model_of(tuned)).run(None, {"input": values})
     with torch.no_grad():
         np.testing.assert_allclose(found, module(torch.from_numpy(values)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_concatenations_and_groups_as_onnx_and_within_the_bound():
+    network = network_from("2x6x6 conv4k3p1 relu conv6k3p1g2 relu cat@1,3,-1 conv6k1g3 pool2 flatten fc3")
+    torch.manual_seed(0)
+    module = module_of(network).eval()
+    tuned, values = TunedNetwork.of(network, module), RNG.uniform(-1, 1, (5, 2, 6, 6)).astype(np.float32)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(values)).numpy()
+    (found,) = ReferenceEvaluator(model_of(tuned)).run(None, {"input": values})
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    integers = [StageIntegers(*map(Q4_12.from_float, (one.weight, one.bias))) for one in tuned.parameters]
+    rounded = [StageParameters(one.weight / 4096, one.bias / 4096) for one in integers]
+    tuned = replace(tuned, parameters=tuple(rounded))
+    golden = run(network.stages, integers, Q8_16.from_float(values), product_of("blas"), Narrower())[-1] / 65536
+    off = np.abs(golden - tuned.module()(torch.from_numpy(values)).detach().numpy())
+    assert (off <= logit_bound(tuned, Samples(values, np.zeros(5, np.int64)))).all()
+    assert off.max() > 0
 
 
 def test_layers_with_limits_slopes_and_padding_as_onnx():
