@@ -53,7 +53,8 @@ def _tree(m: Module, registers: list[Signal]) -> Value:
         bit = Signal(name=f"bit_{level}")
         m.d.comb += bit.eq(_choose(entries, bits))
         bits.append(bit)
-    return Cat(*reversed(bits[1:]), ~bits[0])
+    # compared once more, not copied: a simulator takes a number whose bits depend on its own sign for a loop
+    return Cat(*reversed(bits[1:]), registers[0] < thresholds()[0][0])
 
 
 def _choose(entries: list[Value], select: list[Value]) -> Value:
