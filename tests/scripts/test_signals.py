@@ -14,9 +14,10 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in Linux' /proc")
 
-# a shell's background command ignores SIGINT, and so do all that it starts
+# a shell's background command ignores SIGINT, one behind nohup SIGHUP, and so do all that they start
 STARTED = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
     "from fabtune.scripts.entry import main; main()"
 )
 LINES = {
