@@ -8,7 +8,7 @@ from fabtune.sim.verify import verify
 
 # whole cores have tests of their own, with smaller networks, in cores/
 BASE = [name for name in BLOCKS if name not in CORES]
-ON_BOTH = ("axi_registers",)
+ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
 LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""

@@ -324,6 +324,7 @@ def test_wrong_settings_are_refused(small: tuple[Any, Case], error: Error, setti
     _check(case, device, tuner)
 
 
+@pytest.mark.slow
 def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
     program, spec = _program(**OPTIONS)
     case = _case(spec, raw=True)
