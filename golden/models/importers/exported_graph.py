@@ -177,7 +177,8 @@ class ExportedGraph:
         read = [self._values[one] for one in node.all_input_nodes]
         own = [one.name or "a constant" for one in read if isinstance(one, Constant)]
         if own and len(own) == len(read):
-            reason = f"computes with {', '.join(sorted(own))}: remove the pruning or the parametrization first"
+            names = ", ".join(sorted(own))
+            reason = f"computes with {names} alone: store the result as a parameter, without pruning or parametrization"
             raise self.place(node).error(f"{plain(node)} {reason}")
         raise self.place(node).error(f"{plain(node)} has no hardware; supported: {SUPPORTED}")
 

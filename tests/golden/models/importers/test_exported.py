@@ -282,7 +282,7 @@ TAIL = (nn.Flatten(), nn.Linear(144, 2))
             "layer 0: aten.pad pads with reflect, not with",
         ),
         ([nn.ConvTranspose2d(1, 4, 3)], "m.py:build, layer 0: aten.conv_transpose2d has no hardware"),
-        ([pruned()], "m.py:build, layer 0: aten.mul computes with 0.weight_mask, 0.weight_orig: remove"),
+        ([pruned()], "m.py:build, layer 0: aten.mul computes with 0.weight_mask, 0.weight_orig alone: store"),
         ([parametrizations.weight_norm(nn.Conv2d(1, 4, 3))], "aten._weight_norm computes with 0.parametrizations."),
         (
             [nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)],
@@ -364,7 +364,7 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
         ("self.head(torch.add(self.conv(x), x, alpha=2).flatten(1))", "aten.add has a factor of 2"),
         ("self.head((F.relu(self.conv(x)) + x).flatten(1))", "behind its ReLU: a residual is added before"),
         ("self.head(x.flatten(1)) + self.ones", "aten.add adds ones to what has a bias already"),
-        ("self.head(F.conv2d(x, self.conv.weight * 2, padding=1).flatten(1))", "computes with conv.weight: remove"),
+        ("self.head(F.conv2d(x, self.conv.weight * 2, padding=1).flatten(1))", "computes with conv.weight alone: store"),
         ("self.head(self.conv(x).view(1, -1)[:, :64])", "aten.view from (1, 8, 8) to (128,) does not flatten each"),
         (
             "self.head(F.dropout(self.conv(x).flatten(1)))",
