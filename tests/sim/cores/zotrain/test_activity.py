@@ -19,6 +19,7 @@ JOB = ActivityJob(steps=2, batch=3)
 pytestmark = pytest.mark.skipif(not find("verilator"), reason="verilator is not installed")
 
 
+@pytest.mark.slow
 def test_a_training_job_is_golden_s_and_its_bits_are_counted():
     own = activity(TRAINING, JOB, PERIOD)
     assert own.bit_exact
@@ -40,6 +41,7 @@ def test_generators_of_pezo_toggle_less_than_gaussian_ones():
     assert own.registers["generator"].bits < other.registers["generator"].bits
 
 
+@pytest.mark.slow
 def test_another_result_is_seen(monkeypatch):
     run = TrainingJob.run_golden  # golden misses the last step
     monkeypatch.setattr(
