@@ -109,7 +109,7 @@ def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _misquoted(text: str, at: int) -> str:
-    """What is wrong with the quotes of a cell."""
+    """Name the fault of a cell's quotes."""
     if text[at] == '"':
         if not _QUOTED.match(text, at):
             return "a quote is left open: close it, and write one inside twice"

@@ -126,7 +126,7 @@ class _Table:
 
 
 def _said(text: str, key: str, what: str = r"\S+") -> str:
-    """What the head of a report says under a key; empty where it does not."""
+    """Look up a key of a report's head; empty where it is not there."""
     found = re.search(rf"^\|\s*{key}\s*:\s*({what})", text, re.MULTILINE)
     return found[1] if found else ""
 

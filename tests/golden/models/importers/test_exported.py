@@ -364,7 +364,10 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
         ("self.head(torch.add(self.conv(x), x, alpha=2).flatten(1))", "aten.add has a factor of 2"),
         ("self.head((F.relu(self.conv(x)) + x).flatten(1))", "behind its ReLU: a residual is added before"),
         ("self.head(x.flatten(1)) + self.ones", "aten.add adds ones to what has a bias already"),
-        ("self.head(F.conv2d(x, self.conv.weight * 2, padding=1).flatten(1))", "computes with conv.weight alone: store"),
+        (
+            "self.head(F.conv2d(x, self.conv.weight * 2, padding=1).flatten(1))",
+            "computes with conv.weight alone: store",
+        ),
         ("self.head(self.conv(x).view(1, -1)[:, :64])", "aten.view from (1, 8, 8) to (128,) does not flatten each"),
         (
             "self.head(F.dropout(self.conv(x).flatten(1)))",

@@ -6,6 +6,7 @@ import torch
 
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
+from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.importers.folder import read_folder
 
@@ -44,3 +45,12 @@ def test_embeddings_in_integers_are_the_library_s(sentences):
     # of vectors of length 1, whose values have a deviation of 0.05
     assert np.sqrt((error**2).mean()) < 6e-5
     assert np.abs(error).max() < 3e-4
+
+
+def test_its_matrices_in_nf4_are_a_tenth_off():
+    _, parameters = read_folder(default_folder()).builder.finish()
+    formats = weight_formats(parameters)
+    matrices = {name: one for name, one in parameters.items() if name[1] == "weight"}
+    errors = [Nf4Weights.of(one, formats[name]).error(one) for name, one in matrices.items()]
+    assert len(errors) == 36
+    assert 0.09 < min(errors) < max(errors) < 0.1
