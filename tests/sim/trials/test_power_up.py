@@ -44,7 +44,7 @@ def test_nothing_depends_on_what_power_up_leaves(name):
     program = compiled_core(spec)
     found = {job: power_up_findings(program, made) for job, made in short_jobs(spec).items()}
     assert {job: findings for job, findings in found.items() if findings} == {}
-    assert len(found) >= 7
+    assert len(found) >= 6  # a cache on the chip has no raw mode
 
 
 @pytest.mark.parametrize("name", ["instantft", "zotrain"])
