@@ -219,14 +219,13 @@ def shifted(values: Integers, shifts: Integers) -> Integers:
     shifts : array of int
         At most 62; they broadcast with `values`.
     """
-    down = np.maximum(shifts, 0)
-    floor, rest, half = values >> down, values & ((np.int64(1) << down) - 1), (np.int64(1) << down) >> 1
-    rounded = floor + ((rest + (floor & 1) > half) & (down > 0))
+    dropped = _drop(values, np.maximum(shifts, 1), Rounding.HALF_EVEN, None)
+    rounded: Integers = np.where(shifts > 0, dropped, values)
     result: Integers = rounded << np.maximum(-shifts, 0)
     return result
 
 
-def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | None) -> Integers:
+def _drop(values: Integers, shift: int | Integers, rounding: Rounding, noise: ArrayLike | None) -> Integers:
     floor = values >> shift
     rest = values & ((1 << shift) - 1)
     half = 1 << (shift - 1)

@@ -95,7 +95,7 @@ class Attention:
 
 
 def causal(queries: int, keys: int) -> NDArray[np.bool_]:
-    """What each query of a sequence sees without the later tokens: the last query sees all keys."""
+    """Mask of the keys that each query of a sequence sees, without later tokens: the last query sees all of them."""
     seen: NDArray[np.bool_] = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
     return seen
 

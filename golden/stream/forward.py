@@ -236,12 +236,14 @@ class IntegerTransformer:
         """Compute the contexts of all sentences."""
         head, found = Attention(operation.width), []
         ends = np.cumsum(lengths)[:-1]
+        base = operation.rotary_base
+        longest = () if base is None else rotations(np.arange(max(lengths)), operation.width, base)
         for sentence in zip(*(np.split(one, ends) for one in given), strict=True):
             # (heads, tokens, width)
             queries, keys, values = (one.reshape(len(one), -1, operation.width).swapaxes(0, 1) for one in sentence)
             tokens = queries.shape[1]
-            if operation.rotary_base is not None:
-                turns = rotations(np.arange(tokens), operation.width, operation.rotary_base)
+            if longest:
+                turns = longest[0][:tokens], longest[1][:tokens]
                 queries, keys = rotated(queries, turns, Q8_16, narrow), rotated(keys, turns, Q6_12, narrow)
             shared = operation.heads // operation.key_heads
             keys, values = (one.repeat(shared, axis=0) for one in (keys, values))
