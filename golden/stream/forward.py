@@ -235,7 +235,7 @@ class IntegerTransformer:
         operation: SelfAttention, given: list[Integers], lengths: tuple[int, ...], narrow: Narrower
     ) -> Integers:
         """Compute the contexts of all sentences, of neighbours of one length at once."""
-        head, found = Attention(operation.width), []
+        head, found = Attention(operation.width, operation.scale), []
         groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
         ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base
