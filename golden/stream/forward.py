@@ -185,7 +185,7 @@ class IntegerTransformer:
         for number, reads in enumerate(self.network.reads):
             counted = Narrower()
             given = [rows if read < 0 else outputs[read] for read in reads]
-            own = {kind: one for (of, kind), one in integers.items() if of == number}
+            own = {kind: integers[number, kind] for kind in self.network.kinds[number]}
             outputs.append(self._operation(number, given, own, lengths, product, counted))
             saturations.append(counted.saturations)
         return outputs, saturations

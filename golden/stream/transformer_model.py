@@ -74,13 +74,6 @@ class TransformerModel:
         """Rows of the deltas of the words, or of as many as return."""
         return np.arange(self.all_rows)
 
-    @cached_property
-    def _drops(self) -> Integers:
-        """Bits that the offsets of each word lose: (words, 1)."""
-        places = self.order.places.items()
-        fractions = [np.full(len(place), self.transformer.format_of(name).fraction) for name, place in places]
-        return DELTA.fraction - np.concatenate(fractions)[:, None]
-
     @property
     def offset_format(self) -> Format:
         """Format of the offsets: that of deltas, as each tensor rounds them to its own."""
@@ -145,10 +138,10 @@ class TransformerModel:
     def parameters(self, offsets: Integers) -> TransformerIntegers:
         """Parameters with offsets of all words, (words, n), rounded once half to even, and saturated."""
         moved = dict(self.frozen)
-        rounded = shifted(offsets, self._drops)[:, np.arange(self.order.width) % offsets.shape[1]]
-        for name, own in self.order.split(rounded).items():
+        for name, place in self.order.places.items():
             form = self.transformer.format_of(name)
-            moved[name] = np.clip(self.frozen[name] + own, form.minimum, form.maximum)
+            rounded = shifted(offsets[place.start : place.stop], np.array(DELTA.fraction - form.fraction))
+            moved[name] = np.clip(self.frozen[name] + self.order.gathered(name, rounded), form.minimum, form.maximum)
         return moved
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
