@@ -6,8 +6,8 @@ A number is an integer with a `Format`; its value is ``integer / 2**fraction``. 
 
 from __future__ import annotations
 
-from collections import Counter
 import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 

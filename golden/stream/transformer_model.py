@@ -150,6 +150,10 @@ class TransformerModel:
             raise UserError(f"{len(labels)} labels for {len(inputs)} samples")
         self._rows(inputs)
 
+    def lengths(self, inputs: Integers) -> tuple[int, ...]:
+        """Tokens of each sample."""
+        return self._rows(inputs)[1]
+
     def _rows(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:
         """Rows of all samples, and how many each has."""
         network = self.transformer.network

@@ -160,6 +160,11 @@ def check_settings(settings: ZoSettings, samples: int) -> None:
     """
     if not settings.writes_deltas:
         raise UserError(f"a core tunes all parameters as integers, which {settings.method} does not")
+    check_steps(settings, samples)
+
+
+def check_steps(settings: ZoSettings, samples: int) -> None:
+    """Refuse steps that are none of the integer job's, of `check_settings` all but which parameters are tuned."""
     if settings.queries > 1:
         raise UserError(f"queries = {settings.queries}: a core counts perturbations of a step with --p1 and --p2")
     steps = step_settings(settings)
