@@ -95,7 +95,7 @@ class ZerothOrderTuning(Tuning):
     def _prepare_text(self, console: Console) -> None:
         """Load a transformer and a task of text."""
         options = self.options
-        for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
+        for name in ("network", "weights", "drift", "core", "cut"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         if options["shape"] is not None:

@@ -178,7 +178,7 @@ def prompts_of(delta: Delta) -> tuple[str, ...]:
         raise UserError("this delta names no prompts: it is none of a sentence classifier's") from None
 
 
-def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[np.float32]]:
+def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
     """Tensors of the user's file as the hardware computed them, and the head.
 
     A tensor that the network does not read, and the words, stay as they are. Of positions to which the file's token
@@ -206,7 +206,7 @@ def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tenso
     base: BaseKind = "nf4" if delta.order.base == "nf4" else "18-bit"
     model = sentences.on_base(sentences.base(base, sensitive))
     moved = with_delta(model, delta, sentences.names)
-    found = {name: one.float().numpy() for name, one in state.items()}
+    found = {name: (one.float() if one.is_floating_point() else one).numpy() for name, one in state.items()}
     for name, values in moved.items():
         file, own = sentences.names[name], model.transformer.format_of(name).to_float(values)
         before = sentences.parameters[name].astype(np.float64)
