@@ -31,10 +31,10 @@ AREAS = {
         "nn": {"rng", "axi", "models"},
         "lora": {"rng", "nf4", "axi", "nn", "models"},
         "zo": {"rng", "nf4", "axi", "nn", "models"},
-        "transformer": set(),
+        "transformer": {"models"},
         "stream": {"axi", "nf4", "nn", "transformer", "zo"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
-        "train": {"rng", "nf4", "nn", "lora", "zo", *MODELS},
+        "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},
     },
     "hw": {
         "primitives": set(),
