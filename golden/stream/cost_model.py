@@ -258,7 +258,7 @@ class StepCost:
             case Linear():
                 tiles = -(-inputs // size.lanes) * -(-features // size.columns)
                 records = -(-inputs // BLOCK) * -(-features // GROUP)
-                passed = step.activation is not None or self._rotated(step.number)
+                passed = step.activation is not None or step.number in self._rotated
                 bounds = {"array": tiles * rows, "loading": tiles * one.sides * size.load_cycles}
                 bounds["functions"] = through / size.functions if passed else 0
                 return bounds, inputs * through, records * (CODE_BYTES + SCALE_BYTES) + vectors
@@ -273,13 +273,15 @@ class StepCost:
             case PoolTokens() | Residual() | Positions():
                 return {"functions": one.rows * -(-inputs // size.columns)}, 0, vectors
 
-    def _rotated(self, number: int) -> bool:
-        """Whether a linear layer's outputs are queries or keys that are rotated."""
+    @cached_property
+    def _rotated(self) -> set[int]:
+        """Numbers of the linear layers whose outputs are rotated queries or keys."""
         network = self.transformer.network
-        return any(
-            isinstance(operation, SelfAttention) and operation.rotary_base is not None and number in reads[:2]
-            for operation, reads in zip(network.operations, network.reads, strict=True)
-        )
+        attentions = zip(network.operations, network.reads, strict=True)
+        rotary = [
+            reads[:2] for one, reads in attentions if isinstance(one, SelfAttention) and one.rotary_base is not None
+        ]
+        return {read for reads in rotary for read in reads}
 
     def _vector_bytes(self, number: int, one: Pass) -> int:
         """Bytes of an operation's biases, factors or positions in a pass, 4 bytes a value, whole beats."""
