@@ -259,8 +259,8 @@ class StepCost:
                 tiles = -(-inputs // size.lanes) * -(-features // size.columns)
                 records = -(-inputs // BLOCK) * -(-features // GROUP)
                 passed = step.activation is not None or step.number in self._rotated
-                bounds = {"array": tiles * rows, "loading": tiles * one.sides * size.load_cycles}
-                bounds["functions"] = through / size.functions if passed else 0
+                bounds: dict[str, float] = {"array": tiles * rows, "loading": tiles * one.sides * size.load_cycles}
+                bounds["functions"] = through / size.functions if passed else 0.0
                 return bounds, inputs * through, records * (CODE_BYTES + SCALE_BYTES) + vectors
             case SelfAttention():
                 return self._attention(operation, one)

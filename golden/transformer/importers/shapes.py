@@ -137,7 +137,7 @@ class _ShapesAlone(Checkpoint):
         """Size of the first dimension of a table."""
         if "position" in name:
             # two rows of padding come before the first position
-            return self.count("max_position_embeddings") + 2 * (self.settings["model_type"] == "opt")
+            return self.count("max_position_embeddings") + (2 if self.settings["model_type"] == "opt" else 0)
         return self.count("type_vocab_size" if "token_type" in name else "vocab_size")
 
     @property
