@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,7 @@ class StreamLayout:
             if isinstance(one, SelfAttention) and one.rotary_base is not None:
                 rotation = Rotation(one.width, one.rotary_base)
                 if rotation not in found:
-                    beats = self.size.sums * _vector_beats(one.width)
+                    beats = self.size.sums * vector_beats(one.width)
                     found[rotation] = range(first, first + beats)
                     first += beats
         return found
@@ -130,24 +130,13 @@ class StreamLayout:
         """Beats of stream and tables."""
         return max(place.stop for place in (*self.places.values(), *self.rotations.values()))
 
-    @property
-    def scale_beats(self) -> int:
-        """Beats of a record's scales, 2 bytes each."""
-        return -(-2 * self.size.columns // BEAT)
-
-    @property
-    def record_beats(self) -> int:
-        """Beats of a record in NF4."""
-        return self.scale_beats + BLOCK * self.size.columns // (2 * BEAT)
-
     def _beats(self, name: TensorName) -> int:
         shape = self.transformer.network.parameter_shapes[name]
         if len(shape) == 1:
-            return _vector_beats(shape[0])
+            return vector_beats(shape[0])
         if name[1] == "position":
-            return shape[0] * _vector_beats(shape[1])
-        groups, blocks = -(-shape[0] // self.size.columns), -(-shape[1] // BLOCK)
-        return groups * blocks * (self.record_beats if name in self.coded else BLOCK * self.size.columns * 4 // BEAT)
+            return shape[0] * vector_beats(shape[1])
+        return matrix_beats(self.size, shape[0], shape[1], name in self.coded)
 
     # -- images --------------------------------------------------------------------------------------------------------
 
@@ -198,7 +187,7 @@ class StreamLayout:
             scales = np.zeros((len(records) * columns, values.scales.shape[1]), "<u2")
             scales[: shape[0]] = values.scales
             ordered = scales.reshape(len(records), columns, -1).transpose(0, 2, 1)
-            ordered = np.pad(ordered, ((0, 0), (0, 0), (0, self.scale_beats * BEAT // 2 - columns)))
+            ordered = np.pad(ordered, ((0, 0), (0, 0), (0, scale_beats(self.size) * BEAT // 2 - columns)))
             codes = records.reshape(*records.shape[:2], -1).astype(np.uint8)
             packed = codes[..., ::2] | codes[..., 1::2] << 4
             return np.concatenate([np.ascontiguousarray(ordered).view(np.uint8), packed], axis=2).reshape(-1)
@@ -213,7 +202,7 @@ class StreamLayout:
         if name not in self.coded:
             return self._matrix(body.view("<i4").reshape(groups, blocks, -1).astype(np.int64), shape)
         records = body.reshape(groups, blocks, -1)
-        cut = self.scale_beats * BEAT
+        cut = scale_beats(self.size) * BEAT
         scales = np.ascontiguousarray(records[..., :cut]).view("<u2")[..., :columns].transpose(0, 2, 1)
         packed = records[..., cut:]
         codes = np.stack([packed & 15, packed >> 4], axis=-1).reshape(groups, blocks, -1)
@@ -228,12 +217,29 @@ class StreamLayout:
         parts = padded.reshape(-1, columns, padded.shape[1] // BLOCK, BLOCK // lanes, lanes)
         return parts.transpose(0, 2, 3, 1, 4)
 
-    def _matrix(self, records: NDArray[np.integer], shape: tuple[int, ...]) -> NDArray[np.integer]:
+    def _matrix(self, records: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Order a matrix's values by outputs and inputs: the inverse of `_records`."""
         groups, blocks = records.shape[:2]
         parts = records.reshape(groups, blocks, BLOCK // self.size.lanes, self.size.columns, self.size.lanes)
         whole = parts.transpose(0, 3, 1, 2, 4).reshape(groups * self.size.columns, blocks * BLOCK)
         return whole[: shape[0], : shape[1]]
+
+
+def vector_beats(values: int) -> int:
+    """Beats of so many values, 4 bytes each."""
+    return -(-4 * values // BEAT)
+
+
+def scale_beats(size: CoreSize) -> int:
+    """Beats of a record's scales, 2 bytes each."""
+    return -(-2 * size.columns // BEAT)
+
+
+def matrix_beats(size: CoreSize, outputs: int, inputs: int, coded: bool) -> int:
+    """Beats of a matrix, in NF4 or with 4 bytes a weight: whole records."""
+    records = -(-outputs // size.columns) * -(-inputs // BLOCK)
+    weights = BLOCK * size.columns
+    return records * (scale_beats(size) + weights // (2 * BEAT) if coded else 4 * weights // BEAT)
 
 
 def digest(image: Bytes) -> bytes:
@@ -263,11 +269,6 @@ def check_image(image: Bytes, size: CoreSize) -> Bytes:
     if digest(body) != told:
         raise UserError("a stream's contents are not those of its digest: it was changed")
     return body
-
-
-def _vector_beats(values: int) -> int:
-    """Beats of so many values, 4 bytes each."""
-    return -(-4 * values // BEAT)
 
 
 def _vectors(values: NDArray[np.integer]) -> Bytes:

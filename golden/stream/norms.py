@@ -64,7 +64,7 @@ class Norm:
         return max(1, round(self.features * self.eps * 2.0 ** (2 * Q11_16.fraction)))
 
     @cached_property
-    def _share(self) -> tuple[int, int]:
+    def share(self) -> tuple[int, int]:
         """The constant 1 / features: integer of 24 bits, and its fraction bits."""
         fraction = _COUNT_BITS - 1 + (self.features - 1).bit_length()
         return round((1 << fraction) / self.features), fraction
@@ -87,7 +87,7 @@ class Norm:
         sums = rows.sum(axis=1, keepdims=True)
         mean = average(sums, self.features) if self.centred else np.zeros_like(sums)
         octave, mantissa = self._deviation(rows, sums, mean)
-        share, fraction = self._share
+        share, fraction = self.share
         quotient = ((1 << MANTISSA) + mantissa) * share
         inverse = inverse_root(quotient, fraction + MANTISSA - octave + 2 * Q11_16.fraction)
         return scaled(rows - mean, Q11_16.fraction, inverse, NORMALISED, narrow)

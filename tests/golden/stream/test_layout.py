@@ -10,7 +10,7 @@ from fabtune.golden.stream.attention import rotations
 from fabtune.golden.stream.core_size import CoreSize
 from fabtune.golden.stream.cost_model import StepCost
 from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
-from fabtune.golden.stream.layout import HEADER_BEATS, StreamLayout
+from fabtune.golden.stream.layout import HEADER_BEATS, StreamLayout, matrix_beats
 from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from tests.own_transformers import NETWORKS
@@ -54,7 +54,7 @@ def test_a_record_is_two_beats_of_scales_and_a_beat_for_each_column_of_a_tile():
     layout, tensors = one_matrix(40, 130)
     own = tensors[0, "weight"]
     body = layout.encode(tensors)[HEADER_BEATS * BEAT :]
-    assert layout.record_beats == 34
+    assert matrix_beats(CoreSize(), 16, 64, coded=True) == 34
     assert layout.beats == 3 * 3 * 34
     # second group of outputs, second block of inputs: record 1 x 3 + 1; its second tile, column 5
     record = body[4 * 34 * BEAT : 5 * 34 * BEAT].reshape(34, BEAT)
