@@ -30,7 +30,7 @@ _RATES = {
     "digits": FederatedRates(0.02, 0.01, 0.05),
     "fan": FederatedRates(0.016, 0.016, 0.05),
     "lenet5-mnist": FederatedRates(0.006, 0.004, 0.05),
-    TRANSFORMER: FederatedRates(8e-5, 4e-5, 1e-3),
+    TRANSFORMER: FederatedRates(1.6e-4, 8e-5, 1e-3),
 }
 _OTHER = FederatedRates(0.001, 0.001, 0.01)
 
