@@ -125,9 +125,9 @@ def test_a_message_is_independent_of_the_process_and_of_batches_before():
 
 def test_what_a_job_does_not_take_is_refused():
     made = encoder(layers=1)
-    with pytest.raises(UserError, match="0.attention is no place for a cut"):
+    with pytest.raises(UserError, match=r"0.attention is no place for a cut"):
         job_model(made, "0.attention")
-    with pytest.raises(UserError, match="eps = 0.001: a core's is a power of two"):
+    with pytest.raises(UserError, match=r"eps = 0.001: a core's is a power of two"):
         job_model(made, eps=1e-3)
     with pytest.raises(UserError, match="P1 = 17 is not in 1 to 16"):
         job_model(made, first=17)
