@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -191,19 +192,18 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
     config = request.config(request.rates(TRANSFORMER).split)
     eps_shift_of(config.eps)
     Split(1, config.first, config.second)
+    base = next((one for one in BASES if one == (request.base or BASES[0])), None)
+    if base is None:
+        raise UserError(f"--base {request.base} is not one of {', '.join(BASES)}")
     task = text_task(request.data, request.data_dir, request.shots or SHOTS, request.seed)
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     folder = Path(request.model) if request.model else default_folder()
     sentences = sentence_model(folder, task.prompts)
-    base = request.base or BASES[0]
-    if base not in BASES:
-        raise UserError(f"--base {base} is not one of {', '.join(BASES)}")
     integers = sentences.integers(base, times=len(config.source.spec.base))
     if request.cut is None:
         cut = best_cut(integers, mean_work(sentences, task.tune.sentences), config.second)
     else:
         cut = cut_named(sentences.network, request.cut)
-        integers.parts(cut)  # refuses a cut that the network does not have
     experiment = TextExperiment(
         sentences=sentences,
         integers=integers,
@@ -248,7 +248,7 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         "stage": experiment.stage,
         "core": request.core,
         "simulated": request.simulated,
-        "alpha": request.alpha,
+        "alpha": request.alpha if isfinite(request.alpha) else None,
         "seed": config.seed,
     }
     if isinstance(experiment, TextExperiment):

@@ -145,10 +145,11 @@ def cut_named(network: Transformer, name: str) -> int:
     Raises
     ------
     UserError
-        If there is none.
+        If there is none, or the network is not cut there.
     """
     for number, title in enumerate(network.titles):
         if title == name or title.startswith(f"{name}."):
+            network.crossing(number)
             return number
     places = ", ".join(network.titles[cut] for cut in network.cuts[-4:])
     raise UserError(f"cut = {name!r}: {network.name} has no operation of that name; it can be cut before {places}, ...")
