@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
@@ -189,7 +190,7 @@ class IntegerTransformer:
         for number in some:
             counted = Narrower()
             given = [rows if read < some.start else outputs[read - some.start] for read in self.network.reads[number]]
-            own = {kind: one for (of, kind), one in integers.items() if of == number}
+            own = {kind: integers[number, kind] for kind in self.network.kinds[number]}
             outputs.append(self._operation(number, given, own, lengths, product, counted))
             saturations.append(counted.saturations)
         return outputs, saturations
@@ -237,21 +238,21 @@ class IntegerTransformer:
     def _attention(
         operation: SelfAttention, given: list[Integers], lengths: tuple[int, ...], narrow: Narrower
     ) -> Integers:
-        """Compute the contexts of all sentences."""
+        """Compute the contexts of all sentences, of neighbours of one length at once."""
         head, found = Attention(operation.width), []
-        ends = np.cumsum(lengths)[:-1]
+        groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
+        ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base
         longest = () if base is None else rotations(np.arange(max(lengths)), operation.width, base)
-        for sentence in zip(*(np.split(one, ends) for one in given), strict=True):
-            # (heads, tokens, width)
-            queries, keys, values = (one.reshape(len(one), -1, operation.width).swapaxes(0, 1) for one in sentence)
-            tokens = queries.shape[1]
+        for (count, tokens), *group in zip(groups, *(np.split(one, ends) for one in given), strict=True):
+            # (sentences, heads, tokens, width)
+            queries, keys, values = (one.reshape(count, tokens, -1, operation.width).swapaxes(1, 2) for one in group)
             if longest:
                 turns = longest[0][:tokens], longest[1][:tokens]
                 queries, keys = rotated(queries, turns, Q8_16, narrow), rotated(keys, turns, Q6_12, narrow)
             shared = operation.heads // operation.key_heads
-            keys, values = (one.repeat(shared, axis=0) for one in (keys, values))
-            seen = causal(tokens, tokens)[None] if operation.causal else None
+            keys, values = (one.repeat(shared, axis=1) for one in (keys, values))
+            seen = causal(tokens, tokens) if operation.causal else None
             contexts = head.context(head.exponents(queries, keys, narrow), values, narrow, seen)
-            found.append(contexts.swapaxes(0, 1).reshape(tokens, -1))
+            found.append(contexts.swapaxes(1, 2).reshape(count * tokens, -1))
         return np.concatenate(found)
