@@ -109,7 +109,8 @@ def mean_work(sentences: SentenceModel, texts: Sequence[str]) -> Integers:
     """Mean operations of sentences, by operation of the network; a multiply-accumulate is two."""
     lengths = (sentences.tokens(texts) >= 0).sum(axis=1)
     found = [multiply_accumulates(sentences.network, int(length)) for length in lengths]
-    return np.rint(2 * np.mean(found, axis=0)).astype(np.int64)
+    mean: Integers = np.rint(2 * np.mean(found, axis=0)).astype(np.int64)
+    return mean
 
 
 def tuned_parameters(model: TransformerModel, cut: int) -> tuple[int, int]:
