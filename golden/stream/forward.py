@@ -190,7 +190,7 @@ class IntegerTransformer:
         for number in some:
             counted = Narrower()
             given = [rows if read < some.start else outputs[read - some.start] for read in self.network.reads[number]]
-            own = {kind: one for (of, kind), one in integers.items() if of == number}
+            own = {kind: integers[number, kind] for kind in self.network.kinds[number]}
             outputs.append(self._operation(number, given, own, lengths, product, counted))
             saturations.append(counted.saturations)
         return outputs, saturations

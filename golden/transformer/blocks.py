@@ -245,6 +245,12 @@ class Transformer:
                 found[number, "position"] = operation.length, inputs
         return found
 
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, ...], ...]:
+        """Kinds of each operation's tensors."""
+        names = self.parameter_shapes
+        return tuple(tuple(kind for of, kind in names if of == number) for number in range(len(self.operations)))
+
     def check(self, parameters: Parameters) -> None:
         """Refuse tensors that are not those of this network, or not finite.
 
