@@ -154,19 +154,22 @@ class IntegerTransformer:
         rows: Integers,
         lengths: tuple[int, ...],
         product: Product = PRODUCTS["blas"],
+        operations: range | None = None,
     ) -> tuple[list[Integers], list[int]]:
-        """Compute the outputs of all operations.
+        """Compute the outputs of all operations, or of neighbouring ones.
 
         Parameters
         ----------
         integers : mapping
             From `convert`.
         rows : array of int, (tokens of all sentences, features)
-            Q8.16.
+            Q8.16; for operations behind a cut what passes it, see `Transformer.crossing`, in that one's format.
         lengths : tuple of int
             Tokens of each sentence: there is no padding.
         product : callable
             One of `PRODUCTS`.
+        operations : range, optional
+            Numbers of those to compute.
 
         Returns
         -------
@@ -183,10 +186,11 @@ class IntegerTransformer:
         self.network.check_lengths(lengths)
         outputs: list[Integers] = []
         saturations = []
-        for number, reads in enumerate(self.network.reads):
+        some = operations or range(len(self.network.operations))
+        for number in some:
             counted = Narrower()
-            given = [rows if read < 0 else outputs[read] for read in reads]
-            own = {kind: one for (of, kind), one in integers.items() if of == number}
+            given = [rows if read < some.start else outputs[read - some.start] for read in self.network.reads[number]]
+            own = {kind: integers[number, kind] for kind in self.network.kinds[number]}
             outputs.append(self._operation(number, given, own, lengths, product, counted))
             saturations.append(counted.saturations)
         return outputs, saturations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..nn.arithmetic.loss import Loss, labels_of
 from ..nn.arithmetic.products import PRODUCTS, Product
 from ..zo.deltas import DELTA
 from .forward import IntegerTransformer, TransformerIntegers
-from .words import TensorName, TensorWords
+from .words import TensorName, TensorWords, tile_places
 
 
 def everything(name: TensorName) -> bool:
@@ -24,7 +24,10 @@ def everything(name: TensorName) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TransformerModel:
-    """Transformer with its frozen parameters, see `golden.zo.model.PerturbedModel`; it has one part.
+    """Transformer with its frozen parameters, see `golden.zo.model.PerturbedModel`, or one of its parts.
+
+    A part has words, and so a table of deltas, of its own. What passes from the first to the second is a row for each
+    token, masked behind a sentence's last one, or a row for each sentence.
 
     Parameters
     ----------
@@ -35,29 +38,58 @@ class TransformerModel:
         Q8.16. With them a sample is a sentence's tokens.
     tuned : callable
         Whether a tensor is perturbed.
+    sensitive : mapping of (int, str) to array of int, optional
+        Of tensors that are tuned in part the places of these values, ascending in the flat tensor. They are words of
+        their own, in the order of their tiles.
     times : int
         Words after which deltas return, see `golden.zo.deltas`; 0 where each word has its own.
     lanes, columns : int
         Size of a tile.
     product : callable
         One of `PRODUCTS`.
+    first : int
+        First operation of the part.
+    last : int, optional
+        Operation behind its last one; by default it is the last part.
+    first_row : int
+        Number of its first row of deltas among those of the whole model.
     """
 
     transformer: IntegerTransformer
     frozen: TransformerIntegers
     embeddings: Integers | None = None
     tuned: Callable[[TensorName], bool] = everything
+    sensitive: Mapping[TensorName, Integers] = field(default_factory=dict)
     times: int = 0
     lanes: int = 32
     columns: int = 16
     product: Product = field(default=PRODUCTS["blas"])
+    first: int = 0
+    last: int | None = None
+    first_row: int = 0
+
+    @property
+    def operations(self) -> range:
+        """Operations of the part."""
+        return range(len(self.transformer.network.operations))[self.first : self.last]
 
     @cached_property
     def order(self) -> TensorWords:
         """Words of the tuned tensors, in the order of their use; of an operation its bias comes first."""
         shapes = self.transformer.network.parameter_shapes
-        names = sorted((name for name in shapes if self.tuned(name)), key=lambda name: (name[0], name[1] != "bias"))
-        return TensorWords({name: shapes[name] for name in names}, self.lanes, self.columns)
+        own = (name for name in shapes if name[0] in self.operations and self.tuned(name))
+        names = sorted(own, key=lambda name: (name[0], name[1] != "bias"))
+        sizes = {name: (len(self.sensitive[name]),) if name in self.sensitive else shapes[name] for name in names}
+        return TensorWords(sizes, self.lanes, self.columns)
+
+    @cached_property
+    def _places(self) -> dict[TensorName, Integers]:
+        """Sensitive values of each tensor, as `sensitive`, in the order of the tiles that hold them."""
+        shapes, found = self.transformer.network.parameter_shapes, {}
+        for name, places in self.sensitive.items():
+            ranks = tile_places(shapes[name], self.lanes, self.columns).reshape(-1)[places]
+            found[name] = places[np.argsort(ranks)]
+        return found
 
     @property
     def words(self) -> int:
@@ -65,38 +97,32 @@ class TransformerModel:
         return self.order.words
 
     @property
-    def all_rows(self) -> int:
-        """Rows of the deltas."""
-        return min(self.times, self.words) or self.words
-
-    @property
     def rows(self) -> Integers:
         """Rows of the deltas of the words, or of as many as return."""
-        return np.arange(self.all_rows)
-
-    @cached_property
-    def _drops(self) -> Integers:
-        """Bits that the offsets of each word lose: (words, 1)."""
-        places = self.order.places.items()
-        fractions = [np.full(len(place), self.transformer.format_of(name).fraction) for name, place in places]
-        return DELTA.fraction - np.concatenate(fractions)[:, None]
+        return self.first_row + np.arange(min(self.times, self.words) or self.words)
 
     @property
     def offset_format(self) -> Format:
         """Format of the offsets: that of deltas, as each tensor rounds them to its own."""
         return DELTA
 
-    def parts(self, cut: int) -> tuple[TransformerModel]:
-        """Return the model as its only part.
+    def parts(self, cut: int) -> tuple[TransformerModel, ...]:
+        """Both parts of the model that is cut before an operation; without a cut, 0, all of it.
 
         Raises
         ------
         UserError
-            If it is cut.
+            If more than one operation's outputs would pass, or nothing is tuned in a part.
         """
-        if cut:
-            raise UserError(f"cut = {cut}: a transformer is not cut")
-        return (self,)
+        if not cut:
+            return (self,)
+        network = self.transformer.network
+        network.crossing(cut)
+        for side, some in (("before", range(cut)), ("behind", range(cut, len(network.operations)))):
+            if not any(name[0] in some and self.tuned(name) for name in network.parameter_shapes):
+                raise network.error(cut, f"is no place for a cut ({cut}): nothing {side} it is tuned")
+        first = replace(self, last=cut)
+        return first, replace(self, first=cut, first_row=len(first.rows))
 
     def labels(self, loss: Loss) -> int:
         """Count the labels that a sample can have, see `labels_of`.
@@ -124,9 +150,18 @@ class TransformerModel:
             raise UserError(f"{len(labels)} labels for {len(inputs)} samples")
         self._rows(inputs)
 
+    def lengths(self, inputs: Integers) -> tuple[int, ...]:
+        """Tokens of each sample."""
+        return self._rows(inputs)[1]
+
     def _rows(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:
         """Rows of all samples, and how many each has."""
         network = self.transformer.network
+        if self.first:
+            if inputs.ndim == 2:
+                return inputs, (1,) * len(inputs)
+            passed = ~np.ma.getmaskarray(inputs)[:, :, 0]
+            return np.asarray(inputs)[passed], tuple(map(int, passed.sum(axis=1)))
         if self.embeddings is None:
             if inputs.ndim != 3 or inputs.shape[2] != network.features:
                 raise UserError(f"{network.name} takes n x tokens x {network.features} values, not {inputs.shape}")
@@ -145,9 +180,13 @@ class TransformerModel:
     def parameters(self, offsets: Integers) -> TransformerIntegers:
         """Parameters with offsets of all words, (words, n), rounded once half to even, and saturated."""
         moved = dict(self.frozen)
-        rounded = shifted(offsets, self._drops)[:, np.arange(self.order.width) % offsets.shape[1]]
-        for name, own in self.order.split(rounded).items():
+        for name, place in self.order.places.items():
             form = self.transformer.format_of(name)
+            rounded = shifted(offsets[place.start : place.stop], np.array(DELTA.fraction - form.fraction))
+            own = self.order.gathered(name, rounded)
+            if name in self.sensitive:
+                own, values = np.zeros_like(self.frozen[name]), own
+                own.reshape(-1)[self._places[name]] = values
             moved[name] = np.clip(self.frozen[name] + own, form.minimum, form.maximum)
         return moved
 
@@ -157,7 +196,8 @@ class TransformerModel:
         Parameters
         ----------
         inputs : array of int, (samples, tokens) or (samples, tokens, features)
-            Tokens, with -1 behind a sentence's last one; without embeddings rows in Q8.16.
+            Tokens, with -1 behind a sentence's last one; without embeddings rows in Q8.16. Of a second part the first
+            one's outputs.
         offsets : array of int, (words, n)
             In `offset_format`.
         narrow : Narrower
@@ -166,12 +206,30 @@ class TransformerModel:
         Returns
         -------
         array of int64, (samples, classes)
-            Q8.16.
+            Q8.16. Of a first part what passes the cut, in its format: (samples, features), or masked behind a
+            sentence's last token (samples, tokens, features).
         """
-        rows, lengths = self._rows(inputs)
-        outputs, saturations = self.transformer.run(self.parameters(offsets), rows, lengths, self.product)
-        narrow.saturations += sum(saturations)
-        return outputs[-1]
+        return self.run(inputs, self.parameters(offsets), narrow)
+
+    def run(self, inputs: Integers, parameters: TransformerIntegers, narrow: Narrower) -> Integers:
+        """Compute the outputs, as `forward` gives them, with these parameters."""
+        (rows, lengths), network = self._rows(inputs), self.transformer.network
+        outputs, saturations = self.transformer.run(parameters, rows, lengths, self.product, self.operations)
+        for number, count in zip(self.operations, saturations, strict=True):
+            narrow.note(network.titles[number], count)
+        if self.last is None:
+            return outputs[-1]
+        passing = network.crossing(self.last)
+        values = outputs[passing - self.first]
+        return values if network.shapes[passing][1] else masked(values, lengths)
+
+
+def masked(rows: Integers, lengths: tuple[int, ...]) -> Integers:
+    """Rows of all sentences as one array, masked behind the last token of each: (sentences, tokens, features)."""
+    there = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    found = np.zeros((*there.shape, rows.shape[1]), np.int64)
+    found[there] = rows
+    return np.ma.array(found, mask=np.broadcast_to(~there[:, :, None], found.shape))
 
 
 def padded(sentences: list[Integers]) -> Integers:

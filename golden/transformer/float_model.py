@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,7 @@ def activation(kind: ActivationKind, values: Tensor) -> Tensor:
 
 
 def run_float(
-    network: Transformer, parameters: Parameters, rows: NDArray[np.float64], lengths: tuple[int, ...]
+    network: Transformer, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> list[NDArray[np.float64]]:
     """Compute the outputs of all operations in float64.
 
@@ -72,7 +73,7 @@ def run_tensors(
     outputs = list[Tensor]()
     for number, (operation, reads) in enumerate(zip(network.operations, network.reads, strict=True)):
         given = [rows if read < 0 else outputs[read] for read in reads]
-        own = {kind: tensor for (of, kind), tensor in tensors.items() if of == number}
+        own = {kind: tensors[number, kind] for kind in network.kinds[number]}
         match operation:
             case Linear():
                 found = functional.linear(given[0], own["weight"], own.get("bias"))

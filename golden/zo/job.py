@@ -158,7 +158,7 @@ class ZerothOrderJob:
     @property
     def rows(self) -> Integers:
         """Deltas of each word as the core's memory holds them, (rows, n)."""
-        found = np.empty((self.model.all_rows, self.source.width), np.int64)
+        found = np.empty((sum(len(tuned.part.rows) for tuned in self.parts), self.source.width), np.int64)
         for tuned in self.parts:
             own = tuned.part.rows
             found[own] = tuned.deltas.perturbation.spread(tuned.deltas.total, len(own))
@@ -174,6 +174,11 @@ class ZerothOrderJob:
     def saturations(self) -> int:
         """Number of activations, logits and values of E clipped so far, E counted once for each row and number."""
         return self._narrow.saturations
+
+    @property
+    def saturated_places(self) -> dict[str, int]:
+        """Those of them that the model names the place of."""
+        return dict(self._narrow.named)
 
     @property
     def coefficients_clipped(self) -> int:
