@@ -30,6 +30,12 @@ class Checkpoint:
     ----------
     settings : dict
         Contents of ``config.json``.
+    name : str
+        Of the folder.
+    place : Path
+        File of the settings.
+    prefix : str
+        What stands before the names of tensors.
 
     Raises
     ------
@@ -38,8 +44,8 @@ class Checkpoint:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.settings = _json(folder / "config.json")
+        self.folder, self.name, self.place = folder, folder.name, folder / "config.json"
+        self.settings = _json(self.place)
         self._files = self._places()
         self._used: set[str] = set()
         self._kinds: set[str] = set()
@@ -78,7 +84,7 @@ class Checkpoint:
             if self.settings.get(name) is not None:
                 return self.settings[name]
         if default is None:
-            raise UserError(f"{self.folder / 'config.json'} has no {names[0]}")
+            raise UserError(f"{self.place} has no {names[0]}")
         return default
 
     def count(self, *names: str, default: int | None = None) -> int:
@@ -90,7 +96,7 @@ class Checkpoint:
 
     def refused(self, reason: str) -> UserError:
         """Make the error of a setting."""
-        return UserError(f"{self.folder / 'config.json'} has {reason}")
+        return UserError(f"{self.place} has {reason}")
 
     def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
         """Find out what stands before all names, by that of one tensor.
@@ -131,6 +137,20 @@ class Checkpoint:
         full = self.full(name)
         if full not in self._files:
             raise UserError(f"{self.folder} has no tensor {full}")
+        values, kind = self._values(full)
+        fits = len(values.shape) == len(shape) and all(
+            wanted in (-1, own) for wanted, own in zip(shape, values.shape, strict=True)
+        )
+        if not fits:
+            raise UserError(f"{self._files[full]}: tensor {full} is of {tuple(values.shape)}, not of {shape}")
+        if not np.isfinite(values).all():
+            raise UserError(f"{self._files[full]}: tensor {full} has NaN or infinity")
+        self._used.add(full)
+        self._kinds.add(kind)
+        return values
+
+    def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
+        """Read a tensor as float32, and the type that it has in the file."""
         with _opened(self._files[full]) as file:
             try:
                 read = file.get_tensor(full)
@@ -139,17 +159,7 @@ class Checkpoint:
         kind = str(read.dtype).removeprefix("torch.")
         if kind not in _TYPES:
             raise UserError(f"{self._files[full]}: tensor {full} is of {kind}, not of {', '.join(_TYPES)}")
-        fits = len(read.shape) == len(shape) and all(
-            wanted in (-1, own) for wanted, own in zip(shape, read.shape, strict=True)
-        )
-        if not fits:
-            raise UserError(f"{self._files[full]}: tensor {full} is of {tuple(read.shape)}, not of {shape}")
-        values: NDArray[np.float32] = read.float().numpy()
-        if not np.isfinite(values).all():
-            raise UserError(f"{self._files[full]}: tensor {full} has NaN or infinity")
-        self._used.add(full)
-        self._kinds.add(kind)
-        return values
+        return read.float().numpy(), kind
 
     @property
     def converted(self) -> tuple[str, ...]:
