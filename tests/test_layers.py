@@ -34,7 +34,7 @@ AREAS = {
         "transformer": set(),
         "stream": {"nf4", "nn", "transformer", "zo"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
-        "train": {"rng", "nf4", "nn", "lora", "zo", *MODELS},
+        "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},
     },
     "hw": {
         "primitives": set(),

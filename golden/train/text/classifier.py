@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -78,7 +78,8 @@ class TextClassifier(nn.Module):
         if precision not in PRECISIONS:
             raise UserError(f"precision = {precision!r} is not one of {', '.join(PRECISIONS)}")
         self.precision = precision
-        self._tokenizer, self.encoder = _loaded(folder)
+        self._tokenizer = load_tokenizer(folder)
+        self.encoder = _loaded(folder, "model", "AutoModel", dtype=torch.float32)
         # the pooler is not used; its parameters would only lengthen the perturbation
         self.encoder.pooler = None
         self.eval()
@@ -156,9 +157,26 @@ def default_folder() -> Path:
     return Path(found.submodule_search_locations[0]) / "model"
 
 
-def _loaded(folder: Path):  # type: ignore[no-untyped-def]
+def load_tokenizer(folder: Path) -> Any:
+    """Load the tokenizer of a folder.
+
+    Raises
+    ------
+    UserError
+        If `transformers` is not installed, or the folder has no tokenizer.
+    """
+    tokenizer = _loaded(folder, "tokenizer", "AutoTokenizer")
+    files = tokenizer.vocab_files_names.values()
+    # without any of them the library makes a tokenizer to which all words are unknown
+    if not any((folder / name).is_file() for name in files):
+        raise UserError(f"{folder} has no tokenizer ({' or '.join(files)}): save it there with save_pretrained")
+    return tokenizer
+
+
+def _loaded(folder: Path, what: str, reader: str, **settings: Any) -> Any:
+    """Load a part of a folder, with the library's bars switched off."""
     try:
-        from transformers import AutoModel, AutoTokenizer
+        import transformers
         from transformers.utils import logging
     except ImportError:
         raise UserError("text needs the transformers library: pip install 'fabtune[text]'") from None
@@ -167,11 +185,10 @@ def _loaded(folder: Path):  # type: ignore[no-untyped-def]
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        return tokenizer, AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+        return getattr(transformers, reader).from_pretrained(folder, local_files_only=True, **settings)
     except Exception as error:  # readers of damaged files raise arbitrary exceptions
         said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(f"{folder} has no model that transformers can load: {said}") from None
+        raise UserError(f"{folder} has no {what} that transformers can load: {said}") from None
     finally:
         if bars:
             logging.enable_progress_bar()

@@ -73,7 +73,7 @@ def test_folders_without_a_model_are_refused(tmp_path, tiny_transformer):
     with pytest.raises(UserError, match=r"no config\.json"):
         TextClassifier(tmp_path, ("a", "b"))
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="has no model"):
+    with pytest.raises(UserError, match="has no tokenizer"):
         TextClassifier(tmp_path, ("a", "b"))
     with pytest.raises(UserError, match="precision = 'int8'"):
         TextClassifier(tiny_transformer, ("a", "b"), "int8")
