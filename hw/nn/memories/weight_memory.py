@@ -95,17 +95,19 @@ class WeightMemory(wiring.Component):
         return registers
 
     def _words(self, m: Module, platform: object) -> None:
-        """One memory: the beats of a word before its last one wait in registers."""
+        """One memory: the beats of a word before its last one wait in registers, each beat in its own."""
         bits = exact_log2(self.slices)
         m.submodules.words = words = ram(platform, self.planned)
         into, port = words.write_port(), words.read_port()
-        waiting = Signal(BEAT_BITS * (self.slices - 1), reset_less=True)
-        with m.If(self.write):
-            m.d.sync += waiting.eq(Cat(waiting, self.beats)[BEAT_BITS:])
+        place = self.index[:bits]
+        waiting = [Signal(BEAT_BITS, name=f"waiting{number}", reset_less=True) for number in range(self.slices - 1)]
+        for number, beat in enumerate(waiting):
+            with m.If(self.write & (place == number)):
+                m.d.sync += beat.eq(self.beats)
         m.d.comb += [
-            into.en.eq(self.write & self.index[:bits].all()),
+            into.en.eq(self.write & place.all()),
             into.addr.eq(self.index[bits:]),
-            into.data.eq(Cat(waiting, self.beats)),
+            into.data.eq(Cat(*waiting, self.beats)),
             port.addr.eq(self._addresses(m, 1)[0]),
             self.word.eq(port.data),
         ]
