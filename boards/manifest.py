@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..golden.errors import UserError
+from ..golden.files import parse_json
 from ..golden.spec_file import SPEC_FILE
 
 MANIFEST, SETTINGS = "files.sha256", SPEC_FILE
@@ -82,8 +82,8 @@ def earlier_package(folder: Path, settings: str) -> EarlierPackage | None:
 
 def _settings(text: str | bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_json(text)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .errors import UserError
 
@@ -70,6 +71,35 @@ def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "re
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path}: line {line} is not {encoding} text: save it as UTF-8") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file of the user.
+
+    Raises
+    ------
+    UserError
+        As `read_text`, or if it is no JSON, or nested too deeply.
+    """
+    text = read_text(path)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON: {error}") from None
 
 
 def lines_of(text: str) -> list[str]:

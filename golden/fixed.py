@@ -231,10 +231,11 @@ def _drop(values: Integers, shift: int | Integers, rounding: Rounding, noise: Ar
     half = 1 << (shift - 1)
     if rounding is Rounding.TRUNCATE:
         return floor
+    if rounding is Rounding.HALF_EVEN:
+        # a tie rounds up if the integer below is odd; as one sum, which is the fastest
+        return floor + ((rest + (floor & 1) + (half - 1)) >> shift)
     if rounding is Rounding.HALF_UP:
         up = rest >= half
-    elif rounding is Rounding.HALF_EVEN:
-        up = rest + (floor & 1) > half  # a tie rounds up if the integer below is odd
     else:
         # the sum may carry past 64 bits, the comparison cannot
         up = np.asarray(noise, np.int64) >= (1 << shift) - rest

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from .block import Spec
 from .cores.core import CoreSpec
 from .errors import UserError
+from .files import read_json
 from .registry import BLOCKS
 from .settings import restored
 
@@ -89,12 +89,7 @@ def _file(path: Path | str) -> Path:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{file} is not JSON: {error}") from error
+    found = read_json(file)
     if not isinstance(found, dict):
         raise UserError(f"{file} has no block with parameters: give a {SPEC_FILE} that fabtune wrote")
     return found

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..boards.manifest import digest
 from ..boards.vivado.package import refuse_existing, write
-from ..golden.files import refuse_unwritable, whole
+from ..golden.files import parse_json, refuse_unwritable, whole
 
 RUNS = Path("build/runs")
 
@@ -47,8 +47,8 @@ class OutputFolder:
         if not (self.default and self._record.is_file()):
             return {}
         try:
-            written = json.loads(self._record.read_bytes())
-        except (ValueError, RecursionError):  # damaged: nothing is known of what is there, and nothing is replaced
+            written = parse_json(self._record.read_bytes())
+        except ValueError:  # damaged: nothing is known of what is there, and nothing is replaced
             return {}
         return written if isinstance(written, dict) else {}
 

@@ -31,7 +31,7 @@ AREAS = {
         "nn": {"rng", "axi", "models"},
         "lora": {"rng", "nf4", "axi", "nn", "models"},
         "zo": {"rng", "nf4", "axi", "nn", "models"},
-        "transformer": set(),
+        "transformer": {"models"},
         "stream": {"nf4", "nn", "transformer", "zo"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
         "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},

@@ -12,6 +12,7 @@ import numpy as np
 from ...golden.axi.regions import Bytes
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
+from ...golden.files import parse_json
 from .job import Expectation, SelfTest, SelfTestStage
 
 PLACE = Path("tb", "data", "selftest.json")
@@ -48,12 +49,12 @@ def packaged_test(spec: CoreSpec, package: Path) -> SelfTest:
     """
     test = SelfTest(spec)
     try:
-        found = json.loads((package / PLACE).read_bytes())
+        found = parse_json((package / PLACE).read_bytes())
         test.memory.images[0] = _image((package / PLACE).with_name("memory.hex"))
         test.memory.end = found["size"]
         for name in ("copy", "stages"):
             setattr(test, name, [_restored(spec, one) for one in found[name]])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{package / PLACE} or its memory is damaged ({error!r}): package the core anew") from error
     return test
 

@@ -6,7 +6,6 @@ notice that with a journal. Finished trials are never run again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...golden.errors import UserError
+from ...golden.files import parse_json
 from .locks import Locks
 from .space import Choices, Parameter, Space, Value
 
@@ -179,8 +179,8 @@ def _refuse_other_file(journal: Path) -> None:
     known = not first or first.startswith(b'{"op_code":')
     if known and first.endswith(b"\n"):
         known = False
-        with suppress(ValueError, RecursionError):
-            known = isinstance(json.loads(first), dict)
+        with suppress(ValueError):
+            known = isinstance(parse_json(first), dict)
     if not known:
         raise UserError(f"{journal} is no journal of a sweep: choose another file")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
@@ -172,19 +173,22 @@ class IntegerTransformer:
         rows: Integers,
         lengths: tuple[int, ...],
         product: Product = PRODUCTS["blas"],
+        operations: range | None = None,
     ) -> tuple[list[Integers], list[int]]:
-        """Compute the outputs of all operations.
+        """Compute the outputs of all operations, or of neighbouring ones.
 
         Parameters
         ----------
         integers : mapping
             From `convert`.
         rows : array of int, (tokens of all sentences, features)
-            Q8.16.
+            Q8.16; for operations behind a cut what passes it, see `Transformer.crossing`, in that one's format.
         lengths : tuple of int
             Tokens of each sentence: there is no padding.
         product : callable
             One of `PRODUCTS`.
+        operations : range, optional
+            Numbers of those to compute.
 
         Returns
         -------
@@ -201,10 +205,11 @@ class IntegerTransformer:
         self.network.check_lengths(lengths)
         outputs: list[Integers] = []
         saturations = []
-        for number, reads in enumerate(self.network.reads):
+        some = operations or range(len(self.network.operations))
+        for number in some:
             counted = Narrower()
-            given = [rows if read < 0 else outputs[read] for read in reads]
-            own = {kind: one for (of, kind), one in integers.items() if of == number}
+            given = [rows if read < some.start else outputs[read - some.start] for read in self.network.reads[number]]
+            own = {kind: integers[number, kind] for kind in self.network.kinds[number]}
             outputs.append(self._operation(number, given, own, lengths, product, counted))
             saturations.append(counted.saturations)
         return outputs, saturations
@@ -263,23 +268,23 @@ class IntegerTransformer:
         lengths: tuple[int, ...],
         narrow: Narrower,
     ) -> Integers:
-        """Compute the contexts of all sentences."""
+        """Compute the contexts of all sentences, of neighbours of one length at once."""
         head, found = Attention(operation.width, None, *forms, result), []
-        ends = np.cumsum(lengths)[:-1]
+        groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
+        ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base
         longest = () if base is None else rotations(np.arange(max(lengths)), operation.width, base)
-        for sentence in zip(*(np.split(one, ends) for one in given), strict=True):
-            # (heads, tokens, width)
-            queries, keys, values = (one.reshape(len(one), -1, operation.width).swapaxes(0, 1) for one in sentence)
-            tokens = queries.shape[1]
+        for (count, tokens), *group in zip(groups, *(np.split(one, ends) for one in given), strict=True):
+            # (sentences, heads, tokens, width)
+            queries, keys, values = (one.reshape(count, tokens, -1, operation.width).swapaxes(1, 2) for one in group)
             if longest:
                 turns = longest[0][:tokens], longest[1][:tokens]
                 queries, keys = rotated(queries, turns, forms[0], narrow), rotated(keys, turns, forms[1], narrow)
             shared = operation.heads // operation.key_heads
-            keys, values = (one.repeat(shared, axis=0) for one in (keys, values))
-            seen = causal(tokens, tokens)[None] if operation.causal else None
+            keys, values = (one.repeat(shared, axis=1) for one in (keys, values))
+            seen = causal(tokens, tokens) if operation.causal else None
             contexts = head.context(head.exponents(queries, keys, narrow), values, narrow, seen)
-            found.append(contexts.swapaxes(0, 1).reshape(tokens, -1))
+            found.append(contexts.swapaxes(1, 2).reshape(count * tokens, -1))
         return np.concatenate(found)
 
 

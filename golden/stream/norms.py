@@ -63,7 +63,7 @@ class Norm:
 
     @cached_property
     def least(self) -> int:
-        """Sum of squares that eps is, in units of the inputs' squares; at least 1, so that a row of zeros has an inverse."""
+        """Sum of squares that eps is, in units of their squares; at least 1, so that a row of zeros has an inverse."""
         return max(1, round(self.features * self.eps * 2.0 ** (2 * self.form.fraction)))
 
     @cached_property

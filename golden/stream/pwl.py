@@ -73,5 +73,5 @@ class PiecewiseLinear:
         constants, slopes = self.coefficients
         segment, step = arguments >> self.segment_bits, arguments & ((1 << self.segment_bits) - 1)
         fraction = self.slope.fraction + self.argument_fraction
-        exact = (constants[segment] << (fraction - self.constant.fraction)) + slopes[segment] * step
+        exact = np.take(constants << (fraction - self.constant.fraction), segment) + np.take(slopes, segment) * step
         return narrow(exact, fraction, self.result)

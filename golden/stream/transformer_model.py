@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,10 @@ def everything(name: TensorName) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TransformerModel:
-    """Transformer with its frozen parameters, see `golden.zo.model.PerturbedModel`; it has one part.
+    """Transformer with its frozen parameters, see `golden.zo.model.PerturbedModel`, or one of its parts.
+
+    A part has words, and so a table of deltas, of its own. What passes from the first to the second is a row for each
+    token, masked behind a sentence's last one, or a row for each sentence.
 
     Parameters
     ----------
@@ -41,6 +44,12 @@ class TransformerModel:
         Size of a tile.
     product : callable
         One of `PRODUCTS`.
+    first : int
+        First operation of the part.
+    last : int, optional
+        Operation behind its last one; by default it is the last part.
+    first_row : int
+        Number of its first row of deltas among those of the whole model.
     """
 
     transformer: IntegerTransformer
@@ -51,12 +60,21 @@ class TransformerModel:
     lanes: int = 32
     columns: int = 16
     product: Product = field(default=PRODUCTS["blas"])
+    first: int = 0
+    last: int | None = None
+    first_row: int = 0
+
+    @property
+    def operations(self) -> range:
+        """Operations of the part."""
+        return range(len(self.transformer.network.operations))[self.first : self.last]
 
     @cached_property
     def order(self) -> TensorWords:
         """Words of the tuned tensors, in the order of their use; of an operation its bias comes first."""
         shapes = self.transformer.network.parameter_shapes
-        names = sorted((name for name in shapes if self.tuned(name)), key=lambda name: (name[0], name[1] != "bias"))
+        own = (name for name in shapes if name[0] in self.operations and self.tuned(name))
+        names = sorted(own, key=lambda name: (name[0], name[1] != "bias"))
         return TensorWords({name: shapes[name] for name in names}, self.lanes, self.columns)
 
     @property
@@ -65,38 +83,32 @@ class TransformerModel:
         return self.order.words
 
     @property
-    def all_rows(self) -> int:
-        """Rows of the deltas."""
-        return min(self.times, self.words) or self.words
-
-    @property
     def rows(self) -> Integers:
         """Rows of the deltas of the words, or of as many as return."""
-        return np.arange(self.all_rows)
-
-    @cached_property
-    def _drops(self) -> Integers:
-        """Bits that the offsets of each word lose: (words, 1)."""
-        places = self.order.places.items()
-        fractions = [np.full(len(place), self.transformer.format_of(name).fraction) for name, place in places]
-        return DELTA.fraction - np.concatenate(fractions)[:, None]
+        return self.first_row + np.arange(min(self.times, self.words) or self.words)
 
     @property
     def offset_format(self) -> Format:
         """Format of the offsets: that of deltas, as each tensor rounds them to its own."""
         return DELTA
 
-    def parts(self, cut: int) -> tuple[TransformerModel]:
-        """Return the model as its only part.
+    def parts(self, cut: int) -> tuple[TransformerModel, ...]:
+        """Both parts of the model that is cut before an operation; without a cut, 0, all of it.
 
         Raises
         ------
         UserError
-            If it is cut.
+            If more than one operation's outputs would pass, or nothing is tuned in a part.
         """
-        if cut:
-            raise UserError(f"cut = {cut}: a transformer is not cut")
-        return (self,)
+        if not cut:
+            return (self,)
+        network = self.transformer.network
+        network.crossing(cut)
+        for side, some in (("before", range(cut)), ("behind", range(cut, len(network.operations)))):
+            if not any(name[0] in some and self.tuned(name) for name in network.parameter_shapes):
+                raise network.error(cut, f"is no place for a cut ({cut}): nothing {side} it is tuned")
+        first = replace(self, last=cut)
+        return first, replace(self, first=cut, first_row=len(first.rows))
 
     def labels(self, loss: Loss) -> int:
         """Count the labels that a sample can have, see `labels_of`.
@@ -127,6 +139,11 @@ class TransformerModel:
     def _rows(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:
         """Rows of all samples, and how many each has."""
         network = self.transformer.network
+        if self.first:
+            if inputs.ndim == 2:
+                return inputs, (1,) * len(inputs)
+            passed = ~np.ma.getmaskarray(inputs)[:, :, 0]
+            return np.asarray(inputs)[passed], tuple(map(int, passed.sum(axis=1)))
         if self.embeddings is None:
             if inputs.ndim != 3 or inputs.shape[2] != network.features:
                 raise UserError(f"{network.name} takes n x tokens x {network.features} values, not {inputs.shape}")
@@ -145,10 +162,10 @@ class TransformerModel:
     def parameters(self, offsets: Integers) -> TransformerIntegers:
         """Parameters with offsets of all words, (words, n), rounded once half to even, and saturated."""
         moved = dict(self.frozen)
-        rounded = shifted(offsets, self._drops)[:, np.arange(self.order.width) % offsets.shape[1]]
-        for name, own in self.order.split(rounded).items():
+        for name, place in self.order.places.items():
             form = self.transformer.format_of(name)
-            moved[name] = np.clip(self.frozen[name] + own, form.minimum, form.maximum)
+            rounded = shifted(offsets[place.start : place.stop], np.array(DELTA.fraction - form.fraction))
+            moved[name] = np.clip(self.frozen[name] + self.order.gathered(name, rounded), form.minimum, form.maximum)
         return moved
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
@@ -157,7 +174,8 @@ class TransformerModel:
         Parameters
         ----------
         inputs : array of int, (samples, tokens) or (samples, tokens, features)
-            Tokens, with -1 behind a sentence's last one; without embeddings rows in Q8.16.
+            Tokens, with -1 behind a sentence's last one; without embeddings rows in Q8.16. Of a second part the first
+            one's outputs.
         offsets : array of int, (words, n)
             In `offset_format`.
         narrow : Narrower
@@ -166,12 +184,26 @@ class TransformerModel:
         Returns
         -------
         array of int64, (samples, classes)
-            Q8.16.
+            Q8.16. Of a first part what passes the cut, in its format: (samples, features), or masked behind a
+            sentence's last token (samples, tokens, features).
         """
-        rows, lengths = self._rows(inputs)
-        outputs, saturations = self.transformer.run(self.parameters(offsets), rows, lengths, self.product)
+        (rows, lengths), parameters = self._rows(inputs), self.parameters(offsets)
+        outputs, saturations = self.transformer.run(parameters, rows, lengths, self.product, self.operations)
         narrow.saturations += sum(saturations)
-        return outputs[-1]
+        if self.last is None:
+            return outputs[-1]
+        network = self.transformer.network
+        passing = network.crossing(self.last)
+        values = outputs[passing - self.first]
+        return values if network.shapes[passing][1] else _masked(values, lengths)
+
+
+def _masked(rows: Integers, lengths: tuple[int, ...]) -> Integers:
+    """Rows of all sentences as one array, masked behind the last token of each: (sentences, tokens, features)."""
+    there = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    found = np.zeros((*there.shape, rows.shape[1]), np.int64)
+    found[there] = rows
+    return np.ma.array(found, mask=np.broadcast_to(~there[:, :, None], found.shape))
 
 
 def padded(sentences: list[Integers]) -> Integers:

@@ -71,6 +71,26 @@ class TensorWords:
             return -(-shape[0] // self.columns), -(-shape[1] // self.lanes)
         return 1, -(-prod(shape) // self.width)
 
+    def gathered(self, name: TensorName, numbers: Integers) -> Integers:
+        """Tensor of the numbers of its words, (words of the tensor, n): parameter j of a word takes number ``j mod n``."""
+        found: Integers = numbers.reshape(-1)[self._index(self.shapes[name], numbers.shape[1])]
+        return found
+
+    def _index(self, shape: tuple[int, ...], n: int) -> Integers:
+        """Place of each parameter among the numbers of its tensor's words; the same for all tensors of a shape."""
+        if (shape, n) not in self._indices:
+            places = np.arange(prod(shape)).reshape(shape)
+            if len(shape) == 2:
+                output, given = np.arange(shape[0])[:, None], np.arange(shape[1])
+                word = output // self.columns * self._tiles(shape)[1] + given // self.lanes
+                places = word * self.width + given % self.lanes * self.columns + output % self.columns
+            self._indices[shape, n] = places // self.width * n + places % self.width % n
+        return self._indices[shape, n]
+
+    @cached_property
+    def _indices(self) -> dict[tuple[tuple[int, ...], int], Integers]:
+        return {}
+
     def split(self, words: Integers) -> dict[TensorName, Integers]:
         """Tensors of words, (words, width)."""
         found = {}

@@ -21,6 +21,7 @@ from ..fixed import Integers
 from ..models.checkpoint import load_into, load_saved, save_state
 from ..models.module import module_of
 from ..models.network import Network
+from ..transformer.blocks import Transformer
 from .batches import batches
 from .metrics import accuracy, refuse_diverged
 
@@ -57,6 +58,7 @@ _EPOCHS_AND_RATES = {
     "fan": (100, 0.05),
     "har": (300, 0.05),
     "digits": (40, 0.1),
+    "vit-digits": (20, 0.1),
 }
 _OTHER = (10, 0.05)
 
@@ -68,7 +70,7 @@ def pretraining_defaults(network: str, seed: int = 0) -> Pretraining:
 
 
 def pretrain(
-    network: Network,
+    network: Network | Transformer,
     samples: Samples,
     settings: Pretraining,
     progress: PretrainProgress | None = None,
@@ -78,13 +80,13 @@ def pretrain(
 
     Parameters
     ----------
-    network : Network
+    network : Network or Transformer
     samples : Samples
     settings : Pretraining
     progress : callable, optional
     start : torch.nn.Module, optional
-        A user's module, trained from its own weights and with its own dropout; not modified. By default the network's
-        description with PyTorch's initial weights.
+        A user's module, or that of a transformer, trained from its own weights and with its own dropout; not modified.
+        By default the network's description with PyTorch's initial weights.
 
     Returns
     -------
@@ -102,7 +104,7 @@ def pretrain(
         raise UserError(f"no parameter of {network.name} requires gradients: there is nothing to pre-train")
     values, labels = torch.from_numpy(samples.values()), torch.from_numpy(samples.labels)
     optimiser = torch.optim.SGD(module.parameters(), lr=settings.rate)
-    normalised = any(stage.batch_norm for stage in network.stages)
+    normalised = isinstance(network, Network) and any(stage.batch_norm for stage in network.stages)
     rng = np.random.default_rng(settings.seed)
     for epoch in range(settings.epochs):
         total, correct = 0.0, 0
@@ -123,12 +125,15 @@ def pretrain(
     return module.eval()
 
 
-def _copy_of(start: nn.Module | None, network: Network) -> nn.Module:
-    return module_of(network) if start is None else copy.deepcopy(start)
+def _copy_of(start: nn.Module | None, network: Network | Transformer) -> nn.Module:
+    if start is not None:
+        return copy.deepcopy(start)
+    assert isinstance(network, Network), "a transformer's module has its initial weights"
+    return module_of(network)
 
 
 def pretrained(
-    network: Network,
+    network: Network | Transformer,
     samples: Samples,
     settings: Pretraining,
     progress: PretrainProgress | None = None,

@@ -189,6 +189,35 @@ class Transformer:
             return operation.features, pooled
         return features, pooled or isinstance(operation, PoolTokens)
 
+    def crossing(self, cut: int) -> int:
+        """Number of the operation whose outputs are all that those from `cut` on read of what is before.
+
+        Raises
+        ------
+        UserError
+            If there is no such operation to cut at, or they read more than one's outputs.
+        """
+        if not 0 < cut < len(self.operations):
+            raise UserError(f"cut = {cut}: {self.name} of {len(self.operations)} operations is cut at 1 or above")
+        read = sorted({one for reads in self.reads[cut:] for one in reads if one < cut})
+        if len(read) > 1 or read[0] < 0:
+            names = " and ".join("its inputs" if one < 0 else self.titles[one] for one in read)
+            both = "both" if len(read) == 2 else "all" if len(read) > 2 else "still"
+            raise self.error(cut, f"is no place for a cut ({cut}): behind it {names} are {both} read, and one may pass")
+        return read[0]
+
+    @cached_property
+    def cuts(self) -> tuple[int, ...]:
+        """Operations before which it can be cut, see `crossing`."""
+        found = []
+        for cut in range(1, len(self.operations)):
+            try:
+                self.crossing(cut)
+            except UserError:
+                continue
+            found.append(cut)
+        return tuple(found)
+
     def error(self, number: int, reason: str) -> UserError:
         """Make the error of an operation."""
         return UserError(f"{self.name}: {self.titles[number]} {reason}")
@@ -215,6 +244,12 @@ class Transformer:
             elif isinstance(operation, Positions):
                 found[number, "position"] = operation.length, inputs
         return found
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, ...], ...]:
+        """Kinds of each operation's tensors."""
+        names = self.parameter_shapes
+        return tuple(tuple(kind for of, kind in names if of == number) for number in range(len(self.operations)))
 
     def check(self, parameters: Parameters) -> None:
         """Refuse tensors that are not those of this network, or not finite.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +43,7 @@ def activation(kind: ActivationKind, values: Tensor) -> Tensor:
 
 
 def run_float(
-    network: Transformer, parameters: Parameters, rows: NDArray[np.float64], lengths: tuple[int, ...]
+    network: Transformer, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> list[NDArray[np.float64]]:
     """Compute the outputs of all operations in float64.
 
@@ -58,12 +60,20 @@ def run_float(
     UserError
         If a sentence is empty or longer than the positions.
     """
-    network.check_lengths(lengths)
     tensors = {name: torch.from_numpy(np.asarray(one, np.float64)) for name, one in parameters.items()}
-    inputs, outputs = torch.from_numpy(np.asarray(rows, np.float64)), list[Tensor]()
+    inputs = torch.from_numpy(np.asarray(rows, np.float64))
+    return [one.numpy() for one in run_tensors(network, tensors, inputs, lengths)]
+
+
+def run_tensors(
+    network: Transformer, tensors: Mapping[tuple[int, str], Tensor], rows: Tensor, lengths: tuple[int, ...]
+) -> list[Tensor]:
+    """Compute the outputs of all operations, as `run_float`, in the tensors' own type and with their gradients."""
+    network.check_lengths(lengths)
+    outputs = list[Tensor]()
     for number, (operation, reads) in enumerate(zip(network.operations, network.reads, strict=True)):
-        given = [inputs if read < 0 else outputs[read] for read in reads]
-        own = {kind: tensor for (of, kind), tensor in tensors.items() if of == number}
+        given = [rows if read < 0 else outputs[read] for read in reads]
+        own = {kind: tensors[number, kind] for kind in network.kinds[number]}
         match operation:
             case Linear():
                 found = functional.linear(given[0], own["weight"], own.get("bias"))
@@ -85,7 +95,7 @@ def run_float(
             case UnitLength():
                 found = functional.normalize(given[0])
         outputs.append(found)
-    return [one.numpy() for one in outputs]
+    return outputs
 
 
 def _pooled(kind: PoolKind, rows: Tensor) -> Tensor:
@@ -93,17 +103,19 @@ def _pooled(kind: PoolKind, rows: Tensor) -> Tensor:
 
 
 def _attention(operation: SelfAttention, given: list[Tensor], lengths: tuple[int, ...]) -> Tensor:
-    """Attention of sentence by sentence."""
+    """Attention of sentences, neighbours of one length at once."""
     found = []
-    for sentence in zip(*(torch.split(one, list(lengths)) for one in given), strict=True):
-        # (heads, tokens, width)
-        queries, keys, values = (one.unflatten(1, (-1, operation.width)).transpose(0, 1) for one in sentence)
+    groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
+    parts = (torch.split(one, [count * tokens for count, tokens in groups]) for one in given)
+    for (count, tokens), *group in zip(groups, *parts, strict=True):
+        # (sentences, heads, tokens, width)
+        queries, keys, values = (one.reshape(count, tokens, -1, operation.width).transpose(1, 2) for one in group)
         if operation.rotary_base is not None:
             queries, keys = (_rotated(one, operation.rotary_base) for one in (queries, keys))
         mixed = functional.scaled_dot_product_attention(
             queries, keys, values, is_causal=operation.causal, enable_gqa=operation.heads != operation.key_heads
         )
-        found.append(mixed.transpose(0, 1).flatten(1))
+        found.append(mixed.transpose(1, 2).reshape(count * tokens, -1))
     return torch.cat(found)
 
 

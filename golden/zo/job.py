@@ -158,7 +158,7 @@ class ZerothOrderJob:
     @property
     def rows(self) -> Integers:
         """Deltas of each word as the core's memory holds them, (rows, n)."""
-        found = np.empty((self.model.all_rows, self.source.width), np.int64)
+        found = np.empty((sum(len(tuned.part.rows) for tuned in self.parts), self.source.width), np.int64)
         for tuned in self.parts:
             own = tuned.part.rows
             found[own] = tuned.deltas.perturbation.spread(tuned.deltas.total, len(own))

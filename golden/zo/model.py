@@ -22,7 +22,7 @@ class PartWords(Protocol):
     words : int
         Words of a perturbation, and so cycles of the generator.
     rows : array of int
-        Rows of its deltas among those of the whole model: one for each word, or fewer that words share in turn.
+        Rows of its deltas among those of both parts: one for each word, or fewer that words share in turn.
     """
 
     @property
@@ -73,16 +73,7 @@ class PerturbedPart(PartWords, Protocol):
 
 
 class PerturbedModel(ModelWords, Protocol):
-    """Model that a zeroth-order step perturbs.
-
-    Attributes
-    ----------
-    all_rows : int
-        Rows of the whole model's deltas.
-    """
-
-    @property
-    def all_rows(self) -> int: ...
+    """Model that a zeroth-order step perturbs."""
 
     def parts(self, cut: int) -> Sequence[PerturbedPart]:
         """Both parts of the model where it is cut; without a cut, 0, all of it as the only one.

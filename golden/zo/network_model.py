@@ -79,11 +79,6 @@ class NetworkModel:
         self._product = product_of(products)
         self._parts: dict[int, tuple[NetworkPart, ...]] = {}
 
-    @property
-    def all_rows(self) -> int:
-        """Rows of the whole network's deltas."""
-        return self.mapping.all_rows
-
     def parts(self, cut: int) -> tuple[NetworkPart, ...]:
         """Both parts of the network that is cut before a stage; without a cut, 0, all of it.
 

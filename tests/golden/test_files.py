@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabtune.golden import files
 from fabtune.golden.errors import UserError
-from fabtune.golden.files import csv_rows, lines_of, read_text, refuse_unwritable, whole
+from fabtune.golden.files import csv_rows, lines_of, read_json, read_text, refuse_unwritable, whole
 
 
 def attempt(read):
@@ -47,6 +47,25 @@ def test_too_large_a_text_is_refused_before_it_is_read(tmp_path, monkeypatch):
         read_text(tmp_path / "a.txt")
     with pytest.raises(UserError, match="is no file"):
         read_text(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "one.json is not JSON: Expecting value"),
+        (b"[1", "one.json is not JSON: Expecting"),
+        (b"[" * 100_000, "one.json is not JSON: it is nested too deeply"),
+        (b"1" * 5_000, "one.json is not JSON: Exceeds the limit"),
+        (b'"\xff"', "one.json: line 1 is not utf-8 text"),
+    ],
+)
+def test_what_is_no_json_is_refused(tmp_path, data, told):
+    path = tmp_path / "one.json"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=told):
+        read_json(path)
+    path.write_bytes(b'\xef\xbb\xbf{"a": [1]}')
+    assert read_json(path) == {"a": [1]}
 
 
 def test_lines_end_where_every_system_ends_them():

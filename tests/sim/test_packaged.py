@@ -18,7 +18,7 @@ def test_a_folder_without_verilog_is_refused(tmp_path):
 
 
 def test_a_folder_that_is_no_package_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"cannot read .*: No such file"):
+    with pytest.raises(UserError, match="is missing"):
         packaged_core(tmp_path / "nowhere")
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ...datasets.dataset import Samples
 from ...zo.scalars import Moves, Scalars
-from .configuration import FederatedConfig
+from .federated_model import FederatedModel, LabelledSamples, Totals
 from .message import Message
-from .model import SplitModel, Totals
 
 
 @dataclass(frozen=True)
@@ -56,18 +53,14 @@ class Client:
 
     Parameters
     ----------
-    module : nn.Sequential
+    model : FederatedModel
         Equal to the server's at the start; tuned in place.
-    cut : int
-        See `SplitModel`.
-    config : FederatedConfig
-    samples : Samples
+    samples : LabelledSamples
         Samples of the client; their number is its share in the average.
     """
 
-    def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig, samples: Samples) -> None:
-        self.model = SplitModel(module, cut, config)
-        self.samples = samples
+    def __init__(self, model: FederatedModel, samples: LabelledSamples) -> None:
+        self.model, self.samples = model, samples
         self.losses: list[float] = []
         """Mean of the losses of each step of the last round."""
         self._synchronised = self.model.total(([], []))
@@ -98,13 +91,12 @@ class Client:
     def train(self, task: ClientTask) -> Message:
         """Run the steps of a round and return the message for the server."""
         config, layout = self.model.config, self.model.layout
-        inputs, labels = torch.from_numpy(self.samples.values()), torch.from_numpy(self.samples.labels)
+        inputs, labels = self.model.prepared(self.samples)
         steps: list[Scalars] = []
         self.losses = []
         for number, indices in enumerate(config.batches(task.round, task.client, len(labels))):
-            chosen = torch.from_numpy(indices)
             position = task.position + number * layout.span
-            scalars, loss = self.model.step(inputs[chosen], labels[chosen], position)
+            scalars, loss = self.model.step(inputs[indices], labels[indices], position)
             steps.append(scalars)
             self.losses.append(loss)
             for mine, moves in zip(self._moves, layout.moves(position, [scalars]), strict=True):

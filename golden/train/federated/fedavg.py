@@ -13,7 +13,8 @@ from torch.nn import functional
 from ...datasets.dataset import Samples
 from ..metrics import refuse_diverged
 from .configuration import FederatedConfig
-from .federation import FederationResult, RoundMetrics, evaluated
+from .federation import FederationResult, RoundMetrics
+from .model import evaluated
 
 _FLOAT = 4
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import nn
 
-from ...datasets.dataset import Samples
 from ...errors import UserError
-from ..metrics import accuracy, cross_entropy
 from .client import Client, FederatedClient
-from .configuration import FederatedConfig
+from .federated_model import FederatedModel, LabelledSamples
 from .server import Server
 from .transport import Transport, Uploads, shuffled
 
@@ -65,11 +61,9 @@ class FederationResult:
 
 
 def federate(
-    module: nn.Sequential,
-    cut: int,
-    config: FederatedConfig,
-    owned: Sequence[Samples],
-    test: Samples,
+    model: FederatedModel,
+    owned: Sequence[LabelledSamples],
+    test: LabelledSamples,
     transport: Transport | None = None,
     progress: Callable[[RoundMetrics], None] | None = None,
     cores: Sequence[FederatedClient] = (),
@@ -78,14 +72,11 @@ def federate(
 
     Parameters
     ----------
-    module : nn.Sequential
+    model : FederatedModel
         Pre-trained; has the server's weights at the end.
-    cut : int
-        Layers of the first part, see `SplitModel`.
-    config : FederatedConfig
-    owned : sequence of Samples
+    owned : sequence of LabelledSamples
         Samples of each client; their number is its weight in the average.
-    test : Samples
+    test : LabelledSamples
     transport : callable, optional
         Delivers messages; by default in random order.
     progress : callable, optional
@@ -98,11 +89,12 @@ def federate(
     UserError
         If model, samples and config do not fit together, or a loss is not finite.
     """
+    config = model.config
     transport = transport or shuffled(config.seed)
-    programs = [Client(copy.deepcopy(module), cut, config, samples) for samples in owned[len(cores) :]]
+    programs = [Client(model.copy(), samples) for samples in owned[len(cores) :]]
     clients: list[FederatedClient] = [*cores, *programs]
-    server = Server(module, cut, config, [len(samples) for samples in owned])
-    loss, right = evaluated(module, test)
+    server = Server(model, [len(samples) for samples in owned])
+    loss, right = model.evaluated(test)
     outcome = FederationResult([RoundMetrics(loss, loss, right, (0, 0), 0)])
     uploaded = 0
     for number in range(config.rounds):
@@ -118,7 +110,7 @@ def federate(
         done = server.close()
         outcome.refused += done.refused
         outcome.missing += [(number, client) for client in done.missing]
-        loss, right = evaluated(module, test)
+        loss, right = model.evaluated(test)
         first, second = (sum(one.evaluations[part] for one in clients) for part in (0, 1))
         outcome.curve.append(RoundMetrics(float(np.mean(losses)), loss, right, (first, second), uploaded))
         if progress:
@@ -139,10 +131,3 @@ def _received(server: Server, clients: Sequence[FederatedClient], uploads: Uploa
             continue  # the server records the reason
         identical &= torch.equal(server.rebuilt(client), clients[client].integers())
     return identical
-
-
-def evaluated(module: nn.Module, samples: Samples) -> tuple[float, float]:
-    """Mean cross entropy and accuracy of a model on samples."""
-    with torch.no_grad():
-        logits = module(torch.from_numpy(samples.values())).numpy()
-    return cross_entropy(logits, samples.labels), accuracy(logits, samples.labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
@@ -10,17 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...datasets.dataset import Samples
 from ...errors import UserError
 from ...zo.scalars import Moves, Scalars, StepLayout
+from ..metrics import accuracy, cross_entropy
 from ..zo.weights import IntegerWeights
 from .configuration import FederatedConfig
-
-Totals = tuple[Tensor, Tensor]
-"""Sums of moves of both parts, see `Periodic.accumulate`."""
+from .federated_model import Totals
 
 
 class SplitModel:
-    """Sequential cut in two parts, each with its own vector of integer weights.
+    """Sequential cut in two parts, each with its own vector of integer weights; see `FederatedModel`.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class SplitModel:
         if not 0 <= cut < len(module):
             raise UserError(f"cut = {cut}: a model of {len(module)} layers is cut at 0 to {len(module) - 1}")
         module.eval()
-        self.module = module
+        self.module, self.cut = module, cut
         self.config = config
         self.parts = (module[:cut], module[cut:])
         if next(self.parts[1].parameters(), None) is None:
@@ -70,6 +71,18 @@ class SplitModel:
     def count(self) -> int:
         """Number of parameters."""
         return sum(one.count for one in self.weights)
+
+    def copy(self) -> SplitModel:
+        """Copy the model as it is, with nothing evaluated."""
+        return SplitModel(copy.deepcopy(self.module), self.cut, self.config)
+
+    def prepared(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of samples."""
+        return torch.from_numpy(samples.values()), torch.from_numpy(samples.labels)
+
+    def evaluated(self, samples: Samples) -> tuple[float, float]:
+        """Mean cross entropy and accuracy on samples."""
+        return evaluated(self.module, samples)
 
     def integers(self) -> Tensor:
         """A copy of all weights: (count,) of int32."""
@@ -154,3 +167,10 @@ class SplitModel:
             yield
         finally:
             self.weights[part].add(position, -sign * self.eps)
+
+
+def evaluated(module: nn.Module, samples: Samples) -> tuple[float, float]:
+    """Mean cross entropy and accuracy of a network on samples."""
+    with torch.no_grad():
+        logits = module(torch.from_numpy(samples.values())).numpy()
+    return cross_entropy(logits, samples.labels), accuracy(logits, samples.labels)

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import UserError
 from ...zo.scalars import round_to_even
 from .client import ClientTask
-from .configuration import FederatedConfig
+from .federated_model import FederatedModel, Totals
 from .message import Message
-from .model import SplitModel, Totals
 
 
 @dataclass
@@ -56,17 +55,14 @@ class Server:
 
     Parameters
     ----------
-    module : nn.Sequential
+    model : FederatedModel
         Pre-trained; tuned in place.
-    cut : int
-        See `SplitModel`.
-    config : FederatedConfig
     shares : sequence of int
         Weight in the average of every client.
     """
 
-    def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig, shares: Sequence[int]) -> None:
-        self.model = SplitModel(module, cut, config)
+    def __init__(self, model: FederatedModel, shares: Sequence[int]) -> None:
+        self.model, config = model, model.config
         if config.rounds * config.sampled_clients * config.steps * self.model.layout.span >= 1 << 64:
             raise UserError(f"{config.rounds} rounds take more positions than 64 bits count")
         self.total = self.model.total(([], []))

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
-from ...datasets.dataset import Samples
 from ...errors import UserError
+from .federated_model import LabelledSamples
+
+Some = TypeVar("Some", bound=LabelledSamples)
 
 
-def shards(samples: Samples, clients: int, alpha: float, seed: int) -> list[Samples]:
-    """Distribute each class over the clients in proportions from a Dirichlet distribution, as usual for non-iid
+def shards(samples: Some, clients: int, alpha: float, seed: int) -> list[Some]:
+    """Distribute each class over the clients in proportions from a Dirichlet distribution, as usual for non-IID
     clients.
 
     Parameters
     ----------
-    samples : Samples
+    samples : LabelledSamples
     clients : int
     alpha : float
-        Concentration, above 0. At 0.1 most clients have one or two classes, at 100 all have similar shares.
+        Concentration, above 0. At 0.1 most clients have one or two classes, at 100 all have similar shares; at
+        infinity samples are dealt out evenly, whatever their class (IID).
     seed : int
 
     Returns
     -------
-    list of Samples
+    list of LabelledSamples
         Samples of each client; every sample belongs to one. A client without any gets one from the largest.
 
     Raises
@@ -30,11 +35,14 @@ def shards(samples: Samples, clients: int, alpha: float, seed: int) -> list[Samp
     UserError
         If alpha is not above 0, or there are fewer samples than clients.
     """
-    if not (np.isfinite(alpha) and alpha > 0):
+    if not alpha > 0:
         raise UserError(f"alpha = {alpha} is not above 0")
     if not 1 <= clients <= len(samples):
         raise UserError(f"{len(samples)} samples are not enough for {clients} clients")
     rng = np.random.default_rng([seed, 3])
+    if np.isinf(alpha):
+        parts = np.array_split(rng.permutation(len(samples)), clients)
+        return [samples[np.sort(part)] for part in parts]
     owned: list[list[int]] = [[] for _ in range(clients)]
     for label in np.unique(samples.labels):
         indices = rng.permutation(np.flatnonzero(samples.labels == label))

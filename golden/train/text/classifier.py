@@ -99,11 +99,11 @@ class TextClassifier(nn.Module):
 
     def batch(self, texts: Texts, group: int = GROUP) -> TokenBatch:
         """Sentences as tokens."""
-        order = sorted(range(len(texts)), key=lambda one: len(texts.sentences[one]))
+        order = sorted(range(len(texts)), key=lambda one: len(texts.singles[one]))
         rows = [order[start : start + group] for start in range(0, len(order), group)]
         parts = [texts[np.array(row)] for row in rows]
         return TokenBatch(
-            tuple((self.tokens(one.sentences), torch.from_numpy(one.labels).to(self.device)) for one in parts)
+            tuple((self.tokens(one.singles), torch.from_numpy(one.labels).to(self.device)) for one in parts)
         )
 
     @property

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...cache import digest_of
 from ...errors import UserError
+from ...files import parse_json
 from ...fixed import Format
 from ...models.batch_norm import StageParameters
 from ...models.checkpoint import load_saved, save_state
@@ -251,22 +252,22 @@ class Delta:
         if metadata.get("layout") not in (LAYOUT, ARRAY_LAYOUT):
             raise UserError(f"{path} is not a delta file ({LAYOUT!r} or {ARRAY_LAYOUT!r})")
         try:
-            spec = build(PezoSpec, json.loads(metadata["generator"]))
+            spec = build(PezoSpec, parse_json(metadata["generator"]))
             assert isinstance(spec, PezoSpec)
             fraction = int(metadata["fraction"])
             source = Periodic(spec, int(metadata["lanes"]), None if fraction == spec.fraction_bits else fraction)
             parameters = tuple(
-                (str(name), tuple(map(int, shape))) for name, shape in json.loads(metadata["parameters"])
+                (str(name), tuple(map(int, shape))) for name, shape in parse_json(metadata["parameters"])
             )
             order = None
             if metadata["layout"] == ARRAY_LAYOUT:
                 order = ArrayOrder.parse(metadata["network"], metadata["array"])
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
-            run = json.loads(metadata.get("run", "{}"))
+            run = parse_json(metadata.get("run", "{}"))
             if not all(isinstance(value, str) for value in run.values()):
                 raise TypeError("its run has other values than texts")
             return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total, order, run)
-        except (KeyError, ValueError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        except (KeyError, ValueError, TypeError, AttributeError, MemoryError) as error:
             raise UserError(f"{path} is a damaged delta file: {error!r}") from error
 
 
@@ -293,6 +294,6 @@ def stages_of(run: Mapping[str, str]) -> tuple[StageTensors, ...]:
         If they are none.
     """
     try:
-        return tuple(StageTensors.parse(one) for one in json.loads(run["stages"]))
-    except (ValueError, TypeError, RecursionError) as error:
+        return tuple(StageTensors.parse(one) for one in parse_json(run["stages"]))
+    except (ValueError, TypeError) as error:
         raise UserError(f"the run's file has damaged stages: {error!r}") from error

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from ...errors import UserError
+from ...files import read_json
+from ...models.checkpoint import load_state
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -46,13 +46,15 @@ class Checkpoint:
     def __init__(self, folder: Path) -> None:
         self.folder, self.name, self.place = folder, folder.name, folder / "config.json"
         self.settings = _json(self.place)
-        self._files = self._places()
+        self._files: dict[str, Path] = {}
+        self._tensors: dict[str, Tensor] = {}
+        self._load()
         self._used: set[str] = set()
         self._kinds: set[str] = set()
         self.prefix = ""
 
-    def _places(self) -> dict[str, Path]:
-        """File of each tensor."""
+    def _load(self) -> None:
+        """Load the tensors of all files."""
         whole, index = self.folder / "model.safetensors", self.folder / "model.safetensors.index.json"
         if whole.is_file():
             names = [whole.name]
@@ -63,14 +65,13 @@ class Checkpoint:
             names = sorted({str(one) for one in listed.values()})
         else:
             raise UserError(f"{self.folder} has no model.safetensors: save the model with safe_serialization=True")
-        found: dict[str, Path] = {}
         for name in names:
             path = self.folder / name
             if path.parent != self.folder or not path.is_file():
                 raise UserError(f"{index} names {name}, which is not in the folder")
-            with _opened(path) as file:
-                found |= dict.fromkeys(file.keys(), path)
-        return found
+            loaded = load_state(path)
+            self._tensors |= loaded
+            self._files |= dict.fromkeys(loaded, path)
 
     def setting(self, *names: str, default: Any = None) -> Any:
         """Look up the first of several names that the settings have.
@@ -151,11 +152,7 @@ class Checkpoint:
 
     def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
         """Read a tensor as float32, and the type that it has in the file."""
-        with _opened(self._files[full]) as file:
-            try:
-                read = file.get_tensor(full)
-            except (SafetensorError, OSError, TypeError, AttributeError, KeyError) as error:
-                raise UserError(f"{self._files[full]}: tensor {full} cannot be read: {error}") from None
+        read = self._tensors[full]
         kind = str(read.dtype).removeprefix("torch.")
         if kind not in _TYPES:
             raise UserError(f"{self._files[full]}: tensor {full} is of {kind}, not of {', '.join(_TYPES)}")
@@ -185,20 +182,9 @@ class Checkpoint:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
-        raise UserError(f"{path} {reason}: give the folder of a model that transformers saved") from None
+        found = read_json(path)
+    except UserError as error:
+        raise UserError(f"{error}: give the folder of a model that transformers saved") from None
     if not isinstance(found, dict):
         raise UserError(f"{path} is no JSON object")
     return found
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    try:
-        file = safe_open(path, framework="pt")
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is no whole safetensors file: {error}") from None
-    with file:
-        yield file

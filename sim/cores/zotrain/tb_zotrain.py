@@ -97,7 +97,7 @@ class _Scenario(RecordedJob):
             shift=job.settings.shift,
             p1=1,
             p2=1,
-            gap=job.layout.span - job.model.all_rows,
+            gap=job.layout.span - len(job.rows),
         )
         records = self._train(job, orders)
         steps = self.host.steps

@@ -6,6 +6,7 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Format, Narrower
+from fabtune.golden.nn.softmax import SoftmaxTables
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.stream.forward import IntegerTransformer, is_weight, weight_formats
@@ -15,7 +16,8 @@ from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from fabtune.golden.transformer.float_model import run_float
 from fabtune.golden.zo.deltas import DELTA, PerturbationTable
 from fabtune.golden.zo.job import ZerothOrderJob
-from fabtune.golden.zo.loss_difference import DIFFERENCE_FRACTION
+from fabtune.golden.zo.loss_difference import DIFFERENCE_FRACTION, loss_differences
+from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
 
 from ...own_transformers import Drawn, decoder, encoder, vision
@@ -161,7 +163,7 @@ def test_rows_are_samples_without_embeddings():
         model.check(np.zeros((4, 11, 12), np.int64), np.zeros(4, np.int64))
 
 
-def test_batches_and_cuts_that_are_refused():
+def test_batches_that_are_refused():
     tokens, embeddings, labels = sentences()
     model = model_of(encoder(), embeddings=embeddings)
     with pytest.raises(UserError, match="11 labels for 12 samples"):
@@ -172,8 +174,78 @@ def test_batches_and_cuts_that_are_refused():
         model.check(np.array([[1, -1, 2]]), labels[:1])
     with pytest.raises(UserError, match="not of 0"):
         model.check(np.array([[1, 2], [-1, -1]]), labels[:2])
-    with pytest.raises(UserError, match="cut = 2: a transformer is not cut"):
-        model.parts(2)
+
+
+def whole_logits(model, parts, positions, side, inputs):
+    """Logits of the model that is not cut, with both parts' perturbations added to its parameters."""
+    moved = dict(model.frozen)
+    for own, position in zip(parts, positions, strict=True):
+        table = side * (1 << 28 - PerturbationTable(SOURCE).fraction - 10) * PerturbationTable(SOURCE).at(position)
+        parameters = own.parameters(PerturbationTable(SOURCE).spread(table, own.words))
+        moved |= {name: parameters[name] for name in own.order.places}
+    there = inputs >= 0
+    rows, lengths = model.embeddings[inputs[there]], tuple(map(int, there.sum(axis=1)))
+    return model.transformer.run(moved, rows, lengths)[0][-1]
+
+
+@pytest.mark.parametrize("made", [encoder, decoder])
+def test_a_cut_changes_no_bit(made):
+    """Each slope, at any cut, is that of the whole model with two perturbations; deltas are folded in each part."""
+    tokens, embeddings, labels = sentences(count=3)
+    network, _ = built = made(layers=1)
+    model, tables = model_of(built, embeddings=embeddings), SoftmaxTables()
+    assert network.titles.index("head") in network.cuts
+    for cut in network.cuts:
+        split = Split(cut, 1, 2)
+        job = ZerothOrderJob(model, SOURCE, StepSettings(split=split, shift=20), position=77)
+        parts = model.parts(cut)
+        first, others = job.layout.positions(77)[0]
+        slopes = job.step(tokens, labels, 900)
+        assert len(slopes) == len(others) == 2
+        for slope, second in zip(slopes, others, strict=True):
+            plus, minus = (whole_logits(model, parts, (first, second), side, tokens) for side in (1, -1))
+            differences, _ = loss_differences(plus, minus, labels, tables)
+            assert slope.difference == differences.sum() != 0
+        assert (job.logits(tokens) != model.forward(tokens, np.zeros((model.words, 31), int), Narrower())).any()
+
+
+def test_each_part_has_a_table_of_its_own():
+    _, embeddings, _ = sentences()
+    network, _ = made = encoder(hidden=100, heads=4, wide=300)
+    model = model_of(made, embeddings=embeddings, lanes=8, columns=8)
+    head = network.titles.index("head")
+    job = ZerothOrderJob(model, SOURCE, StepSettings(split=Split(head, 2, 4)))
+    first, second = model.parts(head)
+    assert (first.words > TIMES, second.words) == (True, 1 + 13)
+    assert np.array_equal(np.concatenate([first.rows, second.rows]), np.arange(TIMES + 14))
+    assert job.layout.spans[0] == TIMES
+    assert np.gcd(job.layout.span // 2, SOURCE.period) == 1
+    job.total = np.random.default_rng(0).integers(-9, 9, (2, *SOURCE.base.shape))
+    other = ZerothOrderJob(model, SOURCE, StepSettings(split=Split(head)))
+    other.rows = job.rows
+    for mine, theirs in zip(job.offsets(), other.offsets(), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_cuts_that_are_refused():
+    _, embeddings, _ = sentences()
+    network, _ = made = encoder()
+    model = model_of(made, embeddings=embeddings)
+    middle = network.titles.index("0.attention")
+    with pytest.raises(UserError, match=r"0.attention is no place for a cut \(5\): behind it norm and 0.q and"):
+        model.parts(middle)
+    with pytest.raises(UserError, match=r"0.sum is no place for a cut .*: behind it norm and 0.output are both read"):
+        model.parts(network.titles.index("0.sum"))
+    with pytest.raises(UserError, match="cut = 99: encoder of 29 operations is cut at 1 or above"):
+        model.parts(99)
+    own, _ = built = decoder(layers=1)
+    with pytest.raises(UserError, match=r"0.q is no place .*: behind it its inputs and 0.norm are both read"):
+        model_of(built).parts(own.titles.index("0.q"))
+    alone = model_of(made, embeddings=embeddings, tuned=lambda name: name[0] == middle + 1)
+    with pytest.raises(UserError, match="nothing behind it is tuned"):
+        alone.parts(network.titles.index("head"))
+    with pytest.raises(UserError, match="nothing before it is tuned"):
+        alone.parts(1)
 
 
 def test_networks_without_a_pooling_are_refused():

@@ -36,7 +36,7 @@ def test_parts_are_those_of_the_cut(parameters):
     mapping = mapping_of()
     model = NetworkModel(mapping, parameters(mapping))
     (whole,) = model.parts(0)
-    assert np.array_equal(whole.rows, np.arange(model.all_rows))
+    assert np.array_equal(whole.rows, np.arange(model.mapping.all_rows))
     first, second = model.parts(2)
     assert (first.words + second.words, len(first.rows)) == (whole.words, first.words)
     for part in (whole, first, second):

@@ -21,6 +21,7 @@ from fabtune.golden.train.conversion import Converter
 from fabtune.golden.train.federated.client import Client, ClientTask
 from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.federation import federate
+from fabtune.golden.train.federated.model import SplitModel
 from fabtune.golden.train.federated.server import Server
 from fabtune.golden.train.federated.transport import faulty
 from fabtune.golden.train.zo.array_order import ArrayOrder
@@ -71,7 +72,8 @@ def _core(module, config, samples):
 def test_cores_and_programs_take_part_together(module, owned):
     config = _config()
     cores = [_core(module, config, samples) for samples in owned[:2]]
-    result = federate(copy.deepcopy(module), LAYERS, config, owned, owned[0], transport=faulty(0), cores=cores)
+    model = SplitModel(copy.deepcopy(module), LAYERS, config)
+    result = federate(model, owned, owned[0], transport=faulty(0), cores=cores)
     assert result.bit_identical
     assert len(result.refused) == config.rounds
     assert all("its check sum is wrong" in one or "bytes" in one or "begins with" in one for one in result.refused)
@@ -83,7 +85,7 @@ def test_cores_and_programs_take_part_together(module, owned):
 
 def test_the_server_refuses_any_flipped_bit_of_a_cores_message(module, owned):
     config = _config(clients=1, fraction=1.0)
-    server = Server(copy.deepcopy(module), LAYERS, config, [len(owned[0])])
+    server = Server(SplitModel(copy.deepcopy(module), LAYERS, config), [len(owned[0])])
     core = _core(module, config, owned[0])
     core.synchronise(server.total)
     data = core.train(server.round.tasks[0]).to_bytes()
@@ -99,7 +101,8 @@ def test_the_server_refuses_any_flipped_bit_of_a_cores_message(module, owned):
 def test_a_core_moves_as_its_message_says_and_a_program_nearly_so(module, owned):
     """The core's logits are rounded, a program's are not: their scalars differ by little."""
     config = _config(clients=1, fraction=1.0, rate=1e-3)
-    core, program = _core(module, config, owned[3]), Client(copy.deepcopy(module), LAYERS, config, owned[3])
+    model = SplitModel(copy.deepcopy(module), LAYERS, config)
+    core, program = _core(module, config, owned[3]), Client(model, owned[3])
     assert torch.equal(core.integers(), program.integers())
     task = ClientTask(0, 0, 10**12 + 5)
     mine, theirs = core.train(task), program.train(task)

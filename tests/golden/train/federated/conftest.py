@@ -12,6 +12,7 @@ from fabtune.golden.models.presets import preset
 from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of
 from fabtune.golden.train.federated.federation import federate
+from fabtune.golden.train.federated.model import SplitModel
 from fabtune.golden.train.federated.shards import shards
 from fabtune.golden.train.pretrain import Pretraining, pretrained
 
@@ -35,7 +36,8 @@ class Digits:
         config = FederatedConfig(seed=seed, **settings)
         module = self.module
         owned = shards(self.task.tune, config.clients, 1.0, seed)
-        return federate(module, cut_of(deployed(self.network), stage), config, owned, self.task.test, transport)
+        model = SplitModel(module, cut_of(deployed(self.network), stage), config)
+        return federate(model, owned, self.task.test, transport)
 
     def short(self, **settings):
         """Configuration of a federation that runs quickly."""

@@ -86,7 +86,7 @@ def test_the_one_pass_is_the_replay_bit_for_bit(name, cut):
     config = FederatedConfig(
         clients=4, fraction=0.75, steps=9, first=1 if cut == 0 else 2, second=3, source=SOURCES[name]
     )
-    server = Server(module, cut, config, [5, 1, 70, 24])
+    server = Server(SplitModel(module, cut, config), [5, 1, 70, 24])
     messages = {client: random_message(server, client, client) for client in server.round.tasks}
     moves = {client: server.model.layout.moves(one.position, one.steps) for client, one in messages.items()}
     for client, message in messages.items():
@@ -126,7 +126,7 @@ def test_any_number_of_steps_is_one_short_vector():
     network = deployed(preset("fan"))
     module = module_of(network)
     config = FederatedConfig(clients=1, fraction=1, steps=1000, source=SOURCES["pool"])
-    server = Server(module, cut_of(network, -1), config, [1])
+    server = Server(SplitModel(module, cut_of(network, -1), config), [1])
     message = random_message(server, 0, 0, 5)
     moves = server.model.layout.moves(message.position, message.steps)
     assert [len(one) for one in moves] == [2_000, 16_000]
@@ -168,7 +168,8 @@ def test_the_order_of_arrival_changes_no_bit(digits):
         module, config = digits.module, digits.short(fraction=0.5)
 
         owned = shards(digits.task.tune, 10, 1.0, 0)
-        outcome = federate(module, 6, config, owned, digits.task.test, lambda _, uploads, turn=turn: uploads[::turn])
+        model = SplitModel(module, 6, config)
+        outcome = federate(model, owned, digits.task.test, lambda _, uploads, turn=turn: uploads[::turn])
         assert outcome.bit_identical
         ends.append([one.clone() for one in module.parameters()])
     assert all(torch.equal(*pair) for pair in zip(*ends, strict=True))
@@ -305,7 +306,7 @@ def test_a_step_is_the_mean_of_slopes():
 def at_the_door(digits):
     config = digits.short(clients=4, fraction=0.75)
     owned = shards(digits.task.tune, 4, 1.0, 0)
-    server = Server(digits.module, 6, config, [len(one) for one in owned])
+    server = Server(SplitModel(digits.module, 6, config), [len(one) for one in owned])
     return server, owned
 
 
@@ -349,7 +350,7 @@ def test_a_round_without_messages_moves_nothing(digits):
 
 def test_a_client_that_missed_rounds_is_synchronised_in_one_pass(digits):
     server, owned = at_the_door(digits)
-    late = Client(digits.module, 6, server.model.config, owned[0])
+    late = Client(SplitModel(digits.module, 6, server.model.config), owned[0])
     for seed in range(3):
         for client in server.round.tasks:
             server.receive(random_message(server, client, seed, 3).to_bytes(), "x")
@@ -418,7 +419,8 @@ def test_models_that_cannot_be_cut_are_refused(digits):
     with pytest.raises(UserError, match="3 layers with weights"):
         cut_of(digits.network, 3)
     with pytest.raises(UserError, match="more positions than 64 bits"):
-        Server(digits.module, 6, FederatedConfig(rounds=1 << 31, clients=2048, fraction=1, steps=65535), [1] * 2048)
+        config = FederatedConfig(rounds=1 << 31, clients=2048, fraction=1, steps=65535)
+        Server(SplitModel(digits.module, 6, config), [1] * 2048)
 
 
 @pytest.mark.parametrize("alpha", [1e-9, 0.1, 1.0, 100.0])
@@ -430,6 +432,15 @@ def test_shards_are_all_samples_once(digits, alpha):
     assert sorted(map(bytes, rows)) == sorted(bytes(row) for row in tune.inputs.reshape(len(tune), -1))
     most = np.mean([np.bincount(one.labels).max() / len(one) for one in owned])
     assert most > 0.6 if alpha < 0.2 else most < 0.6
+
+
+def test_even_shards_are_all_samples_once(digits):
+    tune = digits.task.tune[np.arange(497)]
+    owned = shards(tune, 10, float("inf"), 3)
+    assert sorted(map(len, owned)) == [49] * 3 + [50] * 7
+    rows = np.concatenate([one.inputs for one in owned]).reshape(len(tune), -1)
+    assert sorted(map(bytes, rows)) == sorted(bytes(row) for row in tune.inputs.reshape(len(tune), -1))
+    assert np.mean([np.bincount(one.labels).max() / len(one) for one in owned]) < 0.25
 
 
 def test_shards_that_cannot_be_are_refused(digits):

@@ -1,0 +1,133 @@
+"""Transformer in the hardware's integers as a model of a federation: its job's steps are those of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import UserError
+from ...fixed import Q8_16, Integers
+from ...stream.transformer_model import TransformerModel
+from ...zo.deltas import DELTA
+from ...zo.job import ZerothOrderJob
+from ...zo.scalars import Moves, Scalars
+from ...zo.split import Split
+from ...zo.step_settings import StepSettings
+from ..metrics import accuracy, cross_entropy
+from ..zo.integer_tuning import eps_shift_of, loss_of
+from .configuration import FederatedConfig
+from .federated_model import Totals
+
+_AT_ONCE = 64
+"""Samples that are evaluated together."""
+
+
+class JobModel:
+    """Transformer whose steps are those of the integer job, forward pass included; see `FederatedModel`.
+
+    Parameters
+    ----------
+    model : TransformerModel
+        Its frozen parameters are never written, so that all clients of a process share them.
+    cut : int
+        First operation of the second part; 0 for a model that is not cut.
+    config : FederatedConfig
+        Without a cut P1 counts the perturbations of a step, and P2 is 1.
+    inputs_of : callable
+        Inputs of the model of samples, as they are handed to `prepared`: of sentences their tokens.
+
+    Attributes
+    ----------
+    job : ZerothOrderJob
+    layout : StepLayout
+        Positions of the perturbations of a step.
+    evaluations : list of int
+        Samples evaluated so far by the first and by the second part.
+
+    Raises
+    ------
+    UserError
+        If the model is not cut there, or the config is not one of the hardware's integers.
+    """
+
+    def __init__(
+        self, model: TransformerModel, cut: int, config: FederatedConfig, inputs_of: Callable[[Any], Integers]
+    ) -> None:
+        self.model, self.config, self.inputs_of = model, config, inputs_of
+        self._settings = StepSettings(
+            eps_shift=eps_shift_of(config.eps), split=Split(cut, config.first, config.second), scalars=True
+        )
+        self.job = ZerothOrderJob(model, config.source.spec, self._settings)
+        self.layout = self.job.layout
+        self.evaluations = [0, 0]
+
+    def copy(self) -> JobModel:
+        """Copy the model as it is, with nothing evaluated; frozen parameters are shared."""
+        found = JobModel(self.model, self._settings.split.cut, self.config, self.inputs_of)
+        found.job.total = self.job.total.copy()
+        return found
+
+    def prepared(self, samples: Any) -> tuple[Integers, Integers]:
+        """Inputs and labels of samples."""
+        return self.inputs_of(samples), samples.labels
+
+    def integers(self) -> Tensor:
+        """Copy the tables of both parts' deltas, and all weights that they make: (count,) of int32."""
+        return _integers(self.job)
+
+    def total(self, moves: tuple[Moves, Moves]) -> Totals:
+        """Sum moves of both parts into short tables."""
+        return self.config.source.accumulate(moves[0]), self.config.source.accumulate(moves[1])
+
+    def after(self, total: Totals) -> Tensor:
+        """Compute `integers` with a sum of moves added; the deltas are not changed."""
+        moved = self.copy()
+        moved.apply(total)
+        return moved.integers()
+
+    def apply(self, total: Totals) -> None:
+        """Add a sum of moves to the deltas, modulo 2**32."""
+        own = np.stack([one.numpy() for one in total]) if self._settings.split.cut else total[1].numpy()
+        self.job.total = (self.job.total.astype(np.int32) + own).astype(np.int64)
+
+    def step(self, inputs: Integers, labels: Integers, position: int) -> tuple[Scalars, float]:
+        """Run one step and update the deltas, see `FederatedModel.step`.
+
+        Raises
+        ------
+        UserError
+            If a coefficient is clipped: the deltas are not those of the message then.
+        """
+        job, config = self.job, self.config
+        perturbation = job.parts[0].deltas.perturbation
+        (rate,), job.settings = self._settings.with_rates([config.rate], [len(labels)], perturbation)
+        job.position = position % job.source.period
+        slopes = job.step(inputs, labels, rate)
+        if job.coefficients_clipped:
+            raise UserError("a step's coefficient is clipped to 27 bits: lower the rate")
+        self.evaluations[0] += 2 * len(labels) * config.first * (self._settings.split.cut > 0)
+        self.evaluations[1] += 2 * len(labels) * len(slopes)
+        loss = float(np.mean([loss_of(slope) for slope in slopes]))
+        return Scalars.of([slope.coefficient for slope in slopes]), loss
+
+    def evaluated(self, samples: Any) -> tuple[float, float]:
+        """Mean cross entropy and accuracy on samples."""
+        inputs, labels = self.prepared(samples)
+        groups = range(0, len(labels), _AT_ONCE)
+        logits = Q8_16.to_float(np.concatenate([self.job.logits(inputs[at : at + _AT_ONCE]) for at in groups]))
+        return cross_entropy(logits, labels), accuracy(logits, labels)
+
+
+def _integers(job: ZerothOrderJob) -> Tensor:
+    """Deltas of a job, `DELTA`, and the weights that they make."""
+    found = [job.total]
+    for tuned, offsets in zip(job.parts, job.offsets(), strict=True):
+        assert isinstance(tuned.part, TransformerModel)
+        moved = tuned.part.parameters(offsets)
+        found += [moved[name] for name in moved if name[0] in tuned.part.operations]
+    assert DELTA.width <= 32
+    return torch.from_numpy(np.concatenate([one.astype(np.int32).reshape(-1) for one in found]))

@@ -1,0 +1,113 @@
+"""Transformer on samples of one shape, such as images in patches, and the module of it that PyTorch trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..fixed import Integers
+from ..models.layers import Shape
+from .blocks import Parameters, Transformer
+from .float_model import run_tensors
+
+
+@dataclass(frozen=True, eq=False)
+class SampleTransformer:
+    """Transformer, its tensors, and the way from a sample to the rows of its tokens.
+
+    A class token is a token of zeros: what it is in the user's model is a part of its position.
+
+    Parameters
+    ----------
+    network : Transformer
+    parameters : mapping
+        Tensors of floats.
+    input_shape : tuple of int
+        Shape of a sample.
+    places : array of int, (tokens, features)
+        For each feature of each token the number of the sample's value that it is, in C order; -1 where it is 0.
+    tensor_names : dict of (int, str) to str
+        Name in the user's model of each tensor that is there.
+
+    Raises
+    ------
+    UserError
+        If the network gives outputs for each token, the places are not its inputs', or there are too many tokens.
+    """
+
+    network: Transformer
+    parameters: Parameters
+    input_shape: Shape
+    places: Integers
+    tensor_names: dict[tuple[int, str], str]
+
+    def __post_init__(self) -> None:
+        tokens, features = self.places.shape
+        if features != self.network.features or not -1 <= self.places.min() <= self.places.max() < prod(
+            self.input_shape
+        ):
+            raise UserError(f"{self.network.name} takes {self.network.features} features, not those of {tokens} tokens")
+        self.network.check_lengths((tokens,))
+        if not self.network.shapes[-1][1]:
+            raise UserError(f"{self.network.name} gives outputs for each token: it needs a pooling and a head")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a sample."""
+        return len(self.places)
+
+    @property
+    def classes(self) -> int:
+        """Outputs of a sample."""
+        return self.network.shapes[-1][0]
+
+    def rows(self, samples: NDArray[Any]) -> NDArray[Any]:
+        """Rows of the tokens of samples, of any type: (n, tokens, features).
+
+        Raises
+        ------
+        UserError
+            If samples are of another shape.
+        """
+        if samples.shape[1:] != self.input_shape:
+            raise UserError(f"{self.network.name} takes samples of {self.input_shape}, not of {samples.shape[1:]}")
+        flat = np.pad(samples.reshape(len(samples), -1), ((0, 0), (0, 1)))
+        found: NDArray[Any] = flat[:, self.places]
+        return found
+
+
+class SampleModule(nn.Module):
+    """Module of a `SampleTransformer`: samples of (n, ...) to logits, with its tensors as float32 parameters."""
+
+    def __init__(self, model: SampleTransformer) -> None:
+        super().__init__()
+        self._model = model
+        self.tensors = nn.ParameterDict(
+            {
+                f"{number}-{kind}": torch.tensor(one, dtype=torch.float32)
+                for (number, kind), one in model.parameters.items()
+            }
+        )
+        self.register_buffer("_places", torch.from_numpy(model.places), persistent=False)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """Compute the logits of samples."""
+        flat = nn.functional.pad(samples.flatten(1), (0, 1))
+        rows = flat[:, self._places].flatten(0, 1)  # type: ignore[index]
+        return run_tensors(self._model.network, self._named, rows, (self._model.tokens,) * len(samples))[-1]
+
+    @property
+    def _named(self) -> dict[tuple[int, str], Tensor]:
+        names = self._model.parameters
+        return {(number, kind): self.tensors[f"{number}-{kind}"] for number, kind in names}
+
+    def parameters_as_trained(self) -> Parameters:
+        """Tensors as they are now, by number of the operation and kind."""
+        return {name: one.detach().cpu().numpy().copy() for name, one in self._named.items()}
