@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ..errors import UserError
+from ..fixed import Format
 from ..transformer.blocks import Parameters, Transformer
 from .forward import IntegerTransformer, TransformerIntegers, is_weight, weight_formats
 from .nf4_weights import Nf4Weights
@@ -44,6 +45,7 @@ def frozen_base(
     parameters: Parameters,
     base: BaseKind = "nf4",
     coarse: Callable[[TensorName], bool] = lambda name: True,
+    activations: Mapping[int, Format] | None = None,
 ) -> FrozenBase:
     """Convert the tensors of a transformer.
 
@@ -55,6 +57,8 @@ def frozen_base(
         Matrices as 4-bit codes with a scale for each 64 inputs, or as they are multiplied.
     coarse : callable
         Whether a matrix may be NF4, by default each.
+    activations : mapping of int to Format, optional
+        Formats of large activations, see `IntegerTransformer`.
 
     Raises
     ------
@@ -64,7 +68,7 @@ def frozen_base(
     if base not in BASES:
         raise UserError(f"base = {base!r} is not one of {', '.join(BASES)}")
     network.check(parameters)
-    transformer = IntegerTransformer(network, weight_formats(parameters))
+    transformer = IntegerTransformer(network, weight_formats(parameters), activations or {})
     converted, clipped = transformer.convert(parameters)
     if outliers := [name for name in clipped if is_weight(name)]:
         (number, kind), form = outliers[0], transformer.format_of(outliers[0])

@@ -20,6 +20,7 @@ from .label_words import Sentence, Wording
 
 SHOTS = 16
 """Sentences per class in LM-BFF's splits."""
+NO_PAIRS = "pairs of sentences take label words: give --model a decoder with a language-model head"
 SEEDS = (13, 21, 42, 87, 100)
 """Seeds of LM-BFF's splits, in their names."""
 
@@ -58,7 +59,7 @@ class Texts:
         """
         found = tuple(one for one in self.sentences if isinstance(one, str))
         if len(found) != len(self.sentences):
-            raise UserError("pairs of sentences take label words: give --model a decoder with a language-model head")
+            raise UserError(NO_PAIRS)
         return found
 
 
