@@ -72,15 +72,25 @@ class Wording:
             raise UserError(f"two of the label words {self.words} are the same token")
         return numbers
 
-    def pieces(self, sentence: Sentence) -> list[tuple[str, bool]]:
-        """Parts of the text, and whether each is a sentence, which may be cut."""
+    def text(self, sentence: Sentence) -> tuple[str, list[tuple[int, int]]]:
+        """Text of a sentence, and first and last place of each sentence in it.
+
+        Raises
+        ------
+        UserError
+            If it is a pair and should not be, or the reverse.
+        """
         given = (sentence,) if isinstance(sentence, str) else sentence
         if len(given) != 1 + self.pairs:
             what = "pairs of sentences" if self.pairs else "single sentences"
             raise UserError(f"the template {self.template!r} takes {what}, not {given}")
-        parts = _SLOT.split(self.template)
-        found = [(given[int(one)], True) if at % 2 else (one, False) for at, one in enumerate(parts)]
-        return [(text, is_sentence) for text, is_sentence in found if text]
+        text, places = "", []
+        for at, part in enumerate(_SLOT.split(self.template)):
+            more = given[int(part)] if at % 2 else part
+            if at % 2:
+                places.append((len(text), len(text) + len(more)))
+            text += more
+        return text, places
 
     def tokens_of(self, tokenizer: Any, sentences: Sequence[Sentence], most: int) -> tuple[Integers, int]:
         """Tokenise texts.
@@ -106,24 +116,24 @@ class Wording:
         """
         front, found, cut = _front(tokenizer), [], 0
         for sentence in sentences:
-            pieces = self.pieces(sentence)
-            whole = _plain(tokenizer, "".join(text for text, _ in pieces))
+            text, places = self.text(sentence)
+            whole = _plain(tokenizer, text)
             if len(front) + len(whole) > most:
-                whole, cut = self._shortened(tokenizer, pieces, most - len(front)), cut + 1
+                whole, cut = self._shortened(tokenizer, text, places, most - len(front)), cut + 1
             found.append(np.array(front + whole))
         return padded(found), cut
 
-    def _shortened(self, tokenizer: Any, pieces: list[tuple[str, bool]], most: int) -> list[int]:
-        """Cut the sentences of a text, the longer one first."""
-        parts = [_plain(tokenizer, text) for text, _ in pieces]
-        own = [at for at, (_, is_sentence) in enumerate(pieces) if is_sentence]
-        while (over := sum(map(len, parts)) - most) > 0:
-            longest, *others = sorted(own, key=lambda at: -len(parts[at]))
-            less = max(1, min(over, len(parts[longest]) - max((len(parts[at]) for at in others), default=0)))
-            if len(parts[longest]) <= less:
+    def _shortened(self, tokenizer: Any, text: str, places: list[tuple[int, int]], most: int) -> list[int]:
+        """Leave out the last tokens of the sentences in a text, of the longer one first."""
+        made = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        spans = made["offset_mapping"]
+        own = [[at for at, (begin, end) in enumerate(spans) if first <= begin < end <= last] for first, last in places]
+        for _ in range(len(spans) - most):
+            longest = max(own, key=len)
+            if len(longest) < 2:
                 raise UserError(f"the template {self.template!r} leaves no room for a sentence in {most} tokens")
-            parts[longest] = parts[longest][:-less]
-        return [token for part in parts for token in part]
+            spans[longest.pop()] = None
+        return [token for token, span in zip(made["input_ids"], spans, strict=True) if span]
 
 
 def _plain(tokenizer: Any, text: str) -> list[int]:
