@@ -7,6 +7,7 @@ A number is an integer with a `Format`; its value is ``integer / 2**fraction``. 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -174,10 +175,25 @@ def count_saturated(
 
 
 class Narrower:
-    """Narrowing half to even with saturation that counts clipped values, as the hardware's status register does."""
+    """Narrowing half to even with saturation that counts clipped values, as the hardware's status register does.
+
+    Attributes
+    ----------
+    saturations : int
+        Values clipped so far.
+    named : Counter of str
+        Those of them whose place `note` has named.
+    """
 
     def __init__(self) -> None:
         self.saturations = 0
+        self.named: Counter[str] = Counter()
+
+    def note(self, place: str, count: int) -> None:
+        """Count values that were clipped at a place."""
+        self.saturations += count
+        if count:
+            self.named[place] += count
 
     def __call__(
         self, values: ArrayLike, source: Format | int, target: Format, noise: ArrayLike | None = None
@@ -235,11 +251,9 @@ def _drop(values: Integers, shift: int | Integers, rounding: Rounding, noise: Ar
         # a tie rounds up if the integer below is odd; as one sum, which is the fastest
         return floor + ((rest + (floor & 1) + (half - 1)) >> shift)
     if rounding is Rounding.HALF_UP:
-        up = rest >= half
-    else:
-        # the sum may carry past 64 bits, the comparison cannot
-        up = np.asarray(noise, np.int64) >= (1 << shift) - rest
-    result: Integers = floor + up
+        return floor + (rest >= half)
+    # the sum may carry past 64 bits, the comparison cannot
+    result: Integers = floor + (np.asarray(noise, np.int64) >= (1 << shift) - rest)
     return result
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Format
+from ..fixed import Format, Integers
 from ..transformer.blocks import Parameters, Transformer
 from .forward import IntegerTransformer, TransformerIntegers, is_weight, weight_formats
 from .nf4_weights import Nf4Weights
@@ -45,6 +46,7 @@ def frozen_base(
     parameters: Parameters,
     base: BaseKind = "nf4",
     coarse: Callable[[TensorName], bool] = lambda name: True,
+    sensitive: Mapping[TensorName, Integers] = MappingProxyType({}),
     activations: Mapping[int, Format] | None = None,
 ) -> FrozenBase:
     """Convert the tensors of a transformer.
@@ -57,6 +59,8 @@ def frozen_base(
         Matrices as 4-bit codes with a scale for each 64 inputs, or as they are multiplied.
     coarse : callable
         Whether a matrix may be NF4, by default each.
+    sensitive : mapping of (int, str) to array of int
+        Places of values of a matrix, in the flat tensor, that stay 18 bits beside its NF4 codes, which are of 0 there.
     activations : mapping of int to Format, optional
         Formats of large activations, see `IntegerTransformer`.
 
@@ -80,7 +84,10 @@ def frozen_base(
             continue
         form = transformer.format_of(name)
         if base == "nf4" and coarse(name):
-            integers[name] = Nf4Weights.of(values, form).dequantised()
+            rest, own = values.copy(), sensitive.get(name, np.arange(0))
+            rest.reshape(-1)[own] = 0
+            integers[name] = Nf4Weights.of(rest, form).dequantised()
+            integers[name].reshape(-1)[own] = converted[name].reshape(-1)[own]
         size = np.sqrt(np.mean(np.square(values, dtype=np.float64)))
         off = np.sqrt(np.mean((form.to_float(integers[name]) - values) ** 2))
         errors[name] = float(off / size) if size else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from ..nn.arithmetic.loss import Loss, labels_of
 from ..nn.arithmetic.products import PRODUCTS, Product
 from ..zo.deltas import DELTA
 from .forward import IntegerTransformer, TransformerIntegers
-from .words import TensorName, TensorWords
+from .words import TensorName, TensorWords, tile_places
 
 
 def everything(name: TensorName) -> bool:
@@ -38,6 +38,9 @@ class TransformerModel:
         Q8.16. With them a sample is a sentence's tokens.
     tuned : callable
         Whether a tensor is perturbed.
+    sensitive : mapping of (int, str) to array of int, optional
+        Of tensors that are tuned in part the places of these values, ascending in the flat tensor. They are words of
+        their own, in the order of their tiles.
     times : int
         Words after which deltas return, see `golden.zo.deltas`; 0 where each word has its own.
     lanes, columns : int
@@ -56,6 +59,7 @@ class TransformerModel:
     frozen: TransformerIntegers
     embeddings: Integers | None = None
     tuned: Callable[[TensorName], bool] = everything
+    sensitive: Mapping[TensorName, Integers] = field(default_factory=dict)
     times: int = 0
     lanes: int = 32
     columns: int = 16
@@ -75,7 +79,17 @@ class TransformerModel:
         shapes = self.transformer.network.parameter_shapes
         own = (name for name in shapes if name[0] in self.operations and self.tuned(name))
         names = sorted(own, key=lambda name: (name[0], name[1] != "bias"))
-        return TensorWords({name: shapes[name] for name in names}, self.lanes, self.columns)
+        sizes = {name: (len(self.sensitive[name]),) if name in self.sensitive else shapes[name] for name in names}
+        return TensorWords(sizes, self.lanes, self.columns)
+
+    @cached_property
+    def _places(self) -> dict[TensorName, Integers]:
+        """Sensitive values of each tensor, as `sensitive`, in the order of the tiles that hold them."""
+        shapes, found = self.transformer.network.parameter_shapes, {}
+        for name, places in self.sensitive.items():
+            ranks = tile_places(shapes[name], self.lanes, self.columns).reshape(-1)[places]
+            found[name] = places[np.argsort(ranks)]
+        return found
 
     @property
     def words(self) -> int:
@@ -136,6 +150,10 @@ class TransformerModel:
             raise UserError(f"{len(labels)} labels for {len(inputs)} samples")
         self._rows(inputs)
 
+    def lengths(self, inputs: Integers) -> tuple[int, ...]:
+        """Tokens of each sample."""
+        return self._rows(inputs)[1]
+
     def _rows(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:
         """Rows of all samples, and how many each has."""
         network = self.transformer.network
@@ -165,7 +183,11 @@ class TransformerModel:
         for name, place in self.order.places.items():
             form = self.transformer.format_of(name)
             rounded = shifted(offsets[place.start : place.stop], np.array(DELTA.fraction - form.fraction))
-            moved[name] = np.clip(self.frozen[name] + self.order.gathered(name, rounded), form.minimum, form.maximum)
+            own = self.order.gathered(name, rounded)
+            if name in self.sensitive:
+                own, values = np.zeros_like(self.frozen[name]), own
+                own.reshape(-1)[self._places[name]] = values
+            moved[name] = np.clip(self.frozen[name] + own, form.minimum, form.maximum)
         return moved
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
@@ -187,18 +209,22 @@ class TransformerModel:
             Q8.16. Of a first part what passes the cut, in its format: (samples, features), or masked behind a
             sentence's last token (samples, tokens, features).
         """
-        (rows, lengths), parameters = self._rows(inputs), self.parameters(offsets)
+        return self.run(inputs, self.parameters(offsets), narrow)
+
+    def run(self, inputs: Integers, parameters: TransformerIntegers, narrow: Narrower) -> Integers:
+        """Compute the outputs, as `forward` gives them, with these parameters."""
+        (rows, lengths), network = self._rows(inputs), self.transformer.network
         outputs, saturations = self.transformer.run(parameters, rows, lengths, self.product, self.operations)
-        narrow.saturations += sum(saturations)
+        for number, count in zip(self.operations, saturations, strict=True):
+            narrow.note(network.titles[number], count)
         if self.last is None:
             return outputs[-1]
-        network = self.transformer.network
         passing = network.crossing(self.last)
         values = outputs[passing - self.first]
-        return values if network.shapes[passing][1] else _masked(values, lengths)
+        return values if network.shapes[passing][1] else masked(values, lengths)
 
 
-def _masked(rows: Integers, lengths: tuple[int, ...]) -> Integers:
+def masked(rows: Integers, lengths: tuple[int, ...]) -> Integers:
     """Rows of all sentences as one array, masked behind the last token of each: (sentences, tokens, features)."""
     there = np.arange(max(lengths)) < np.array(lengths)[:, None]
     found = np.zeros((*there.shape, rows.shape[1]), np.int64)

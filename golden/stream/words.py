@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
@@ -55,7 +54,9 @@ class TensorWords:
         """Numbers of each tensor's words."""
         found, first = {}, 0
         for name, shape in self.shapes.items():
-            count = prod(self._tiles(shape))
+            count = -(-shape[0] // self.width)
+            if len(shape) == 2:
+                count = -(-shape[0] // self.columns) * -(-shape[1] // self.lanes)
             found[name] = range(first, first + count)
             first += count
         return found
@@ -65,25 +66,15 @@ class TensorWords:
         """Number of words."""
         return max(place.stop for place in self.places.values())
 
-    def _tiles(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """Groups of outputs, and tiles of each."""
-        if len(shape) == 2:
-            return -(-shape[0] // self.columns), -(-shape[1] // self.lanes)
-        return 1, -(-prod(shape) // self.width)
-
     def gathered(self, name: TensorName, numbers: Integers) -> Integers:
-        """Tensor of the numbers of its words, (words of the tensor, n): parameter j of a word takes number ``j mod n``."""
+        """Tensor of the numbers of its words, (words, n): parameter j of a word takes number ``j mod n``."""
         found: Integers = numbers.reshape(-1)[self._index(self.shapes[name], numbers.shape[1])]
         return found
 
     def _index(self, shape: tuple[int, ...], n: int) -> Integers:
         """Place of each parameter among the numbers of its tensor's words; the same for all tensors of a shape."""
         if (shape, n) not in self._indices:
-            places = np.arange(prod(shape)).reshape(shape)
-            if len(shape) == 2:
-                output, given = np.arange(shape[0])[:, None], np.arange(shape[1])
-                word = output // self.columns * self._tiles(shape)[1] + given // self.lanes
-                places = word * self.width + given % self.lanes * self.columns + output % self.columns
+            places = tile_places(shape, self.lanes, self.columns)
             self._indices[shape, n] = places // self.width * n + places % self.width % n
         return self._indices[shape, n]
 
@@ -93,28 +84,22 @@ class TensorWords:
 
     def split(self, words: Integers) -> dict[TensorName, Integers]:
         """Tensors of words, (words, width)."""
-        found = {}
-        for name, place in self.places.items():
-            shape, own = self.shapes[name], words[place.start : place.stop]
-            if len(shape) == 2:
-                groups, tiles = self._tiles(shape)
-                matrix = own.reshape(groups, tiles, self.lanes, self.columns).transpose(0, 3, 1, 2)
-                found[name] = matrix.reshape(groups * self.columns, tiles * self.lanes)[: shape[0], : shape[1]]
-            else:
-                found[name] = own.reshape(-1)[: shape[0]]
-        return found
+        return {name: self.gathered(name, words[place.start : place.stop]) for name, place in self.places.items()}
 
     def flatten(self, tensors: Mapping[TensorName, Integers]) -> Integers:
         """Words of tensors, (words, width), with zeros where there is no parameter: the inverse of `split`."""
         found = np.zeros((self.words, self.width), np.int64)
         for name, place in self.places.items():
-            shape, values = self.shapes[name], tensors[name]
-            groups, tiles = self._tiles(shape)
-            if len(shape) == 2:
-                more = groups * self.columns - shape[0], tiles * self.lanes - shape[1]
-                matrix = np.pad(values, ((0, more[0]), (0, more[1])))
-                parts = matrix.reshape(groups, self.columns, tiles, self.lanes).transpose(0, 2, 3, 1)
-            else:
-                parts = np.pad(values, (0, tiles * self.width - shape[0]))
-            found[place.start : place.stop] = parts.reshape(-1, self.width)
+            own = found[place.start : place.stop].reshape(-1)
+            own[tile_places(self.shapes[name], self.lanes, self.columns)] = tensors[name]
         return found
+
+
+def tile_places(shape: tuple[int, ...], lanes: int, columns: int) -> Integers:
+    """Place of each value of a tensor in the stream of its words, whose places beyond the tensor are left out."""
+    if len(shape) == 1:
+        return np.arange(shape[0])
+    output, given = np.arange(shape[0])[:, None], np.arange(shape[1])
+    word = output // columns * -(-shape[1] // lanes) + given // lanes
+    places: Integers = word * lanes * columns + given % lanes * columns + output % columns
+    return places

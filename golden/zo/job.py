@@ -176,6 +176,11 @@ class ZerothOrderJob:
         return self._narrow.saturations
 
     @property
+    def saturated_places(self) -> dict[str, int]:
+        """Those of them that the model names the place of."""
+        return dict(self._narrow.named)
+
+    @property
     def coefficients_clipped(self) -> int:
         """Number of coefficients clipped to `COEFFICIENT` so far."""
         return self._coefficients.saturations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -105,10 +106,18 @@ class SentenceModel:
         usual = IntegerTransformer(self.network, weight_formats(self.parameters))
         return replace(self, activations=activation_formats(usual, largest))
 
-    def base(self, base: BaseKind = "nf4") -> FrozenBase:
+    @property
+    def names(self) -> dict[TensorName, str]:
+        """Name of each tensor in files: the user's, or for a head ``head.weight`` and ``head.bias``."""
+        titles = self.network.titles
+        return {name: self.tensor_names.get(name, f"{titles[name[0]]}.{name[1]}") for name in self.parameters}
+
+    def base(
+        self, base: BaseKind = "nf4", sensitive: Mapping[TensorName, Integers] = MappingProxyType({})
+    ) -> FrozenBase:
         """Integers of all tensors; the matrices of the user's file may be NF4, a head made for the task is not."""
         coarse = self.tensor_names.__contains__
-        return frozen_base(self.network, self.parameters, base, coarse, self.activations)
+        return frozen_base(self.network, self.parameters, base, coarse, sensitive, self.activations)
 
     def integers(
         self,
@@ -119,9 +128,22 @@ class SentenceModel:
         columns: int = 16,
     ) -> TransformerModel:
         """Make the model of the hardware's integers, see `TransformerModel`."""
-        own = self.base(base)
+        return self.on_base(self.base(base), tuned, {}, times, lanes, columns)
+
+    def on_base(
+        self,
+        base: FrozenBase,
+        tuned: Callable[[TensorName], bool] = everything,
+        sensitive: Mapping[TensorName, Integers] = MappingProxyType({}),
+        times: int = 255,
+        lanes: int = 32,
+        columns: int = 16,
+    ) -> TransformerModel:
+        """Make the model of a base that is there."""
         embeddings = Q8_16.from_float(self.words)
-        return TransformerModel(own.transformer, own.integers, embeddings, tuned, times, lanes, columns)
+        return TransformerModel(
+            base.transformer, base.integers, embeddings, tuned, sensitive, times, lanes=lanes, columns=columns
+        )
 
 
 def read_model(path: Path) -> tuple[LanguageModel, Any]:

@@ -26,13 +26,16 @@ from ...settings import build, settings_of
 from ...zo.deltas import DELTA, PerturbationTable
 from .array_order import ArrayOrder
 from .periodic import Periodic
+from .tile_order import TileOrder
 from .weights import IntegerWeights
 
 LAYOUT = "fabtune-delta-1"
 """Name and version of the layout of a file whose parameters are perturbed one after the other."""
 ARRAY_LAYOUT = "fabtune-delta-array-1"
 """The same of one whose parameters are perturbed in an `ArrayOrder`."""
-_TENSOR = "deltas"
+TILE_LAYOUT = "fabtune-delta-tiles-1"
+"""The same of a transformer, whose parameters are perturbed in a `TileOrder`."""
+_TENSOR, _SENSITIVE = "deltas", "sensitive/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +56,9 @@ class Delta:
         Digest of the parameters before the runs, from `base_digest`.
     total : array (times, n) of int32
         Sum of the updates, modulo 2**32; of a core's order with a cut those of both parts, (2, times, n).
-    order : ArrayOrder, optional
-        Order in which a core perturbs the parameters, which then are Q4.12: weight and bias of each stage. By default
-        they are perturbed as they stand, and keep their format.
+    order : ArrayOrder or TileOrder, optional
+        Order in which a core perturbs the parameters: of a network, which then are Q4.12, weight and bias of each
+        stage; or of a transformer. By default they are perturbed as they stand, and keep their format.
     run : dict of str to str
         The run's start, see `tuned.run_file.run_metadata`. Its ``stages`` are the tensors of the base from which the
         parameters are folded; without them they are the parameters themselves.
@@ -72,7 +75,7 @@ class Delta:
     parameters: tuple[tuple[str, tuple[int, ...]], ...]
     base: str
     total: NDArray[np.int32]
-    order: ArrayOrder | None = None
+    order: ArrayOrder | TileOrder | None = None
     run: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,7 +83,7 @@ class Delta:
             raise UserError(
                 f"a delta's generator is a PezoSpec, which a file can name, not {type(self.source.spec).__name__}"
             )
-        parts = 2 if self.order and self.order.cut else 1
+        parts = 2 if isinstance(self.order, ArrayOrder) and self.order.cut else 1
         if len(self.total) != parts and parts > 1:
             raise UserError(f"a delta of two parts has two sums, not {self.total.shape}")
         for one in self.total if parts > 1 else [self.total]:
@@ -88,12 +91,18 @@ class Delta:
         if self.order is not None:
             self._check_order(self.order)
 
-    def _check_order(self, order: ArrayOrder) -> None:
-        shapes = [shape for _, shape in self.parameters]
-        if shapes != order.shapes:
-            raise UserError(f"a delta of {order.network!r} has parameters of {order.shapes}, not {shapes}")
+    def _check_order(self, order: ArrayOrder | TileOrder) -> None:
+        if isinstance(order, ArrayOrder):
+            width, shapes = order.mapping.width, [shape for _, shape in self.parameters]
+            if shapes != order.shapes:
+                raise UserError(f"a delta of {order.network!r} has parameters of {order.shapes}, not {shapes}")
+        else:
+            width, own_shapes = order.width, dict(self.parameters)
+            for name, places in order.sensitive:
+                if name not in own_shapes or places[-1] >= prod(own_shapes[name]):
+                    raise UserError(f"a delta has sensitive values of {name}, which are none of its parameters")
         own = self.source.lanes, self.source.fraction_bits, self.format
-        right = order.mapping.width, PerturbationTable(self.source.spec).fraction, DELTA
+        right = width, PerturbationTable(self.source.spec).fraction, DELTA
         if own != right:
             raise UserError(f"a delta of an array of {order} has lanes, fraction and format {right}, not {own}")
 
@@ -141,8 +150,11 @@ class Delta:
         Raises
         ------
         UserError
-            If a tensor is missing or has another shape, or the parameters are not those of the base.
+            If a tensor is missing or has another shape, the parameters are not those of the base, or they are a
+            transformer's, see `text.tuned_folder`.
         """
+        if isinstance(self.order, TileOrder):
+            raise UserError("this is the delta of a transformer, which is added to the model's folder: give --model")
         names = (
             [name for one in self.stages for name in one.names] if self.order else [name for name, _ in self.parameters]
         )
@@ -201,16 +213,22 @@ class Delta:
 
     def described(self) -> dict[str, object]:
         """Describe what the delta belongs to, for people: sizes, generator, formats, largest change."""
+        order, sizes = "one after the other", {name: prod(shape) for name, shape in self.parameters}
+        if isinstance(self.order, ArrayOrder):
+            order = f"array of {self.order}, {self.order.network}"
+        elif self.order:
+            order = f"tiles of {self.order.lanes} x {self.order.columns}, base {self.order.base}"
+            sizes |= {name: len(places) for name, places in self.order.sensitive}
         return {
             "base": self.base,
             "tensors": len(self.parameters),
-            "parameters": sum(prod(shape) for _, shape in self.parameters),
+            "parameters": sum(sizes.values()),
             "deltas": self.total.size,
             "largest": float(np.abs(self.total.astype(np.int64)).max()) * 2.0**-self.format.fraction,
             "format": str(self.format),
             "lanes": self.source.lanes,
             "fraction": self.source.fraction_bits,
-            "order": f"array of {self.order}, {self.order.network}" if self.order else "one after the other",
+            "order": order,
             "generator": " ".join(settings_of(self._generator)),
         }
 
@@ -225,7 +243,7 @@ class Delta:
             If the file exists, unless forced.
         """
         metadata = {
-            "layout": ARRAY_LAYOUT if self.order else LAYOUT,
+            "layout": LAYOUT,
             "base": self.base,
             "format": str(self.format),
             "generator": json.dumps(settings_of(self._generator)),
@@ -233,11 +251,15 @@ class Delta:
             "fraction": str(self.source.fraction_bits),
             "parameters": json.dumps(self.parameters),
         }
-        if self.order:
-            metadata |= {"network": self.order.network, "array": str(self.order)}
+        tensors: dict[str, NDArray[np.generic]] = {_TENSOR: self.total}
+        if isinstance(self.order, ArrayOrder):
+            metadata |= {"layout": ARRAY_LAYOUT, "network": self.order.network, "array": str(self.order)}
+        elif self.order:
+            metadata |= {"layout": TILE_LAYOUT, "tiles": str(self.order)}
+            tensors |= {_SENSITIVE + name: own.astype(np.int32) for name, own in self.order.places.items()}
         if self.run:
             metadata["run"] = json.dumps(self.run)
-        save_state(path, {_TENSOR: self.total}, metadata, force)
+        save_state(path, tensors, metadata, force)
 
     @classmethod
     def load(cls, path: Path) -> Delta:
@@ -249,8 +271,9 @@ class Delta:
             If it is no such file, or is damaged.
         """
         tensors, metadata = load_saved(path)
-        if metadata.get("layout") not in (LAYOUT, ARRAY_LAYOUT):
-            raise UserError(f"{path} is not a delta file ({LAYOUT!r} or {ARRAY_LAYOUT!r})")
+        layouts = LAYOUT, ARRAY_LAYOUT, TILE_LAYOUT
+        if metadata.get("layout") not in layouts:
+            raise UserError(f"{path} is not a delta file ({', '.join(layouts)})")
         try:
             spec = build(PezoSpec, parse_json(metadata["generator"]))
             assert isinstance(spec, PezoSpec)
@@ -259,9 +282,12 @@ class Delta:
             parameters = tuple(
                 (str(name), tuple(map(int, shape))) for name, shape in parse_json(metadata["parameters"])
             )
-            order = None
+            order: ArrayOrder | TileOrder | None = None
             if metadata["layout"] == ARRAY_LAYOUT:
                 order = ArrayOrder.parse(metadata["network"], metadata["array"])
+            elif metadata["layout"] == TILE_LAYOUT:
+                own = {name[len(_SENSITIVE) :]: one for name, one in tensors.items() if name.startswith(_SENSITIVE)}
+                order = TileOrder.parse(metadata["tiles"], own)
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
             run = parse_json(metadata.get("run", "{}"))
             if not all(isinstance(value, str) for value in run.values()):

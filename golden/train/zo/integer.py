@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +81,8 @@ class IntegerZerothOrder:
         autoencoder = settings.loss == "mse"
         if autoencoder:
             rate *= rate_scale(network.classes)
-        batches = list(schedule.indices(len(tune)))
-        sizes = [len(indices) for indices in batches]
-        rates, settings = settings.with_rates([rate] * schedule.steps, sizes, PerturbationTable(source))
         labels = np.zeros(len(tune), np.int64) if autoencoder else tune.labels.astype(np.int64)
-        self.orders = [StepOrder(indices, labels[indices], own) for indices, own in zip(batches, rates, strict=True)]
+        self.orders, settings = step_orders(labels, schedule, rate, settings, source)
         mapping = PerturbationMapping(Mapping.of(network, lanes, columns, tune.inputs.dtype == np.uint8))
         self.model = NetworkModel(mapping, self._converter.stages(parameters))
         self.job = ZerothOrderJob(self.model, source, settings, position)
@@ -98,13 +95,7 @@ class IntegerZerothOrder:
 
     def run(self, progress: ZerothOrderProgress | None = None) -> list[ZerothOrderStep]:
         """Take all steps; return the records of their slopes, one after the other."""
-        slopes: list[ZerothOrderStep] = []
-        for number, order in enumerate(self.orders, start=1):
-            step = self.job.step(self._inputs[order.indices], order.labels, order.rate)
-            slopes += step
-            if progress:
-                progress(number, step)
-        return slopes
+        return take_steps(self.job, self._inputs, self.orders, progress)
 
     def inputs(self, samples: Samples) -> NDArray[np.integer]:
         """Samples as the core reads them: bytes, or Q8.16."""
@@ -124,3 +115,40 @@ class IntegerZerothOrder:
         """Outputs of the network as tuned so far, computed in parts of so many samples."""
         parts = [self.job.logits(inputs[first : first + at_once]) for first in range(0, len(inputs), at_once)]
         return Q8_16.to_float(np.concatenate(parts))
+
+
+def step_orders(
+    labels: Integers, schedule: Schedule, rate: float, settings: StepSettings, source: PerturbationSource
+) -> tuple[list[StepOrder], StepSettings]:
+    """Make the orders of all steps, and settings with a shift for their rate.
+
+    Parameters
+    ----------
+    labels : array of int, (samples,)
+    schedule : Schedule
+    rate : float
+        Learning rate of the mean loss.
+    settings : StepSettings
+    source : PerturbationSource
+    """
+    batches = list(schedule.indices(len(labels)))
+    sizes = [len(indices) for indices in batches]
+    rates, settings = settings.with_rates([rate] * schedule.steps, sizes, PerturbationTable(source))
+    orders = [StepOrder(indices, labels[indices], own) for indices, own in zip(batches, rates, strict=True)]
+    return orders, settings
+
+
+def take_steps(
+    job: ZerothOrderJob,
+    inputs: Integers,
+    orders: Sequence[StepOrder],
+    progress: ZerothOrderProgress | None = None,
+) -> list[ZerothOrderStep]:
+    """Take the steps of orders; return the records of their slopes, one after the other."""
+    slopes: list[ZerothOrderStep] = []
+    for number, order in enumerate(orders, start=1):
+        step = job.step(inputs[order.indices], order.labels, order.rate)
+        slopes += step
+        if progress:
+            progress(number, step)
+    return slopes

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import frexp
 from types import MappingProxyType
@@ -15,24 +14,24 @@ from torch import nn
 
 from ...datasets.dataset import Task
 from ...errors import UserError
-from ...fixed import Q4_12
 from ...models.importers.folding import described, folded
 from ...models.importers.own_tensors import by_stage, returned, stage_tensors, user_state
 from ...models.network import Network, deployed
 from ...zo.coefficient import LARGEST_BATCH
 from ...zo.deltas import DELTA, PerturbationTable
-from ...zo.job import ZerothOrderStep
+from ...zo.job import ZerothOrderJob
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..conversion import values_of
 from .array_order import ArrayOrder
 from .delta_file import Delta, stages_digest
-from .finetune import StepProgress, ZoResult, ZoSettings
-from .integer import IntegerZerothOrder
+from .finetune import ZoSettings
+from .integer import IntegerZerothOrder, ZerothOrderProgress
+from .integer_run import IntegerRun
 from .methods import CORE_PARAMETERS, integer_source_of, start_of
 from .periodic import Periodic
 
 
-class IntegerTuning:
+class IntegerTuning(IntegerRun):
     """Fine-tuning run of all parameters of a network in integers, forward pass included; as `FineTuning` in use.
 
     Parameters
@@ -69,62 +68,42 @@ class IntegerTuning:
         own = described(network, module)
         self.network, self.stages, self.state = network, stage_tensors(network, own), user_state(module, own)
         self._order = ArrayOrder.of(network, lanes, columns, settings.split.cut)
-        self._source = source_of(settings, self._order.mapping.width)
+        self.source = source_of(settings, self._order.mapping.width)
         self.integers = IntegerZerothOrder(
             deployed(network),
             folded(network, own),
-            self._source.spec,
+            self.source.spec,
             task.tune,
             settings.schedule,
             settings.rate,
             step_settings(settings),
-            start_of(self._source, settings.schedule.seed),
+            start_of(self.source, settings.schedule.seed),
             lanes,
             columns,
         )
 
-    def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
-        """Run all steps.
+    @property
+    def job(self) -> ZerothOrderJob:
+        """The job of the network's integers."""
+        return self.integers.job
 
-        Parameters
-        ----------
-        progress : callable, optional
-        watch : int
-            Steps between two tests on held-out samples; 0 for one test at the end.
-        """
-        curve = [(0, self.accuracy())]
-        losses: list[float] = []
-        seconds, started = 0.0, time.perf_counter()
+    @property
+    def trained_parameters(self) -> int:
+        """Number of the network's parameters."""
+        return self.network.parameters
 
-        def after(number: int, step: list[ZerothOrderStep]) -> None:
-            nonlocal seconds, started
-            seconds += time.perf_counter() - started
-            losses.append(float(np.mean([loss_of(slope) for slope in step])))
-            accuracy = None
-            if number == self.settings.schedule.steps or (watch and number % watch == 0):
-                accuracy = self.accuracy()
-                curve.append((number, accuracy))
-            if progress:
-                progress(number, losses[-1], accuracy)
-            started = time.perf_counter()
+    @property
+    def saturations(self) -> int:
+        """Number of values clipped so far, including the conversion."""
+        return self.integers.saturations
 
-        self.integers.run(after)
-        engine, count = self.settings.engine or "golden", self.network.parameters
-        tensors, saturations = self.tensors(), self.integers.saturations
-        return ZoResult(engine, losses, curve, seconds, self._source.spec.period, tensors, count, saturations)
+    def take_steps(self, progress: ZerothOrderProgress) -> None:
+        """Take all steps."""
+        self.integers.run(progress)
 
     def accuracy(self) -> float:
         """Fraction of held-out samples that the network as tuned so far classifies correctly."""
         return self.integers.accuracy(self.task.test)
-
-    def replay(self, slopes: Sequence[ZerothOrderStep]) -> None:
-        """Take the moves of other records of all steps, such as a core's, instead of the run's own."""
-        job = self.integers.job
-        job.total = np.zeros_like(job.total)
-        for step in self.settings.split.steps(slopes):
-            # a step begins with a perturbation of the first part, if there is one
-            job.position = (step[0].position - job.layout.spans[0]) % job.source.period
-            job.move([slope.coefficient for slope in step])
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Whole state of the user's network, tuned: with batch norm as it is, which folds to values of Q4.12.
@@ -154,7 +133,7 @@ class IntegerTuning:
         if all(one.bias and not one.norm and one.order is None for one in self.stages):
             del start["stages"]  # the parameters say it
         return Delta(
-            self._source, DELTA, tuple(shapes), stages_digest(self.stages, self.state), total, self._order, start
+            self.source, DELTA, tuple(shapes), stages_digest(self.stages, self.state), total, self._order, start
         )
 
 
@@ -181,6 +160,11 @@ def check_settings(settings: ZoSettings, samples: int) -> None:
     """
     if not settings.writes_deltas:
         raise UserError(f"a core tunes all parameters as integers, which {settings.method} does not")
+    check_steps(settings, samples)
+
+
+def check_steps(settings: ZoSettings, samples: int) -> None:
+    """Refuse steps that are none of the integer job's, of `check_settings` all but which parameters are tuned."""
     if settings.queries > 1:
         raise UserError(f"queries = {settings.queries}: a core counts perturbations of a step with --p1 and --p2")
     steps = step_settings(settings)
@@ -215,8 +199,3 @@ def source_of(settings: ZoSettings, width: int) -> Periodic:
     """Make the source of perturbations of words of so many parameters."""
     source = integer_source_of(settings.generator_name, settings.parameters)
     return Periodic(source.spec, width, source.fraction)
-
-
-def loss_of(step: ZerothOrderStep) -> float:
-    """Mean cross entropy of both sides of a step, from probabilities of at least a last place."""
-    return float(-np.log(Q4_12.to_float(np.maximum(step.probabilities, 1))).mean())

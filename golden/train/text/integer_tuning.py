@@ -1,0 +1,242 @@
+"""Zeroth-order fine-tuning of a sentence classifier in the hardware's integers: what is tuned, on which base."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import UserError
+from ...fixed import Q8_16, Integers, Narrower
+from ...stream.forward_cache import CachedModel, CacheKind
+from ...stream.frozen_base import BaseKind
+from ...stream.words import TensorName
+from ...transformer.blocks import Normalisation
+from ...transformer.float_model import run_float
+from ...transformer.layers import layer_starts
+from ..metrics import cross_entropy
+from ..sparse.masks import Mask
+from ..zo.delta_file import Delta
+from ..zo.finetune import ZoSettings
+from ..zo.tile_order import TileOrder
+from ..zo.transformer_tuning import LabelledInputs, TransformerTuning, with_delta
+from .sentence_model import SentenceModel
+from .tasks import Texts, TextTask
+
+TunedKind = Literal["all", "norms"]
+TUNED: tuple[TunedKind, ...] = get_args(TunedKind)
+_COMPARED = 48
+"""Sentences on which the frozen base is compared with the floats."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What of a transformer is tuned, and how its frozen base is kept.
+
+    Parameters
+    ----------
+    base : "nf4" or "18-bit"
+    tuned : "all" or "norms"
+        All tensors, or norms and biases alone.
+    from_layer : int, optional
+        First layer that is tuned, counted from 0: what is below it is frozen, and its outputs are cached. By default
+        all layers are tuned, and what is before them.
+    cache : "exact" or "nf4"
+
+    Raises
+    ------
+    UserError
+        If there is no such choice.
+    """
+
+    base: BaseKind = "nf4"
+    tuned: TunedKind = "all"
+    from_layer: int | None = None
+    cache: CacheKind = "exact"
+
+    def __post_init__(self) -> None:
+        if self.tuned not in TUNED:
+            raise UserError(f"--tune {self.tuned} is not one of {', '.join(TUNED)}")
+
+
+class SentenceTuning(TransformerTuning):
+    """Fine-tuning run of a sentence classifier in integers; as `FineTuning` in use.
+
+    Parameters
+    ----------
+    sentences : SentenceModel
+    task : TextTask
+    settings : ZoSettings
+    selection : Selection
+    mask : Mask, optional
+        Sensitive weights, by the names of the layers in a `TextClassifier`: only they are tuned.
+
+    Attributes
+    ----------
+    frozen : FrozenBase
+        Integers of all tensors, with their errors.
+
+    Raises
+    ------
+    UserError
+        If the settings do not fit together, or a mask has a layer that the network lacks.
+    """
+
+    def __init__(
+        self,
+        sentences: SentenceModel,
+        task: TextTask,
+        settings: ZoSettings,
+        selection: Selection | None = None,
+        mask: Mask | None = None,
+    ) -> None:
+        chosen = selection or Selection()
+        self.sentences, self.task, self.selection = sentences, task, chosen
+        sensitive = {} if mask is None else places_of(mask, sentences.names)
+        start, network = self._start(), sentences.network
+        norms = {number for number, one in enumerate(network.operations) if isinstance(one, Normalisation)}
+
+        def tuned(name: TensorName) -> bool:
+            if sensitive:
+                return name in sensitive
+            return name[0] >= start and (chosen.tuned == "all" or name[0] in norms or name[1] == "bias")
+
+        self.frozen = sentences.base(chosen.base, sensitive)
+        times = len(settings.source().spec.base)  # type: ignore[attr-defined]
+        model = sentences.on_base(self.frozen, tuned, sensitive, times)
+        samples = (self._inputs(some) for some in (task.tune, task.test))
+        cached = CachedModel(model, start, chosen.cache) if start else None
+        super().__init__(model, *samples, settings, sentences.names, cached, chosen.base)
+
+    def _start(self) -> int:
+        """First operation that is tuned."""
+        layer = self.selection.from_layer
+        if layer is None:
+            return 0
+        starts = layer_starts(self.sentences.network)
+        if not 0 <= layer < len(starts):
+            name = self.sentences.network.name
+            raise UserError(f"--from-layer {layer}: {name} has the layers 0 to {len(starts) - 1}")
+        return starts[layer]
+
+    def _inputs(self, texts: Texts) -> LabelledInputs:
+        return LabelledInputs(self.sentences.tokens(texts.sentences), texts.labels.astype(np.int64))
+
+    def comparison(self) -> dict[str, float]:
+        """Loss and logits of the base against the floats', on tuning sentences; without deltas."""
+        chosen = np.random.default_rng(0).permutation(len(self.task.tune))[:_COMPARED]
+        inputs, labels = self.tune.inputs[chosen], self.tune.labels[chosen]
+        there, model = inputs >= 0, self.sentences
+        lengths = tuple(map(int, there.sum(axis=1)))
+        exact = run_float(model.network, model.parameters, model.words[inputs[there]], lengths)[-1]
+        found = Q8_16.to_float(self.model.run(inputs, self.model.frozen, Narrower()))
+        return {
+            "loss_float": cross_entropy(exact, labels),
+            "loss_base": cross_entropy(found, labels),
+            "logits_error": float(np.sqrt(np.mean((found - exact) ** 2))),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Errors of the base, forward work, and what was clipped or cut, by their keys in ``--json``."""
+        errors = {self.names[name]: round(error, 6) for name, error in self.frozen.errors.items()}
+        places = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
+        return {
+            "base": self.base,
+            **{name: round(value, 6) for name, value in self.comparison().items()},
+            "errors": errors,
+            "forward_work": round(self.forward_work, 4),
+            **({"cache": self.cached.kind, "cache_bytes": self.cached.bytes} if self.cached else {}),
+            "saturated": places,
+            "cut_sentences": self.sentences.cut((*self.task.tune.sentences, *self.task.test.sentences)),
+            "most_tokens": self.sentences.most_tokens,
+        }
+
+    def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
+        """Sum of the updates so far, with the prompts of which the head is made."""
+        return super().delta({**run, "prompts": json.dumps(self.sentences.prompts)})
+
+
+def prompts_of(delta: Delta) -> tuple[str, ...]:
+    """Prompts of a delta of `SentenceTuning`.
+
+    Raises
+    ------
+    UserError
+        If it has none.
+    """
+    try:
+        found = json.loads(delta.run["prompts"])
+        assert all(isinstance(one, str) for one in found)
+        return tuple(found)
+    except (KeyError, ValueError, TypeError, AssertionError, RecursionError):
+        raise UserError("this delta names no prompts: it is none of a sentence classifier's") from None
+
+
+def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[np.float32]]:
+    """Tensors of the user's file as the hardware computed them, and the head.
+
+    A tensor that the network does not read, and the words, stay as they are. Of positions to which the file's token
+    types are added, the difference is written.
+
+    Parameters
+    ----------
+    sentences : SentenceModel
+        Of the folder, with the prompts of the delta.
+    delta : Delta
+    state : mapping of str to Tensor
+        The user's file.
+
+    Raises
+    ------
+    UserError
+        If the delta is that of another model, base or order.
+    """
+    if not isinstance(delta.order, TileOrder):
+        raise UserError("this delta is none of a transformer's tiles: give --weights, the tensors that it started from")
+    numbers = {name: number for number, name in sentences.names.items()}
+    if missing := [name for name, _ in delta.parameters if name not in numbers]:
+        raise UserError(f"this is another model: {sentences.network.name} has no {missing[0]}, which the delta changes")
+    sensitive = {numbers[name]: places for name, places in delta.order.places.items()}
+    base: BaseKind = "nf4" if delta.order.base == "nf4" else "18-bit"
+    model = sentences.on_base(sentences.base(base, sensitive))
+    moved = with_delta(model, delta, sentences.names)
+    found = {name: one.float().numpy() for name, one in state.items()}
+    for name, values in moved.items():
+        file, own = sentences.names[name], model.transformer.format_of(name).to_float(values)
+        before = sentences.parameters[name].astype(np.float64)
+        whole = found.get(file, before).astype(np.float64)
+        # positions may lack the first rows of the file, and have another tensor's row added
+        whole[len(whole) - len(before) :] += own - before
+        found[file] = whole.astype(np.float32)
+    return found
+
+
+def places_of(mask: Mask, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
+    """Places of a mask's weights, by tensor of the normal form.
+
+    Parameters
+    ----------
+    mask : Mask
+        By name of the layer in a `TextClassifier`, in which the user's model is ``encoder``.
+    names : mapping of (int, str) to str
+        Name of each tensor in the user's file, which may put a prefix before that of the model.
+
+    Raises
+    ------
+    UserError
+        If a layer is none of the network's.
+    """
+    found = {}
+    for layer, chosen in mask.items():
+        ending = f"{layer.removeprefix('encoder.')}.weight"
+        own = [name for name, file in names.items() if file == ending or file.endswith(f".{ending}")]
+        if len(own) != 1:
+            raise UserError(f"the mask's layer {layer!r} is none of the network's")
+        found[own[0]] = chosen.cpu().numpy().astype(np.int64)
+    return found

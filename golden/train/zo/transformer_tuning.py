@@ -1,0 +1,212 @@
+"""Zeroth-order fine-tuning of a transformer in the hardware's integers, forward pass included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...cache import digest_of
+from ...errors import UserError
+from ...fixed import Integers, Narrower
+from ...stream.forward_cache import CachedModel
+from ...stream.transformer_model import TransformerModel
+from ...stream.words import TensorName
+from ...transformer.layers import products
+from ...zo.deltas import DELTA
+from ...zo.job import ZerothOrderJob
+from ..metrics import accuracy
+from .delta_file import Delta
+from .finetune import ZoSettings
+from .integer import ZerothOrderProgress, step_orders, take_steps
+from .integer_run import IntegerRun
+from .integer_tuning import check_steps, source_of, step_settings
+from .methods import start_of
+from .tile_order import TileOrder
+
+LARGEST_EPS = 2.0**-8
+"""Above it the loss is not straight enough: a slope is 88 % off at 2**-6, and 7 % at 2**-8."""
+_AT_ONCE = 32
+"""Samples that are evaluated together."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledInputs:
+    """Inputs of a transformer, see `TransformerModel.forward`, and their labels."""
+
+    inputs: Integers
+    labels: Integers
+
+
+class TransformerTuning(IntegerRun):
+    """Fine-tuning run of a transformer; as `FineTuning` in use.
+
+    Parameters
+    ----------
+    model : TransformerModel
+        Its frozen parameters, and which of them are tuned.
+    tune, test : LabelledInputs
+    settings : ZoSettings
+    names : mapping of (int, str) to str
+        Name of each tensor, for files.
+    cached : CachedModel, optional
+        The same model with a forward cache, on which the steps run then.
+    base : str
+        Kind of the frozen matrices, for files.
+
+    Raises
+    ------
+    UserError
+        If model, samples and settings do not fit together.
+    """
+
+    def __init__(
+        self,
+        model: TransformerModel,
+        tune: LabelledInputs,
+        test: LabelledInputs,
+        settings: ZoSettings,
+        names: Mapping[TensorName, str],
+        cached: CachedModel | None = None,
+        base: str = "nf4",
+    ) -> None:
+        check_transformer_settings(settings, len(tune.labels))
+        self.model, self.tune, self.test, self.settings = model, tune, test, settings
+        self.names, self.cached, self.base = names, cached, base
+        self.source = source_of(settings, model.lanes * model.columns)
+        steps = step_settings(settings)
+        self._orders, steps = step_orders(tune.labels, settings.schedule, settings.rate, steps, self.source.spec)
+        self._job = ZerothOrderJob(
+            cached or model, self.source.spec, steps, start_of(self.source, settings.schedule.seed)
+        )
+
+    @property
+    def job(self) -> ZerothOrderJob:
+        """The job."""
+        return self._job
+
+    @property
+    def trained_parameters(self) -> int:
+        """Number of values that are perturbed."""
+        return sum(int(np.prod(shape)) for shape in self.model.order.shapes.values())
+
+    @property
+    def saturations(self) -> int:
+        """Number of values clipped so far in the steps."""
+        return self._job.saturations
+
+    @property
+    def forward_work(self) -> float:
+        """Products of matrices of a step from the second epoch on, as a fraction of those of all operations."""
+        network = self.model.transformer.network
+        lengths = self.model.lengths(self.tune.inputs)
+        all_of_them = products(network, lengths)
+        return sum(all_of_them[self.cached.start if self.cached else 0 :]) / sum(all_of_them)
+
+    def take_steps(self, progress: ZerothOrderProgress) -> None:
+        """Take all steps."""
+        take_steps(self._job, self.tune.inputs, self._orders, progress)
+
+    def logits(self, inputs: Integers) -> Integers:
+        """Outputs of the whole model as tuned so far, without a cache, (samples, classes) in Q8.16."""
+        parameters = self.parameters()
+        groups = range(0, len(inputs), _AT_ONCE)
+        return np.concatenate([self.model.run(inputs[at : at + _AT_ONCE], parameters, Narrower()) for at in groups])
+
+    def accuracy(self) -> float:
+        """Fraction of held-out samples that the transformer as tuned so far classifies correctly."""
+        return accuracy(self.logits(self.test.inputs).astype(np.float64), self.test.labels)
+
+    def parameters(self) -> Mapping[TensorName, Integers]:
+        """Parameters as tuned so far, as they are multiplied."""
+        return self.model.parameters(self._job.offsets()[0])
+
+    def tensors(self) -> dict[str, NDArray[np.generic]]:
+        """Tuned tensors by name."""
+        form, moved = self.model.transformer.format_of, self.parameters()
+        tuned = self.model.order.shapes
+        return {self.names[name]: form(name).to_float(moved[name]).astype(np.float32) for name in tuned}
+
+    def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
+        """Sum of the updates so far.
+
+        Parameters
+        ----------
+        run : mapping of str to str
+            Other metadata of the run's start.
+        """
+        shapes = self.model.transformer.network.parameter_shapes
+        parameters = tuple((self.names[name], shapes[name]) for name in self.model.order.shapes)
+        sensitive = {self.names[name]: places for name, places in self.model.sensitive.items()}
+        own = tuple(sorted((name, tuple(map(int, places))) for name, places in sensitive.items()))
+        order = TileOrder(self.model.lanes, self.model.columns, self.base, own)
+        total = self._job.total.astype(np.int32)
+        digest = integers_digest(self.model, self.names)
+        return Delta(self.source, DELTA, parameters, digest, total, order, dict(run))
+
+
+def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
+    """Parameters of a transformer with the updates of a delta, as they are multiplied.
+
+    Parameters
+    ----------
+    model : TransformerModel
+        Its base; what is tuned, the tiles, and how often words return are the delta's.
+    delta : Delta
+        In a `TileOrder`.
+    names : mapping of (int, str) to str
+        Name of each tensor.
+
+    Raises
+    ------
+    UserError
+        If the delta is that of another base, or has another order.
+    """
+    order = delta.order
+    if not isinstance(order, TileOrder):
+        raise UserError("this delta is none of a transformer's tiles: give --weights, the tensors that it started from")
+    if (found := integers_digest(model, names)) != delta.base:
+        raise UserError(
+            f"this is another base: its integers ({order.base}) have the digest {found}, the delta's {delta.base}"
+        )
+    numbers = {name: number for number, name in names.items()}
+    tuned = {numbers[name] for name, _ in delta.parameters}
+    own = replace(
+        model,
+        tuned=tuned.__contains__,
+        sensitive={numbers[name]: places for name, places in order.places.items()},
+        lanes=order.lanes,
+        columns=order.columns,
+        times=len(delta.total),
+    )
+    shapes = model.transformer.network.parameter_shapes
+    if (expected := tuple((names[name], shapes[name]) for name in own.order.shapes)) != delta.parameters:
+        raise UserError(f"the delta's tensors are in another order, or of other shapes, than {expected}")
+    job = ZerothOrderJob(own, delta.source.spec, step_settings(ZoSettings(eps=LARGEST_EPS)), deltas=delta.total)
+    return dict(own.parameters(job.offsets()[0]))
+
+
+def integers_digest(model: TransformerModel, names: Mapping[TensorName, str]) -> str:
+    """Digest of a transformer's frozen integers and their formats, by name, and of its embeddings."""
+    parts: list[Any] = [] if model.embeddings is None else [model.embeddings.astype(np.int32).tobytes()]
+    for name, values in model.frozen.items():
+        form = model.transformer.format_of(name)
+        parts += [names[name], str(form), values.shape, values.astype(np.int32).tobytes()]
+    return digest_of(*parts)
+
+
+def check_transformer_settings(settings: ZoSettings, samples: int) -> None:
+    """Refuse settings that a transformer's integers cannot run, see `check_steps`.
+
+    Raises
+    ------
+    UserError
+        If eps is too large for a slope, or as `check_steps` says.
+    """
+    check_steps(settings, samples)
+    if settings.eps > LARGEST_EPS:
+        raise UserError(f"eps = {settings.eps:g}: a transformer's slope is true up to {LARGEST_EPS}: take 2**-10")
