@@ -7,22 +7,22 @@ its residual is 26,000, and a gate 3,300, where other tokens have some hundreds 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..fixed import Format
 from ..transformer.blocks import Parameters, PoolTokens, Transformer
-from ..transformer.float_model import run_float
+from ..transformer.float_model import float_outputs
 from .forward import IntegerTransformer
 
 
 def largest_outputs(
-    network: Transformer, parameters: Parameters, rows: NDArray[np.floating], lengths: tuple[int, ...]
+    network: Transformer, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> dict[int, float]:
-    """Compute the largest magnitude of each operation's outputs in floats, see `run_float`."""
-    outputs = run_float(network, parameters, np.asarray(rows, np.float64), lengths)
-    return {number: float(np.abs(one).max()) for number, one in enumerate(outputs)}
+    """Compute the largest magnitude of each operation's outputs in floats, see `float_outputs`."""
+    return {number: float(np.abs(one).max()) for number, one in float_outputs(network, parameters, rows, lengths)}
 
 
 def activation_formats(transformer: IntegerTransformer, largest: Mapping[int, float]) -> dict[int, Format]:

@@ -18,7 +18,7 @@ from ...stream.forward_cache import CachedModel, CacheKind
 from ...stream.frozen_base import BaseKind
 from ...stream.words import TensorName
 from ...transformer.blocks import Normalisation
-from ...transformer.float_model import run_float
+from ...transformer.float_model import last_float
 from ...transformer.layers import layer_starts
 from ..metrics import cross_entropy
 from ..sparse.masks import Mask
@@ -134,7 +134,7 @@ class SentenceTuning(TransformerTuning):
         inputs, labels = self.tune.inputs[chosen], self.tune.labels[chosen]
         there, model = inputs >= 0, self.sentences
         lengths = tuple(map(int, there.sum(axis=1)))
-        exact = run_float(model.network, model.parameters, model.words[inputs[there]], lengths)[-1]
+        exact = last_float(model.network, model.parameters, model.words[inputs[there]], lengths)
         found = Q8_16.to_float(self.model.run(inputs, self.model.frozen, Narrower()))
         return {
             "loss_float": cross_entropy(exact, labels),

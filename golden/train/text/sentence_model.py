@@ -23,7 +23,7 @@ from ...stream.frozen_base import BaseKind, FrozenBase, frozen_base
 from ...stream.transformer_model import TransformerModel, everything, padded
 from ...stream.words import TensorName
 from ...transformer.blocks import Parameters, Positions, Transformer
-from ...transformer.float_model import run_float
+from ...transformer.float_model import last_float
 from ...transformer.importers.folder import LanguageModel, read_folder
 from ...transformer.importers.gguf_file import read_gguf
 from ...transformer.importers.gguf_tokenizer import gguf_tokenizer
@@ -226,7 +226,7 @@ def with_prompts(model: LanguageModel, tokenizer: Any, prompts: Sequence[str]) -
     body, parameters = made.finish()
     tokens = tokens_of(tokenizer, prompts, longest(body))
     there = tokens >= 0
-    rows = run_float(body, parameters, model.rows(tokens[there]), tuple(map(int, there.sum(axis=1))))[unit]
+    rows = last_float(body, parameters, model.rows(tokens[there]), tuple(map(int, there.sum(axis=1))))
     made.linear("head", unit, LOGIT_SCALE * rows, np.zeros(len(rows)))
     network, parameters = made.finish()
     return SentenceModel(network, parameters, model.words, tokenizer, tuple(prompts), model.tensor_names)
