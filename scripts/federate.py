@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,32 @@ from ..golden.errors import UserError
 from ..golden.models.importers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
 from ..golden.rng.pezo import PezoSpec
+from ..golden.stream.frozen_base import BASES
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.conversion import Converter
 from ..golden.train.federated.configuration import FederatedConfig
 from ..golden.train.federated.cost_model import cut_of, stage_of
-from ..golden.train.federated.defaults import FederatedRates, federated_rates
-from ..golden.train.federated.experiment import FederatedExperiment, Figures, RoundProgress, work_curve
+from ..golden.train.federated.defaults import TRANSFORMER, FederatedRates, federated_rates
+from ..golden.train.federated.experiment import (
+    FederatedExperiment,
+    Figures,
+    NetworkExperiment,
+    RoundProgress,
+    work_curve,
+)
 from ..golden.train.federated.federation import FederationResult, RoundMetrics
 from ..golden.train.federated.shards import shards
+from ..golden.train.federated.text_experiment import TextExperiment, best_cut, cut_named, mean_work
 from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
+from ..golden.train.text.classifier import TextClassifier, default_folder
+from ..golden.train.text.sentence_model import sentence_model
+from ..golden.train.text.tasks import SHOTS, is_text, text_task
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
+from ..golden.zo.split import Split
 from ..sim.compiled.tuner import federation
 from ..sim.simulator import compiler
 from .progress import Bars, advance
@@ -58,6 +71,9 @@ class FederateRequest(Start):
         How many clients, the first ones, are cores in simulation.
     alpha
         See `shards`.
+    shots, base, cut
+        Of a text task: sentences a class, see `text_task`; base of the integers; name of the operation at which the
+        transformer is cut, see `cut_named`.
     fault_injection, alone
         Lose and damage messages; leave out the baselines.
     plot, force
@@ -80,6 +96,9 @@ class FederateRequest(Start):
     core: str | None
     simulated: int
     alpha: float
+    shots: int | None
+    base: str | None
+    cut: str | None
     fault_injection: bool
     alone: bool
     plot: Path | None
@@ -96,7 +115,7 @@ class FederateRequest(Start):
         """Configuration of FedSPZO, in the order of the layers."""
         names = ("rounds", "clients", "fraction", "steps", "batch", "first", "second", "seed")
         values = {name: getattr(self, name) for name in names}
-        eps = (CORE_EPS if self.core else EPS) if self.eps is None else self.eps
+        eps = (CORE_EPS if self.core or is_text(self.data) else EPS) if self.eps is None else self.eps
         return FederatedConfig(rate=rate, eps=eps, source=integer_source_of(self.generator), **values)
 
     def spec(self, network: Network, byte_inputs: bool) -> NetworkCoreSpec | None:
@@ -132,6 +151,8 @@ def started(request: FederateRequest, console: Console) -> tuple[FederatedExperi
         For whatever is wrong, before anything is trained.
     """
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
+    if is_text(request.data):
+        return text_experiment(request)
     task = request.task()
     network, module = request.network_for(task)
     config = request.config(request.rates(network.name).split)
@@ -153,7 +174,46 @@ def started(request: FederateRequest, console: Console) -> tuple[FederatedExperi
     if spec is not None and request.simulated:
         frozen = Converter().stages(folded(network, trained))
         cores = federation().clients(spec, frozen, config, owned[: request.simulated], request.seed)
-    return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops, cores), origin
+    experiment = NetworkExperiment(
+        network=plain,
+        module=start,
+        owned=owned,
+        test=task.test,
+        config=config,
+        stage=stage,
+        backward_flops=backward_flops,
+        cores=cores,
+    )
+    return experiment, origin
+
+
+def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
+    """Check the request, spread the sentences over the clients, and make a transformer's integers, see `started`."""
+    config = request.config(request.rates(TRANSFORMER).split)
+    eps_shift_of(config.eps)
+    Split(1, config.first, config.second)
+    base = next((one for one in BASES if one == (request.base or BASES[0])), None)
+    if base is None:
+        raise UserError(f"--base {request.base} is not one of {', '.join(BASES)}")
+    task = text_task(request.data, request.data_dir, request.shots or SHOTS, request.seed)
+    owned = shards(task.tune, config.clients, request.alpha, request.seed)
+    folder = Path(request.model) if request.model else default_folder()
+    sentences = sentence_model(folder, task.prompts)
+    integers = sentences.integers(base, times=len(config.source.spec.base))
+    if request.cut is None:
+        cut = best_cut(integers, mean_work(sentences, task.tune.sentences), config.second)
+    else:
+        cut = cut_named(sentences.network, request.cut)
+    experiment = TextExperiment(
+        sentences=sentences,
+        integers=integers,
+        owned=owned,
+        test=task.test,
+        config=config,
+        stage=cut,
+        classifier=partial(TextClassifier, folder, task.prompts),
+    )
+    return experiment, Origin(str(folder))
 
 
 def run(request: FederateRequest, console: Console) -> dict[str, Any]:
@@ -167,15 +227,11 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
     """
     refuse_outputs([], request.plot, request.force)
     experiment, origin = started(request, console)
-    rates = request.rates(experiment.network.name)
+    text = isinstance(experiment, TextExperiment)
+    rates = request.rates(TRANSFORMER if text else experiment.name)
     config = experiment.config
     transport = faulty(config.seed) if request.fault_injection else None
-    runs: dict[str, Callable[..., tuple[FederationResult, Figures]]] = {
-        "FedSPZO": partial(experiment.fedspzo, transport)
-    }
-    if not request.alone:
-        runs["FedZO"] = partial(experiment.fedzo, rates.plain, transport)
-        runs["FedAvg"] = partial(experiment.fedavg, rates.fedavg)
+    runs = experiment.runs(rates, transport, request.alone)
     results: dict[str, FederationResult] = {}
     figures: dict[str, Figures] = {}
     with Bars(console) as progress:
@@ -183,18 +239,24 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
             bar = progress.add_task(name, total=config.rounds)
             results[name], figures[name] = federation(progress=_shown_by(advance(progress, bar, name)))
     settings = {
-        "network": experiment.network.name,
+        "network": experiment.name,
         "data": request.data,
-        "drift": request.drift_name,
+        "drift": "none" if text else request.drift_name,
         "rounds": config.rounds,
         "clients": config.clients,
         "sampled": config.sampled_clients,
         "stage": experiment.stage,
         "core": request.core,
         "simulated": request.simulated,
-        "alpha": request.alpha,
+        "alpha": request.alpha if isfinite(request.alpha) else None,
         "seed": config.seed,
     }
+    if isinstance(experiment, TextExperiment):
+        settings |= {
+            "cut": experiment.sentences.network.titles[experiment.stage],
+            "base": request.base or BASES[0],
+            "lora_upload_bytes": experiment.lora_upload_bytes,
+        }
     if request.plot:
         from .curve import draw_federations
 

@@ -6,7 +6,6 @@ since then, which the server sends and which is short. Its reply holds the bytes
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import hashlib
 import json
@@ -23,9 +22,7 @@ from rich.console import Console
 
 from ..golden.errors import UserError
 from ..golden.train.federated.client import Client, ClientTask
-from ..golden.train.federated.cost_model import cut_of
 from ..golden.train.federated.experiment import FederatedExperiment
-from ..golden.train.federated.federation import evaluated
 from ..golden.train.federated.server import Server
 from .federate import FederateRequest, experiment_of
 
@@ -76,7 +73,7 @@ def learn(message: Message, context: Context) -> Message:
     """Run a client's round."""
     start = _experiment(dict(context.run_config))
     asked = message.content["task"]
-    client = Client(start.module, cut_of(start.network, start.stage), start.config, start.owned[int(asked["client"])])
+    client = Client(start.model(start.config, start.stage), start.owned[int(asked["client"])])
     if _digest(client.model.integers()) != asked["start"]:
         raise UserError("this client's pre-trained model is not the server's: give both the same file as weights")
     first, second = (torch.from_numpy(message.content["total"][part].numpy().copy()) for part in ("0", "1"))
@@ -96,11 +93,10 @@ def serve(grid: Grid, context: Context) -> None:
     start = _experiment(config)
     nodes = _enrolled(grid, start.config.clients, timeout)
     shares = [share for _, (_, share) in sorted(nodes.items())]
-    module = copy.deepcopy(start.module)
-    server = Server(module, cut_of(start.network, start.stage), start.config, shares)
+    server = Server(start.model(start.config, start.stage), shares)
     origin = _digest(server.model.integers())
     identical, uploaded, refused, missing = True, 0, [], []
-    before = evaluated(module, start.test)
+    before = server.model.evaluated(start.test)
     for number in range(start.config.rounds):
         messages = _messages(server, nodes, origin)
         for reply in grid.send_and_receive(messages, timeout=timeout):
@@ -123,9 +119,9 @@ def serve(grid: Grid, context: Context) -> None:
         done = server.close()
         refused += done.refused
         missing += [(number, client) for client in done.missing]
-        loss, right = evaluated(module, start.test)
+        loss, right = server.model.evaluated(start.test)
         click.echo(f"round {number + 1}: loss {loss:.3f}, {100 * right:.1f}% right", err=True)
-    after = evaluated(module, start.test)
+    after = server.model.evaluated(start.test)
     click.echo(
         json.dumps(
             {

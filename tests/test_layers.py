@@ -32,7 +32,7 @@ AREAS = {
         "lora": {"rng", "nf4", "axi", "nn", "models"},
         "zo": {"rng", "nf4", "axi", "nn", "models"},
         "transformer": {"models"},
-        "stream": {"nf4", "nn", "transformer", "zo"},
+        "stream": {"axi", "nf4", "nn", "transformer", "zo"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
         "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},
     },
@@ -53,7 +53,7 @@ TRAIN = {
     "sparse": set(),
     "zo": {"sparse"},
     "text": {"zo", "sparse"},
-    "federated": {"adapters", "zo"},
+    "federated": {"adapters", "zo", "text"},
     "tuned": {"adapters", "zo"},
 }
 """The same for the packages of golden/train."""

@@ -22,6 +22,7 @@ from ...golden.train.federated.defaults import federated_rates
 from ...golden.train.federated.fedavg import fedavg
 from ...golden.train.federated.federation import federate
 from ...golden.train.federated.message import Message
+from ...golden.train.federated.model import SplitModel
 from ...golden.train.federated.shards import shards
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from ...golden.zo.scalars import Scalars
@@ -161,7 +162,7 @@ def _trial(name: str, method: str, rate: float, seed: int, data_dir: Path | None
             curve = fedavg(copy.deepcopy(module), config, owned, test).curve
         else:
             stage, config, flops = _plan(name, method, rate, seed)
-            curve = federate(module, cut_of(plain, stage), config, owned, test).curve
+            curve = federate(SplitModel(module, cut_of(plain, stage), config), owned, test).curve
     except UserError:
         return [], [], []
     work = [float(np.dot(one.evaluations, flops)) / 1e9 for one in curve]

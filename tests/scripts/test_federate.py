@@ -181,3 +181,70 @@ def test_operations_to_a_loss():
     # smoothed 3, 2, 1, 0
     assert _reached(work, losses, 1.5) == 1.5
     assert _reached(work, losses, -1) == np.inf
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(sentences, tiny_transformer):
+    """Options of a short federation of a tiny transformer on a user's sentences."""
+    options = "--data csv:. --shots 10 --rounds 2 --clients 4 --fraction 0.5 --steps 3 --batch 8"
+    return ("federate", "--model", tiny_transformer, *options.split())
+
+
+def test_a_transformer_on_a_users_sentences(fabtune, tmp_path, own):
+    rates = ("--rate", 0.01, "--plain-rate", 0.005, "--fedavg-rate", 0.02)
+    status, out, _ = fabtune(*own, *rates, "--fault-injection", "--plot", "curves.png", "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert report["bit_identical"] is True
+    assert (len(report["refused"]), len(report["missing"])) == (2, 1)
+    assert set(report["baselines"]) == {"FedZO", "DeComFL", "FedAvg, LoRA"}
+    for one in (report, *report["baselines"].values()):
+        assert set(one) >= FIGURES
+    assert (report["cut"], report["base"], report["stage"]) == ("head", "nf4", 28)
+    assert report["upload_bytes_per_client_round"] == 36 + 3 * 17
+    lora = report["baselines"]["FedAvg, LoRA"]
+    assert lora["upload_bytes_per_client_round"] == report["lora_upload_bytes"] == 4 * 2 * 2 * 4 * 32
+    assert lora["loss_after"] < lora["loss_before"]
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("how", ["--cut encoder.layer.1 --base 18-bit", "--alpha inf --generator pool --first 1"])
+def test_other_cuts_bases_and_shares(fabtune, own, how):
+    status, out, _ = fabtune(*own, "--alone", "--rate", 0.01, *how.split(), "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert report["bit_identical"] is True
+    assert report["baselines"] == {}
+    assert report["loss_after"] != report["loss_before"]
+
+
+MISTAKES_OF_TEXT = {
+    "--network digits": "--network has no meaning with --data csv:.: leave it out",
+    "--stage 1": "--stage has no meaning with --data csv:.",
+    "--core tiny": "--core has no meaning with --data csv:.",
+    "--drift camera": "--drift has no meaning with --data csv:.",
+    "--base q4": "--base q4 is not one of nf4, 18-bit",
+    "--cut lm_head": "no operation of that name; it can be cut before",
+    "--cut encoder.layer.1.output.dense": "is no place for a cut (23)",
+    "--cut embeddings.position_embeddings": "cut = 0",
+    "--eps 0.001": "eps = 0.001: a core's is a power of two",
+    "--first 17": "P1 = 17 is not in 1 to 16",
+    "--second 33": "P2 = 33 is not in 1 to 16",
+    "--generator gaussian": "are floats",
+    "--rate 0": "0 is no learning rate",
+    "--model nowhere": "nowhere",
+    "--clients 21": "20 samples are not enough for 21 clients",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES_OF_TEXT)
+def test_a_mistake_with_text_is_one_line(refused, own, mistake):
+    assert MISTAKES_OF_TEXT[mistake] in refused(f"{' '.join(map(str, own))} {mistake}")
+
+
+@pytest.mark.parametrize("option", ["--shots 8", "--base nf4", "--cut head"])
+def test_options_of_text_are_refused_with_a_network(refused, option):
+    assert f"{option.split()[0]} has no meaning with --data digits: leave it out" in refused(f"federate {option}")

@@ -55,10 +55,14 @@ def saving(network: Network, stage: int, second: int) -> float:
     second : int
         P2.
     """
-    first_work, second_work = part_flops(network, stage)
     behind = sum(one.parameters for one in network.stages[stage:])
-    cut = (network.parameters - behind + behind / second) * (first_work + second * second_work)
-    return network.parameters * (first_work + second_work) / cut
+    return saved((network.parameters - behind, behind), part_flops(network, stage), second)
+
+
+def saved(parameters: tuple[int, int], work: tuple[int, int], second: int) -> float:
+    """Predict `saving` from tuned parameters and operations of both parts."""
+    cut = (parameters[0] + parameters[1] / second) * (work[0] + second * work[1])
+    return sum(parameters) * sum(work) / cut
 
 
 def stage_of(network: Network, second: int) -> int:

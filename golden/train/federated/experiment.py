@@ -1,21 +1,25 @@
-"""FedSPZO, plain federated zeroth order and FedAvg from one start: the same model, clients and rounds."""
+"""FedSPZO and its baselines from one start: the same model, clients and rounds."""
 
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import nn
 
-from ...datasets.dataset import Samples
 from ...models.network import Network
 from .client import FederatedClient
 from .configuration import LARGEST_STEPS, FederatedConfig
 from .cost_model import cut_of, memory_bytes, part_flops, step_flops
+from .defaults import FederatedRates
 from .fedavg import fedavg
+from .federated_model import FederatedModel, LabelledSamples
 from .federation import FederationResult, RoundMetrics, federate
+from .model import SplitModel
 from .transport import Transport
 
 BASELINE_QUERIES = 5
@@ -25,10 +29,12 @@ Figures = dict[str, Any]
 """Bytes, operations and losses of a federation by name, see `FederatedExperiment`."""
 RoundProgress = Callable[[RoundMetrics], None]
 """Called after each round."""
+Run = Callable[..., tuple[FederationResult, Figures]]
+"""A federation to be run; takes a `RoundProgress` as `progress`."""
 
 
-@dataclass(frozen=True)
-class FederatedExperiment:
+@dataclass(frozen=True, kw_only=True)
+class FederatedExperiment(ABC):
     """Common start of several federations; each method runs one of them on a copy of the model.
 
     A method returns the federation's result and its figures: ``upload_bytes`` of all clients,
@@ -37,61 +43,74 @@ class FederatedExperiment:
 
     Parameters
     ----------
-    network : Network
-        Without batch norm.
-    module : nn.Sequential
-        Pre-trained, batch norm folded.
-    owned : list of Samples
+    owned : list of LabelledSamples
         Samples of each client.
-    test : Samples
+    test : LabelledSamples
         Held out.
     config : FederatedConfig
         Configuration of FedSPZO.
     stage : int
-        Layer with weights at which FedSPZO cuts the model, see `cut_of`.
-    backward_flops : int
-        Operations of one sample's backward pass through the whole network, for FedAvg's figures.
+        Where FedSPZO cuts the model.
     cores : sequence of FederatedClient
         The first clients of FedSPZO, where they are cores.
     """
 
-    network: Network
-    module: nn.Sequential
-    owned: list[Samples]
-    test: Samples
+    owned: Sequence[LabelledSamples]
+    test: LabelledSamples
     config: FederatedConfig
     stage: int
-    backward_flops: int
     cores: Sequence[FederatedClient] = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the model."""
+
+    @abstractmethod
+    def flops(self, stage: int) -> tuple[int, int]:
+        """Operations of one sample's forward pass through both parts; a multiply-accumulate is two."""
+
+    @abstractmethod
+    def model(self, config: FederatedConfig, stage: int) -> FederatedModel:
+        """Make a copy of the start, cut at a stage."""
+
+    @abstractmethod
+    def facts(self, config: FederatedConfig, stage: int) -> Figures:
+        """More figures of a federation by zeroth order."""
+
+    @abstractmethod
+    def baselines(self, rates: FederatedRates, transport: Transport | None) -> dict[str, Run]:
+        """Baselines by name."""
+
+    def runs(self, rates: FederatedRates, transport: Transport | None = None, alone: bool = False) -> dict[str, Run]:
+        """FedSPZO, and where it is not alone its baselines, by name."""
+        return {"FedSPZO": partial(self.fedspzo, transport), **({} if alone else self.baselines(rates, transport))}
 
     def fedspzo(
         self, transport: Transport | None = None, progress: RoundProgress | None = None
     ) -> tuple[FederationResult, Figures]:
         """Run FedSPZO."""
-        return self._zeroth_order(self.config, self.stage, transport, progress, self.cores)
+        return self.zeroth_order(self.config, self.stage, transport, progress, self.cores)
 
     def fedzo(
-        self, rate: float, transport: Transport | None = None, progress: RoundProgress | None = None
+        self,
+        rate: float,
+        transport: Transport | None = None,
+        first: int = 1,
+        second: int = 1,
+        progress: RoundProgress | None = None,
     ) -> tuple[FederationResult, Figures]:
-        """Run plain federated zeroth order with about as much forward work as FedSPZO takes; see `fedzo_config`."""
-        return self._zeroth_order(self.fedzo_config(rate), 0, transport, progress)
+        """Run federated zeroth order without a cut with about as much forward work as FedSPZO; see `fedzo_config`."""
+        return self.zeroth_order(self.fedzo_config(rate, first, second), 0, transport, progress)
 
-    def fedzo_config(self, rate: float) -> FederatedConfig:
-        """Configure plain federated zeroth order: steps for FedSPZO's forward work, as far as a message has room."""
-        config = replace(self.config, first=1, second=BASELINE_QUERIES, rate=rate, order=None)
-        work = step_flops(part_flops(self.network, self.stage), self.config) * config.steps
-        steps = round(work / step_flops(part_flops(self.network, 0), config))
+    def fedzo_config(self, rate: float, first: int = 1, second: int = 1) -> FederatedConfig:
+        """Configure federated zeroth order without a cut: steps for FedSPZO's work, as far as a message has room."""
+        config = replace(self.config, first=first, second=second, rate=rate, order=None)
+        work = step_flops(self.flops(self.stage), self.config) * self.config.steps
+        steps = round(work / step_flops(self.flops(0), config))
         return replace(config, steps=min(max(1, steps), LARGEST_STEPS))
 
-    def fedavg(self, rate: float, progress: RoundProgress | None = None) -> tuple[FederationResult, Figures]:
-        """Run FedAvg with FedSPZO's steps; its figures also have ``backward_flops``."""
-        config = replace(self.config, rate=rate)
-        result = fedavg(copy.deepcopy(self.module), config, self.owned, self.test, progress)
-        figures = _figures(result, config, part_flops(self.network, 0))
-        figures["backward_flops"] = result.curve[-1].evaluations[1] * self.backward_flops
-        return result, figures
-
-    def _zeroth_order(
+    def zeroth_order(
         self,
         config: FederatedConfig,
         stage: int,
@@ -99,18 +118,65 @@ class FederatedExperiment:
         progress: RoundProgress | None,
         cores: Sequence[FederatedClient] = (),
     ) -> tuple[FederationResult, Figures]:
-        module, shape = copy.deepcopy(self.module), self.network.input_shape
-        cut = cut_of(self.network, stage)
-        result = federate(module, cut, config, self.owned, self.test, transport, progress, cores)
-        memory = memory_bytes(module, cut, shape, config)
-        mezo = memory_bytes(module, 0, shape, replace(config, first=1, second=1))
-        figures = _figures(result, config, part_flops(self.network, stage))
-        figures["memory_bytes"] = memory
-        figures["memory_over_mezo_percent"] = round(100 * (memory / mezo - 1), 4)
-        return result, figures
+        """Run a federation by zeroth order."""
+        result = federate(self.model(config, stage), self.owned, self.test, transport, progress, cores)
+        return result, figures(result, config, self.flops(stage)) | self.facts(config, stage)
 
 
-def _figures(result: FederationResult, config: FederatedConfig, flops: tuple[int, int]) -> Figures:
+@dataclass(frozen=True, kw_only=True)
+class NetworkExperiment(FederatedExperiment):
+    """Federations on a network of layers, see `FederatedExperiment`; a stage is a layer with weights, see `cut_of`.
+
+    Parameters
+    ----------
+    network : Network
+        Without batch norm.
+    module : nn.Sequential
+        Pre-trained, batch norm folded.
+    backward_flops : int
+        Operations of one sample's backward pass through the whole network, for FedAvg's figures.
+    """
+
+    network: Network
+    module: nn.Sequential
+    backward_flops: int
+
+    @property
+    def name(self) -> str:
+        """Name of the network."""
+        return self.network.name
+
+    def flops(self, stage: int) -> tuple[int, int]:
+        """Operations of one sample's forward pass through both parts."""
+        return part_flops(self.network, stage)
+
+    def model(self, config: FederatedConfig, stage: int) -> SplitModel:
+        """Make a copy of the start, cut at a stage."""
+        return SplitModel(copy.deepcopy(self.module), cut_of(self.network, stage), config)
+
+    def facts(self, config: FederatedConfig, stage: int) -> Figures:
+        """Peak memory of a client, and how much it is above MeZO's."""
+        shape, cut = self.network.input_shape, cut_of(self.network, stage)
+        memory = memory_bytes(self.module, cut, shape, config)
+        mezo = memory_bytes(self.module, 0, shape, replace(config, first=1, second=1))
+        return {"memory_bytes": memory, "memory_over_mezo_percent": round(100 * (memory / mezo - 1), 4)}
+
+    def baselines(self, rates: FederatedRates, transport: Transport | None) -> dict[str, Run]:
+        """Federated zeroth order with `BASELINE_QUERIES` perturbations, and FedAvg."""
+        plain = partial(self.fedzo, rates.plain, transport, second=BASELINE_QUERIES)
+        return {"FedZO": plain, "FedAvg": partial(self.fedavg, rates.fedavg)}
+
+    def fedavg(self, rate: float, progress: RoundProgress | None = None) -> tuple[FederationResult, Figures]:
+        """Run FedAvg with FedSPZO's steps; its figures also have ``backward_flops``."""
+        config = replace(self.config, rate=rate)
+        result = fedavg(copy.deepcopy(self.module), config, self.owned, self.test, progress)
+        found = figures(result, config, self.flops(0))
+        found["backward_flops"] = result.curve[-1].evaluations[1] * self.backward_flops
+        return result, found
+
+
+def figures(result: FederationResult, config: FederatedConfig, flops: tuple[int, int]) -> Figures:
+    """Bytes, operations and losses of a federation, from its result and the operations of both parts."""
     before, after = result.curve[0], result.curve[-1]
     return {
         "upload_bytes": after.upload_bytes,

@@ -1,43 +1,75 @@
-"""First-order baseline: FedAvg with back-propagation, where clients upload all weights."""
+"""First-order baseline: FedAvg with back-propagation, where clients upload all trained weights."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...datasets.dataset import Samples
 from ..metrics import refuse_diverged
 from .configuration import FederatedConfig
+from .federated_model import LabelledSamples
 from .federation import FederationResult, RoundMetrics
 from .model import evaluated
 
 _FLOAT = 4
 
 
+@dataclass(frozen=True)
+class FirstOrder:
+    """How a module is trained with gradients.
+
+    Parameters
+    ----------
+    loss : callable
+        Mean loss of samples.
+    evaluated : callable
+        Mean cross entropy and accuracy on samples.
+    optimiser : callable
+        Optimiser of a client's round, of parameters and rate.
+    """
+
+    loss: Callable[[Any, Any], Tensor]
+    evaluated: Callable[[Any, Any], tuple[float, float]]
+    optimiser: Callable[[Iterable[Tensor], float], torch.optim.Optimizer]
+
+
+def _network_loss(module: nn.Module, samples: Samples) -> Tensor:
+    return functional.cross_entropy(module(torch.from_numpy(samples.values())), torch.from_numpy(samples.labels))
+
+
+NETWORK = FirstOrder(_network_loss, evaluated, lambda parameters, rate: torch.optim.SGD(parameters, lr=rate))
+"""Plain gradient descent of a network."""
+
+
 def fedavg(
-    module: nn.Sequential,
+    module: nn.Module,
     config: FederatedConfig,
-    owned: Sequence[Samples],
-    test: Samples,
+    owned: Sequence[LabelledSamples],
+    test: LabelledSamples,
     progress: Callable[[RoundMetrics], None] | None = None,
+    training: FirstOrder = NETWORK,
 ) -> FederationResult:
-    """Run all rounds with plain gradient descent, in float32 (McMahan et al., 2017).
+    """Run all rounds with gradients, in float32 (McMahan et al., 2017); clients upload what is trained.
 
     Clients and batches are the same as in `federate`; evaluations count for the second part.
 
     Parameters
     ----------
-    module : nn.Sequential
-        Pre-trained; has the server's weights at the end.
+    module : nn.Module
+        Pre-trained; has the server's weights at the end. Its parameters without gradients are frozen.
     config : FederatedConfig
         Uses rounds, clients, fraction, steps, batch, rate and seed.
     owned, test, progress
         See `federate`.
+    training : FirstOrder
 
     Raises
     ------
@@ -45,35 +77,37 @@ def fedavg(
         If the loss diverges.
     """
     module.eval()
-    loss, right = evaluated(module, test)
+    loss, right = training.evaluated(module, test)
     outcome = FederationResult([RoundMetrics(loss, loss, right, (0, 0), 0)])
     seen = uploaded = 0
     for number in range(config.rounds):
         sampled = config.sampled(number)
         whole = sum(len(owned[client]) for client in sampled)
-        mean = [torch.zeros_like(one) for one in module.parameters()]
+        mean = [torch.zeros_like(one) for one in _trained(module)]
         losses: list[float] = []
         for client in sampled:
             mine = copy.deepcopy(module)
-            optimiser = torch.optim.SGD(mine.parameters(), lr=config.rate)
-            inputs, labels = torch.from_numpy(owned[client].values()), torch.from_numpy(owned[client].labels)
-            for indices in config.batches(number, client, len(labels)):
-                chosen = torch.from_numpy(indices)
-                one = functional.cross_entropy(mine(inputs[chosen]), labels[chosen])
+            optimiser = training.optimiser(_trained(mine), config.rate)
+            for indices in config.batches(number, client, len(owned[client])):
+                one = training.loss(mine, owned[client][indices])
                 optimiser.zero_grad()
                 torch.autograd.backward(one)
                 optimiser.step()
                 losses.append(float(one.detach()))
-                seen += len(chosen)
-            for total, parameter in zip(mean, mine.parameters(), strict=True):
+                seen += len(indices)
+            for total, parameter in zip(mean, _trained(mine), strict=True):
                 total.add_(parameter.detach(), alpha=len(owned[client]) / whole)
             uploaded += _FLOAT * sum(one.numel() for one in mean)
         with torch.no_grad():
-            for parameter, total in zip(module.parameters(), mean, strict=True):
+            for parameter, total in zip(_trained(module), mean, strict=True):
                 parameter.copy_(total)
-        loss, right = evaluated(module, test)
+        loss, right = training.evaluated(module, test)
         refuse_diverged(loss, f"FedAvg diverged in round {number + 1}", f"lower its rate {config.rate}")
         outcome.curve.append(RoundMetrics(float(np.mean(losses)), loss, right, (0, seen), uploaded))
         if progress:
             progress(outcome.curve[-1])
     return outcome
+
+
+def _trained(module: nn.Module) -> list[nn.Parameter]:
+    return [one for one in module.parameters() if one.requires_grad]

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import UserError
-from .tasks import Texts
+from .tasks import NO_PAIRS, Texts
 
 LOGIT_SCALE = 20.0
 """Initial length of the head's rows: logits are the cosine times this."""
@@ -68,7 +68,7 @@ class TextClassifier(nn.Module):
     Raises
     ------
     UserError
-        If `transformers` is not installed, or the folder has no such model.
+        If `transformers` is not installed, the folder has no such model, or there are no prompts, as for pairs.
     """
 
     def __init__(
@@ -77,6 +77,8 @@ class TextClassifier(nn.Module):
         super().__init__()
         if precision not in PRECISIONS:
             raise UserError(f"precision = {precision!r} is not one of {', '.join(PRECISIONS)}")
+        if not prompts:
+            raise UserError(NO_PAIRS)
         self.precision = precision
         self._tokenizer = load_tokenizer(folder)
         self.encoder = _loaded(folder, "model", "AutoModel", dtype=torch.float32)

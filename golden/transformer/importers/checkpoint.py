@@ -45,7 +45,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.name, self.place = folder, folder.name, folder / "config.json"
-        self.settings = _json(self.place)
+        self.settings = read_settings(self.place)
         self._files: dict[str, Path] = {}
         self._tensors: dict[str, Tensor] = {}
         self._load()
@@ -59,7 +59,7 @@ class Checkpoint:
         if whole.is_file():
             names = [whole.name]
         elif index.is_file():
-            listed = _json(index).get("weight_map")
+            listed = read_settings(index).get("weight_map")
             if not isinstance(listed, dict):
                 raise UserError(f"{index} has no weight_map")
             names = sorted({str(one) for one in listed.values()})
@@ -180,7 +180,14 @@ class Checkpoint:
         return tuple(left)
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a folder.
+
+    Raises
+    ------
+    UserError
+        If the file is missing, or is none.
+    """
     try:
         found = read_json(path)
     except UserError as error:

@@ -10,6 +10,10 @@ import click
 from ...display import show_json, show_table
 from ...options import FILE, SEED, CoreOption, SectionedCommand, as_json, option, refuse_options, section, start
 
+OF_NETWORKS = ("network", "weights", "shape", "pretrain", "scale", "drift", "stage", "core", "simulated")
+OF_TEXT = ("shots", "base", "cut")
+"""Options of one kind of data alone."""
+
 
 @click.command(cls=SectionedCommand, short_help="Fine-tune on clients that upload integer scalars.")
 @section("Samples and network", start)
@@ -18,7 +22,9 @@ from ...options import FILE, SEED, CoreOption, SectionedCommand, as_json, option
     option("--rounds", type=int, default=5, show_default=True, help="Rounds of the federation."),
     option("--clients", type=int, default=10, show_default=True, help="Clients in all."),
     option("--fraction", type=float, default=0.2, show_default=True, help="Fraction of the clients in a round."),
-    option("--alpha", type=float, default=1.0, show_default=True, help="Of the Dirichlet split; small is uneven."),
+    option(
+        "--alpha", type=float, default=1.0, show_default=True, help="Of the Dirichlet split; small is uneven, inf even."
+    ),
     option("--steps", type=int, default=12, show_default=True, help="Steps of a client in a round."),
     option("--batch", type=int, default=20, show_default=True, help="Samples of a step."),
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
@@ -45,10 +51,16 @@ from ...options import FILE, SEED, CoreOption, SectionedCommand, as_json, option
     option("--generator", default="otf8", show_default=True, metavar="NAME", help="A preset of pezo."),
 )
 @section(
+    "Text: --data sst-2, sst-5, trec or csv:FOLDER, --model FOLDER of a transformer, in the hardware's integers",
+    option("--shots", type=click.IntRange(1), help="Sentences a class, of all clients together; by default 16."),
+    option("--base", metavar="nf4|18-bit", help="Frozen matrices of the model, by default nf4."),
+    option("--cut", metavar="NAME", help="Layer or operation of the cut; by default where it should save most."),
+)
+@section(
     "Baselines",
-    option("--alone", is_flag=True, help="Leave out the baselines, FedZO and FedAvg."),
+    option("--alone", is_flag=True, help="Leave out the baselines: FedZO and FedAvg, on text also DeComFL."),
     option("--plain-rate", type=float, help="Learning rate of plain federated zeroth order (FedZO)."),
-    option("--fedavg-rate", type=float, help="Learning rate of FedAvg."),
+    option("--fedavg-rate", type=float, help="Learning rate of FedAvg, on text of its LoRA."),
 )
 @section(
     "Output",
@@ -62,8 +74,11 @@ def command(as_json: bool, **options: Any) -> None:
         refuse_options(["plain_rate", "fedavg_rate"], "--alone")
     from rich.console import Console
 
+    from ....golden.train.text.tasks import is_text
     from ...federate import FederateRequest, run
     from ...start import origin_of
+
+    refuse_options(OF_NETWORKS if is_text(options["data"]) else OF_TEXT, f"--data {options['data']}")
 
     result = run(FederateRequest(**options), Console(stderr=True))
     if result["warning"]:

@@ -418,8 +418,8 @@ def test_models_that_cannot_be_cut_are_refused(digits):
         FederatedConfig(eps=1e-6)
     with pytest.raises(UserError, match="3 layers with weights"):
         cut_of(digits.network, 3)
+    config = FederatedConfig(rounds=1 << 31, clients=2048, fraction=1, steps=65535)
     with pytest.raises(UserError, match="more positions than 64 bits"):
-        config = FederatedConfig(rounds=1 << 31, clients=2048, fraction=1, steps=65535)
         Server(SplitModel(digits.module, 6, config), [1] * 2048)
 
 
