@@ -196,12 +196,12 @@ def with_words(model: LanguageModel, tokenizer: Any, wording: Wording) -> Senten
     """
     if model.head is None:
         what = (
-            "has no language-model head" if model.causal else "is no decoder: heads for masked words are not computed"
+            "has no language-model head" if model.causal else "is no decoder: a head for masked words is not computed"
         )
         raise UserError(f"{model.name} {what}, which label words need; --prompt sentences takes prompts")
     rows = wording.word_tokens(tokenizer)
     made = model.builder
-    made.linear("label words", made.pool("last", model.last, "last"), model.head[rows])
+    made.linear("label_words", made.pool("last", model.last, "last"), model.head[rows])
     network, parameters = made.finish()
     return SentenceModel(network, parameters, model.words, tokenizer, wording.words, model.tensor_names, wording)
 

@@ -78,7 +78,7 @@ def test_logits_are_the_library_s_of_the_next_word(tiny_decoder, base):
 
 
 def test_models_without_a_head_of_words_are_refused(tiny_transformer):
-    with pytest.raises(UserError, match="is no decoder: heads for masked words are not computed"):
+    with pytest.raises(UserError, match="is no decoder: a head for masked words is not computed"):
         sentence_model(tiny_transformer, (), WORDS)
 
 
