@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 
 from ..axi.bus import BEAT
 from ..errors import UserError
-from ..fixed import Q8_16
+from ..fixed import Q8_16, Format
 from ..transformer.blocks import ActivationKind, PoolKind
 from .attention import Q6_12
 from .core_size import CoreSize
@@ -26,6 +26,11 @@ INSTRUCTION_BEATS = 5
 NO_WORD = (1 << 32) - 1
 """Number of the word of a tensor that is not tuned."""
 _ROW_BITS = 23
+
+
+def shifted_format(form: Format, shift: int) -> Format:
+    """Format of as many bits, shifted to the right."""
+    return Format(form.integer + shift, form.fraction - shift)
 
 
 class Kind(IntEnum):
@@ -74,6 +79,15 @@ class Buffer(NamedTuple):
         return cls(bool(bits >> _ROW_BITS), bits & ((1 << _ROW_BITS) - 1))
 
 
+_SHIFTS = (
+    "shift",
+    "passed_shift",
+    "result_shift",
+    "source_shift",
+    "second_shift",
+    "third_shift",
+    "other_shift",
+)
 FIELD_BITS = {
     "kind": 8,
     "activation": 4,
@@ -94,6 +108,13 @@ FIELD_BITS = {
     "third": 24,
     "other": 24,
     "destination": 24,
+    "shift": 5,
+    "passed_shift": 5,
+    "result_shift": 5,
+    "source_shift": 5,
+    "second_shift": 5,
+    "third_shift": 5,
+    "other_shift": 5,
     "heads": 12,
     "key_heads": 12,
     "width": 16,
@@ -133,6 +154,11 @@ class Instruction:
         Features.
     source, second, third, other, destination : int
         `Buffer`: what it reads (queries, keys, values), what joins, and where the result goes.
+    shift, passed_shift, result_shift : int
+        Places to the right by which a linear layer's sums, what an activation makes of them, and the result are shifted
+        against the formats that such values have.
+    source_shift, second_shift, third_shift, other_shift : int
+        The same for what it reads.
     heads, key_heads, width : int
         Of attention.
     word, bias_word, position_word : int
@@ -168,6 +194,13 @@ class Instruction:
     third: int = 0
     other: int = 0
     destination: int = 0
+    shift: int = 0
+    passed_shift: int = 0
+    result_shift: int = 0
+    source_shift: int = 0
+    second_shift: int = 0
+    third_shift: int = 0
+    other_shift: int = 0
     heads: int = 0
     key_heads: int = 0
     width: int = 0
@@ -241,6 +274,8 @@ class Limits:
             found.append(f"activation {one.activation} is unknown")
         if one.form >= len(FORMATS) or one.pool >= len(POOLS):
             found.append(f"format {one.form} or pool {one.pool} is unknown")
+        if wrong := [name for name in _SHIFTS if getattr(one, name) > Q6_12.fraction]:
+            found.append(f"{wrong[0]} = {getattr(one, wrong[0])}: a shift is at most {Q6_12.fraction}")
         if not one.inputs or not one.outputs:
             found.append(f"{one.inputs} inputs and {one.outputs} outputs: a size is 0")
         if kind is not Kind.LINEAR and one.inputs != one.outputs:
