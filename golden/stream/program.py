@@ -269,7 +269,7 @@ class _Instructions:
                     found["join"] = _JOINS[type(network.operations[step.joined])]
                 return found
             case SelfAttention():
-                factor, fraction = Attention(operation.width).factor
+                factor, fraction = Attention(operation.width, operation.scale).factor
                 found = {"heads": operation.heads, "key_heads": operation.key_heads, "width": operation.width}
                 found |= {"causal": int(operation.causal), "factor": factor, "factor_fraction": fraction}
                 if operation.rotary_base is not None:

@@ -102,7 +102,7 @@ class Machine:
         if one.biased:
             exact = exact + (self.tensor(one, "bias") << one.fraction)
         found = self.narrow(exact, Q8_16.fraction + one.fraction, shifted_format(FORMATS[one.form], one.shift))
-        shift, product = one.shift, shifted_format(Q8_16, one.result_shift)
+        shift = one.shift
         if one.activation:
             shift = one.passed_shift
             found = self.activation(one, found, one.shift, shifted_format(Q8_16, shift))

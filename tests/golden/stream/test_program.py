@@ -25,7 +25,7 @@ from fabtune.golden.stream.layout import StreamLayout, digest
 from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.program import HEADER_BEATS, decode_program, program_of
 from fabtune.golden.stream.transformer_model import TransformerModel
-from fabtune.golden.transformer.blocks import PoolTokens, UnitLength
+from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
 from tests.golden.stream.program_machine import Machine
 from tests.golden.stream.test_layout import made
 from tests.own_transformers import NETWORKS, rows_of
@@ -68,6 +68,16 @@ def test_activations_may_be_shifted(name):
     }
     shifted = dataclasses.replace(plain, activations=forms)
     compare(dataclasses.replace(layout, transformer=shifted), tensors, (1,) * 6 if name == "connected" else LENGTHS)
+
+
+def test_scores_may_have_a_scale_of_their_own():
+    layout, tensors = made(*NETWORKS["encoder"](), SMALL)
+    network = layout.transformer.network
+    own = tuple(
+        dataclasses.replace(one, scale=0.3) if isinstance(one, SelfAttention) else one for one in network.operations
+    )
+    scaled = dataclasses.replace(layout.transformer, network=dataclasses.replace(network, operations=own))
+    compare(dataclasses.replace(layout, transformer=scaled), tensors, LENGTHS)
 
 
 @pytest.mark.parametrize("size", [SMALL, CoreSize(), CoreSize(64, 32)])
