@@ -124,6 +124,8 @@ FIELD_BITS = {
     "beat": 32,
     "table": 32,
     "positions": 24,
+    "corrections": 24,
+    "correction_beat": 32,
     "fraction": 6,
     "factor": 24,
     "factor_fraction": 8,
@@ -167,6 +169,8 @@ class Instruction:
         First beat in the stream: of the bias, behind which matrix or factors stand.
     table, positions : int
         First beat of the table of positions or rotations, and how many rows of positions there are.
+    corrections, correction_beat : int
+        Sensitive weights of a matrix, which alone are perturbed where there are some, and their first beat.
     fraction : int
         Fraction bits of weights or factors: the shift of the sums.
     factor, factor_fraction : int
@@ -210,6 +214,8 @@ class Instruction:
     beat: int = 0
     table: int = 0
     positions: int = 0
+    corrections: int = 0
+    correction_beat: int = 0
     fraction: int = 0
     factor: int = 0
     factor_fraction: int = 0
@@ -333,6 +339,11 @@ class Limits:
             rows = self.size.sums * vector_beats(one.width)
         if rows and not self.stream_beats <= one.table <= one.table + rows <= self.beats:
             found.append(f"a table in beats {one.table} to {one.table + rows - 1} is outside {self.beats}")
+        more = -(-8 * one.corrections // BEAT)
+        if more and not self.stream_beats <= one.correction_beat <= one.correction_beat + more <= self.beats:
+            found.append(
+                f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {self.beats}"
+            )
         if (one.kind == Kind.POSITIONS or one.join == Join.POSITIONS) and not one.positions:
             found.append("it adds positions, of which there are none")
         return found
@@ -343,6 +354,8 @@ class Limits:
         vector = -(-one.outputs // width)
         tiles = -(-one.outputs // self.size.columns) * -(-one.inputs // self.size.lanes)
         rows = -(-one.positions // self.size.columns) * -(-one.outputs // self.size.lanes)
+        if one.corrections:
+            tiles = -(-one.corrections // width)
         counts = {"word": tiles if one.kind == Kind.LINEAR else vector, "bias_word": vector, "position_word": rows}
         return [
             f"{name} = {getattr(one, name)} and {count} words are outside {self.words}"

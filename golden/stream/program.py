@@ -196,7 +196,8 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
             f"{layout.transformer.network.name} needs {schedule.rows} rows of activations and {schedule.wide_rows} of "
             f"sums for a token; the core has {size.rows} and {size.wide_rows}"
         )
-    order = TransformerModel(layout.transformer, {}, tuned=tuned, lanes=size.lanes, columns=size.columns).order
+    tiles = {"lanes": size.lanes, "columns": size.columns}
+    order = TransformerModel(layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, **tiles).order
     made = _Instructions(layout, {name: place.start for name, place in order.places.items()})
     instructions = tuple(made.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])
@@ -248,6 +249,8 @@ class _Instructions:
             found |= {"coded": int((number, "weight") in layout.coded)}
             found |= {"word": self.words.get((number, kinds[-1]), NO_WORD)}
             found |= {"bias_word": self.words.get((number, "bias"), NO_WORD)}
+        if place := layout.corrections.get((number, "weight")):
+            found |= {"corrections": len(layout.sensitive[number, "weight"]), "correction_beat": place.start}
         for one in (number, step.joined):
             if one is not None and (name := (one, "position")) in layout.places:
                 rows = layout.transformer.network.parameter_shapes[name][0]

@@ -9,6 +9,7 @@ from fabtune.golden.stream.functions import ACTIVATIONS as FUNCTIONS
 from fabtune.golden.stream.instruction import ACTIVATIONS, FORMATS, POOLS, Buffer, Join, Kind, shifted_format
 from fabtune.golden.stream.layout import vector_beats
 from fabtune.golden.stream.norms import NORMALISED, Q11_16, Norm, unit_rows
+from fabtune.golden.stream.words import tile_places
 
 
 class Machine:
@@ -50,7 +51,21 @@ class Machine:
 
     def tensor(self, one, kind):
         found = self.tensors[one.number, kind]
-        return found.dequantised() if one.coded and kind == "weight" else found
+        if not one.coded or kind != "weight":
+            return found
+        weights = found.dequantised()
+        if one.corrections:
+            beats = self.body[one.correction_beat * 16 :][: one.corrections * 8]
+            places, values = beats.view("<i4").reshape(-1, 2).T
+            # in a stream of words, whose places are those of tiles
+            size = self.program.size
+            ranks = tile_places(weights.shape, size.lanes, size.columns).reshape(-1)
+            assert (np.diff(places) > 0).all()
+            flat = weights.reshape(-1)
+            where = np.isin(ranks, places)
+            assert not flat[where].any()
+            flat[where] = values[np.searchsorted(places, ranks[where])]
+        return weights
 
     def positions(self, one, values, shift):
         rows = self.table(one.table, one.positions, one.outputs)

@@ -11,6 +11,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.stream.core_size import CoreSize
 from fabtune.golden.stream.cost_model import on_paper
+from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.instruction import (
     FIELD_BITS,
     INSTRUCTION_BEATS,
@@ -41,9 +42,9 @@ def whole(name, size=SMALL):
     return layout, program_of(layout, bytes(32))
 
 
-def compare(layout, tensors, lengths):
+def compare(layout, tensors, lengths, exact=None):
     """Decoded program and stream, on memories of rows, against the model in every bit and saturation."""
-    image = layout.encode(tensors)
+    image = layout.encode(tensors, exact or {})
     body = image[STREAM_HEADER * BEAT :]
     program = program_of(layout, digest(body))
     found = decode_program(program.encode(), layout.size)
@@ -51,7 +52,7 @@ def compare(layout, tensors, lengths):
     assert found.stream == digest(body)
     rows = Q8_16.from_float(rows_of(layout.transformer.network, lengths))
     integers = {key: one.dequantised() if isinstance(one, Nf4Weights) else one for key, one in tensors.items()}
-    outputs, saturations = layout.transformer.run(integers, rows, lengths)
+    outputs, saturations = layout.transformer.run(exact or integers, rows, lengths)
     logits, clipped = Machine(found, layout.decode(image), body).run(rows, lengths)
     assert (logits == outputs[-1]).all()
     assert clipped == sum(saturations)
@@ -68,6 +69,24 @@ def test_activations_may_be_shifted(name):
     }
     shifted = dataclasses.replace(plain, activations=forms)
     compare(dataclasses.replace(layout, transformer=shifted), tensors, (1,) * 6 if name == "connected" else LENGTHS)
+
+
+def test_sensitive_weights_alone_are_tuned_beside_codes():
+    network, parameters = NETWORKS["encoder"]()
+    names = [name for name in parameters if name[1] == "weight"]
+    places = {name: np.arange(number, 90, 7) for number, name in enumerate(names[:5])}
+    base = frozen_base(network, parameters, sensitive=places)
+    layout = StreamLayout(base.transformer, frozenset(base.codes), SMALL, places)
+    compare(layout, {**base.integers, **base.codes}, LENGTHS, base.integers)
+    program = program_of(layout, bytes(32), places.__contains__)
+    model = TransformerModel(base.transformer, {}, None, places.__contains__, places, lanes=16, columns=4)
+    assert program.words == model.words == 5
+    tuned = [one for one in program.instructions if one.corrections]
+    assert [(one.word, one.corrections) for one in tuned] == [(0, 13), (1, 13), (2, 13), (3, 13), (4, 13)]
+    one = dataclasses.replace(tuned[0], correction_beat=tuned[0].beat)
+    changed = tuple(one if each == tuned[0] else each for each in program.instructions)
+    with pytest.raises(UserError, match=r"13 sensitive weights from beat .* are outside"):
+        dataclasses.replace(program, instructions=changed).check()
 
 
 def test_scores_may_have_a_scale_of_their_own():
