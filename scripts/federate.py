@@ -19,6 +19,7 @@ from ..golden.models.importers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
 from ..golden.rng.pezo import PezoSpec
 from ..golden.stream.frozen_base import BASES
+from ..golden.stream.transformer_model import everything
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.conversion import Converter
@@ -34,12 +35,19 @@ from ..golden.train.federated.experiment import (
 )
 from ..golden.train.federated.federation import FederationResult, RoundMetrics
 from ..golden.train.federated.shards import shards
-from ..golden.train.federated.text_experiment import TextExperiment, best_cut, cut_named, mean_work
+from ..golden.train.federated.text_experiment import (
+    TextExperiment,
+    best_cut,
+    cut_named,
+    mean_work,
+    sensitive_places,
+    tuned_parameters,
+)
 from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.text.classifier import TextClassifier, default_folder
 from ..golden.train.text.sentence_model import sentence_model
-from ..golden.train.text.tasks import SHOTS, is_text, text_task
+from ..golden.train.text.tasks import SHOTS, generic_text, is_text, text_task
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
@@ -74,6 +82,8 @@ class FederateRequest(Start):
     shots, base, cut
         Of a text task: sentences a class, see `text_task`; base of the integers; name of the operation at which the
         transformer is cut, see `cut_named`.
+    sensitive, generic
+        Of a text task: share of the weights that are tuned, by their gradients on a text, see `sensitive_places`.
     fault_injection, alone
         Lose and damage messages; leave out the baselines.
     plot, force
@@ -99,6 +109,8 @@ class FederateRequest(Start):
     shots: int | None
     base: str | None
     cut: str | None
+    sensitive: float | None
+    generic: Path | None
     fault_injection: bool
     alone: bool
     plot: Path | None
@@ -199,7 +211,12 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     folder = Path(request.model) if request.model else default_folder()
     sentences = sentence_model(folder, task.prompts)
-    integers = sentences.integers(base, times=len(config.source.spec.base))
+    classifier, places = partial(TextClassifier, folder, task.prompts), {}
+    if request.sensitive is not None:
+        generic = request.generic or (generic_text(request.data_dir) if request.data_dir else None)
+        places = sensitive_places(classifier(), task, request.sensitive, generic, sentences.names)
+    tuned = places.__contains__ if places else everything
+    integers = sentences.on_base(sentences.base(base, places), tuned, places, len(config.source.spec.base))
     if request.cut is None:
         cut = best_cut(integers, mean_work(sentences, task.tune.sentences), config.second)
     else:
@@ -211,7 +228,7 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
         test=task.test,
         config=config,
         stage=cut,
-        classifier=partial(TextClassifier, folder, task.prompts),
+        classifier=classifier,
     )
     return experiment, Origin(str(folder))
 
@@ -255,6 +272,7 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         settings |= {
             "cut": experiment.sentences.network.titles[experiment.stage],
             "base": request.base or BASES[0],
+            "trained_parameters": sum(tuned_parameters(experiment.integers, experiment.stage)),
             "lora_upload_bytes": experiment.lora_upload_bytes,
         }
     if request.plot:

@@ -211,14 +211,22 @@ def test_a_transformer_on_a_users_sentences(fabtune, tmp_path, own):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("how", ["--cut encoder.layer.1 --base 18-bit", "--alpha inf --generator pool --first 1"])
+OTHERS = {
+    "--cut encoder.layer.1 --base 18-bit": 6_754,
+    "--alpha inf --generator pool --first 1": 6_754,
+    "--sensitive 0.02 --data-dir data --cut encoder.layer.1 --rate 0.5": 86,
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
 def test_other_cuts_bases_and_shares(fabtune, own, how):
-    status, out, _ = fabtune(*own, "--alone", "--rate", 0.01, *how.split(), "--json")
-    assert status == 0
+    status, out, err = fabtune(*own, "--alone", "--rate", "0.01", *how.split(), "--json")
+    assert status == 0, err
     report = json.loads(out)
     assert report["bit_identical"] is True
     assert report["baselines"] == {}
     assert report["loss_after"] != report["loss_before"]
+    assert report["trained_parameters"] == OTHERS[how]
 
 
 MISTAKES_OF_TEXT = {
@@ -236,6 +244,9 @@ MISTAKES_OF_TEXT = {
     "--generator gaussian": "are floats",
     "--rate 0": "0 is no learning rate",
     "--model nowhere": "nowhere",
+    "--sensitive 0.1": "--sensitive needs generic text",
+    "--sensitive 2": "2",
+    "--generic x.txt": "--generic has no meaning with all weights tuned",
     "--clients 21": "20 samples are not enough for 21 clients",
 }
 
