@@ -214,7 +214,7 @@ def test_a_transformer_on_a_users_sentences(fabtune, tmp_path, own):
 OTHERS = {
     "--cut encoder.layer.1 --base 18-bit": 6_754,
     "--alpha inf --generator pool --first 1": 6_754,
-    "--sensitive 0.02 --data-dir data --cut encoder.layer.1 --rate 0.5": 86,
+    "--sensitive 0.02 --data-dir data --cut encoder.layer.1 --rate 0.5": 2 * (4 * 5 + 2 * 10),
 }
 
 
