@@ -25,6 +25,7 @@ FINE_TUNING = (
     "sparse",
     "few-shot",
     "transformers",
+    "stream-cost",
     "federated",
 )
 

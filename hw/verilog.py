@@ -143,8 +143,8 @@ def _registers_without_initial_value() -> Iterator[None]:
 def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Emitted:
     """Generate one of fabtune's own blocks, or read it from the cache.
 
-    A core takes ten seconds, and is compiled, packaged and estimated. What is cached is named by the spec, the code of
-    `golden` and `hw`, and the versions of Amaranth and Yosys.
+    A core takes ten seconds, and is compiled, packaged and estimated. What is cached is named by the spec, its plan of
+    memories, which several devices may share, the code of `golden` and `hw`, and the versions of Amaranth and Yosys.
 
     Parameters
     ----------
@@ -169,7 +169,8 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
     hw = Path(__file__).parent
     tools = (package_version("amaranth"), package_version("pyosys"), __version__)
     sources = source_digest(hw, hw.parent / "golden", Path(inspect.getfile(type(spec))))
-    key = digest_of(type(spec), spec, top, device or Device(), sources, *tools)
+    kinds = spec.memory_plan(device or Device()).kinds
+    key = digest_of(type(spec), spec, top, kinds, sources, *tools)
 
     def make(entry: Path) -> None:
         whole = generate(spec, device=device) if top == spec.name else _renamed(emit(spec, device=device), top)

@@ -32,7 +32,7 @@ AREAS = {
         "lora": {"rng", "nf4", "axi", "nn", "models"},
         "zo": {"rng", "nf4", "axi", "nn", "models"},
         "transformer": {"models"},
-        "stream": {"nf4", "nn", "transformer", "zo"},
+        "stream": {"axi", "nf4", "nn", "transformer", "zo"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
         "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},
     },

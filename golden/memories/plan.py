@@ -106,13 +106,12 @@ class MemoryPlan:
 
     @cached_property
     def kinds(self) -> dict[MemoryShape, Kind]:
-        """Kind of each memory."""
+        """Kind of each memory: all of the plan that the RTL depends on."""
         return dict(zip(self.memories, _cheapest(self.memories, self.device), strict=True))
 
     def kind(self, memory: MemoryShape) -> Kind:
-        """Kind of a memory; one that the plan does not know is alone on the device."""
-        found = self.kinds.get(memory)
-        return found or _cheapest((memory,), self.device)[0]
+        """Kind of a memory; one that the plan does not know, such as a FIFO, has its first one on any device."""
+        return self.kinds.get(memory, memory.kinds[0])
 
     @property
     def table(self) -> list[tuple[str, str, str, str, str]]:

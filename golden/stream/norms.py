@@ -19,8 +19,10 @@ Q11_16 = Format(11, 16)
 """Format of what residuals are added to, and of a norm's inputs: the wide port of a DSP."""
 NORMALISED = Format(7, 17)
 """Format of a row's values divided by their deviation: at most the root of the hidden size."""
-LARGEST_HIDDEN = 1024
-"""Features with which a sum of squares of Q11.16 is below 2**62."""
+LARGEST_HIDDEN = 4096
+"""Features whose root, the largest value of a row divided by its deviation, `NORMALISED` holds."""
+_FEATURES_OF_62_BITS = 1024
+"""Features with which a sum of squares of Q11.16 is at most 2**62."""
 _COUNT_BITS = 24
 """Bits of the constant 1 / features."""
 
@@ -51,7 +53,7 @@ class Norm:
     def __post_init__(self) -> None:
         if not 1 <= self.features <= LARGEST_HIDDEN:
             raise UserError(
-                f"a norm has 1 to {LARGEST_HIDDEN} features, not {self.features}: their squares are 62 bits"
+                f"a norm has 1 to {LARGEST_HIDDEN} features, not {self.features}: what it divides is {NORMALISED}"
             )
         if not 0 <= self.eps < 1:
             raise UserError(f"a norm's eps is from 0 to less than 1, not {self.eps}")
@@ -62,7 +64,7 @@ class Norm:
         return max(1, round(self.features * self.eps * 2.0 ** (2 * Q11_16.fraction)))
 
     @cached_property
-    def _share(self) -> tuple[int, int]:
+    def share(self) -> tuple[int, int]:
         """The constant 1 / features: integer of 24 bits, and its fraction bits."""
         fraction = _COUNT_BITS - 1 + (self.features - 1).bit_length()
         return round((1 << fraction) / self.features), fraction
@@ -82,15 +84,29 @@ class Norm:
         array of int64, (rows, features)
             `NORMALISED`.
         """
-        sums, squares = rows.sum(axis=1, keepdims=True), (rows * rows).sum(axis=1, keepdims=True)
+        sums = rows.sum(axis=1, keepdims=True)
         mean = average(sums, self.features) if self.centred else np.zeros_like(sums)
-        # its terms may be beyond 63 bits, what they leave is not
-        variance = squares - 2 * mean * sums + self.features * mean * mean
-        octave, mantissa = normalised(variance + self.least)
-        share, fraction = self._share
+        octave, mantissa = self._deviation(rows, sums, mean)
+        share, fraction = self.share
         quotient = ((1 << MANTISSA) + mantissa) * share
         inverse = inverse_root(quotient, fraction + MANTISSA - octave + 2 * Q11_16.fraction)
         return scaled(rows - mean, Q11_16.fraction, inverse, NORMALISED, narrow)
+
+    def _deviation(self, rows: Integers, sums: Integers, mean: Integers) -> tuple[Integers, Integers]:
+        """Octave and mantissa of the sum of squares about the mean plus `least`, which is exact: at most 66 bits."""
+        squares = rows * rows
+        if self.features <= _FEATURES_OF_62_BITS:
+            # its terms may be beyond 63 bits, what they leave is not
+            about = squares.sum(axis=1, keepdims=True) - 2 * mean * sums + self.features * mean * mean
+            return normalised(about + self.least)
+        # integers without bounds: an accumulator in two halves
+        high, low = ((half.sum(axis=1, keepdims=True)).astype(object) for half in (squares >> 32, squares & 0xFFFFFFFF))
+        mean, sums = mean.astype(object), sums.astype(object)
+        total = (high << 32) + low - 2 * mean * sums + self.features * mean * mean + self.least
+        # a mantissa has none of the bits that are dropped
+        dropped = np.where(total >= 1 << 62, 4, 0)
+        octave, mantissa = normalised((total >> dropped).astype(np.int64))
+        return octave + dropped, mantissa
 
     def run(self, rows: Integers, gamma: Integers, beta: Integers | None, gain: Format, narrow: Narrower) -> Integers:
         """Compute the norm with its factors and biases.

@@ -104,7 +104,17 @@ class TransformerBuilder:
         UserError
             If the operations do not fit each other, or a tensor does not fit its operation.
         """
-        operations, reads, titles = tuple(self._operations), tuple(self._reads), tuple(self._titles)
-        network = Transformer(self.name, self.features, operations, reads, titles)
+        network = self.network()
         network.check(self._tensors)
         return network, self._tensors
+
+    def network(self) -> Transformer:
+        """Make the network alone.
+
+        Raises
+        ------
+        UserError
+            If the operations do not fit each other.
+        """
+        operations, reads, titles = tuple(self._operations), tuple(self._reads), tuple(self._titles)
+        return Transformer(self.name, self.features, operations, reads, titles)

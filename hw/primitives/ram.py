@@ -20,7 +20,7 @@ def ram(platform: object, planned: MemoryShape, shape: ShapeLike | None = None) 
     shape : ShapeLike, optional
         Shape of a word, by default an integer.
     """
-    plan = platform if isinstance(platform, MemoryPlan) else MemoryPlan(Device())
+    plan = platform if isinstance(platform, MemoryPlan) else MemoryPlan(Device(), (planned,))
     attributes = {"ram_style": plan.kind(planned)}
     return memory.Memory(
         shape=planned.width if shape is None else shape, depth=planned.depth, init=[], attrs=attributes

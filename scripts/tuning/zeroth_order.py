@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import Progress
 
+from ... import __version__
 from ...golden.errors import UserError
 from ...golden.models.importers.folding import described
 from ...golden.models.importers.own_tensors import stage_tensors, user_state
 from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.text.classifier import TextClassifier, default_folder
+from ...golden.train.text.integer_tuning import SentenceTuning
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
 from ...golden.train.zo.defaults import CORE_EPS, EPS, zo_defaults
-from ...golden.train.zo.finetune import FineTuning, Objective, ZoResult, ZoSettings
+from ...golden.train.zo.finetune import FineTuning, ZoResult, ZoSettings
+from ...golden.train.zo.integer_run import IntegerRun
 from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.methods import METHODS
 from ...golden.train.zo.network_objective import NetworkObjective
@@ -29,8 +33,10 @@ from ...sim.simulator import compiler
 from ..options import given
 from ..progress import Bars
 from ..start import Origin
+from .sentences import IN_INTEGERS, lines, refuse_other_engine, sentence_job
 from .tuning import Tuning, given_settings
 
+Job = TypeVar("Job", bound=FineTuning | IntegerRun)
 POINTS = 20
 """Points of the plotted curve."""
 
@@ -42,7 +48,7 @@ class ZerothOrderTuning(Tuning):
     kept_as = "weights"
     compared = "steps"
 
-    job: FineTuning | IntegerTuning
+    job: FineTuning | IntegerRun
     result: ZoResult
 
     @classmethod
@@ -50,8 +56,8 @@ class ZerothOrderTuning(Tuning):
         """List options that others leave without effect."""
         if options["mask"] != "generic":
             yield ["generic"], f"--mask {options['mask']}"
-        if not is_text(options["data"]) and given(("generic", "shots", "precision")):
-            raise UserError("--shots, --generic and --precision belong to a text task")
+        if not is_text(options["data"]) and (name := given(("generic", "shots", "precision", *IN_INTEGERS))):
+            raise UserError(f"{name} belongs to a text task")
 
     @property
     def outputs(self) -> list[Path | None]:
@@ -75,7 +81,7 @@ class ZerothOrderTuning(Tuning):
         options = self.options
         settings = self.settings("")  # refuses wrong settings before anything is trained
         text = is_text(options["data"])
-        if not settings.writes_deltas:
+        if not settings.writes_deltas and not (text and settings.integers):
             for name in ("delta", "core", "cut", "p1", "p2"):
                 if options[name] is not None:
                     integers = "integers of all parameters: --method pezo-otf or pezo-pool, --engine golden"
@@ -101,13 +107,22 @@ class ZerothOrderTuning(Tuning):
             raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
         task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
         folder = Path(options["model"]) if options["model"] else default_folder()
-        classifier = TextClassifier(folder, task.prompts, options["precision"])
-        classifier.freeze_words()
-        generic = options["generic"]
-        if generic is None and options["data_dir"]:
-            generic = generic_text(options["data_dir"])
+        refuse_other_engine(self.settings("transformer"))
+        settings = self.settings("transformer", core=self.settings("transformer").integers)
         self.network, self.origin, self.classes = "transformer", Origin(str(folder)), len(task.prompts)
-        self.job = self._masked(TextObjective(classifier, task, generic), self.settings(self.network), console)
+
+        def objective() -> TextObjective:
+            classifier = TextClassifier(folder, task.prompts, options["precision"])
+            classifier.freeze_words()
+            generic = options["generic"] or (options["data_dir"] and generic_text(options["data_dir"]))
+            return TextObjective(classifier, task, generic)
+
+        if not settings.integers:
+            self.job = self._masked(settings, console, partial(FineTuning, objective(), settings))
+            return
+        self.run_start = {"model": folder.name, "fabtune": __version__, "seed": str(self.start.seed)}
+        prepare = partial(sentence_job, options, task, folder, core_settings(settings), objective)
+        self.job = self._masked(settings, console, prepare)
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
@@ -132,16 +147,14 @@ class ZerothOrderTuning(Tuning):
         else:
             own = described(network, module)
             self.note_start(network, stage_tensors(network, own), user_state(module, own), task.scale)
-            self.job = self._masked(NetworkObjective(module, task), settings, console)
+            self.job = self._masked(settings, console, partial(FineTuning, NetworkObjective(module, task), settings))
 
     @staticmethod
-    def _masked(objective: Objective, settings: ZoSettings, console: Console) -> FineTuning:
-        """Prepare a job in software, with a bar while sensitive weights are chosen."""
+    def _masked(settings: ZoSettings, console: Console, prepare: Callable[[Callable[[int, int], object]], Job]) -> Job:
+        """Prepare a job, with a bar while sensitive weights are chosen."""
         with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task("choose sensitive weights", total=None, visible=settings.sparse)
-            return FineTuning(
-                objective, settings, lambda done, total: progress.update(bar, completed=done, total=total)
-            )
+            return prepare(lambda done, total: progress.update(bar, completed=done, total=total))
 
     def bar(self, progress: Progress) -> dict[str, Any]:
         """Add a bar of the steps."""
@@ -166,6 +179,7 @@ class ZerothOrderTuning(Tuning):
             "trained_parameters": result.trained_parameters,
             "directions": result.directions,
             **({} if result.saturations is None else {"saturations": result.saturations}),
+            **(self.job.facts() if isinstance(self.job, SentenceTuning) else {}),
         }
 
     @property
@@ -221,6 +235,7 @@ class ZerothOrderTuning(Tuning):
             f"before, {after:.1f}% after {result['steps']} steps; tuned in {result['seconds']} s, "
             f"{result['total_seconds']} s in all; {_losses(result)}",
             *_array(result),
+            *(lines(result) if "base" in result else ()),
             f"{result['trained_parameters']:,} parameters; {different} different perturbations{clipped}",
         ]
 

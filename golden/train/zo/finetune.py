@@ -129,9 +129,14 @@ class ZoSettings:
         return self.method == "sparse-zo"
 
     @property
+    def integers(self) -> bool:
+        """True if parameters are tuned as integers."""
+        return self.engine != "float" and isinstance(self.source(), Periodic)
+
+    @property
     def writes_deltas(self) -> bool:
         """True if all that the run changes is a `Delta`: all parameters are tuned, as integers."""
-        return not self.sparse and self.engine != "float" and isinstance(self.source(), Periodic)
+        return not self.sparse and self.integers
 
 
 @dataclass

@@ -30,6 +30,12 @@ class Checkpoint:
     ----------
     settings : dict
         Contents of ``config.json``.
+    name : str
+        Of the folder.
+    place : Path
+        File of the settings.
+    prefix : str
+        What stands before the names of tensors.
 
     Raises
     ------
@@ -38,8 +44,8 @@ class Checkpoint:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.settings = _json(folder / "config.json")
+        self.folder, self.name, self.place = folder, folder.name, folder / "config.json"
+        self.settings = read_settings(self.place)
         self._files: dict[str, Path] = {}
         self._tensors: dict[str, Tensor] = {}
         self._load()
@@ -53,7 +59,7 @@ class Checkpoint:
         if whole.is_file():
             names = [whole.name]
         elif index.is_file():
-            listed = _json(index).get("weight_map")
+            listed = read_settings(index).get("weight_map")
             if not isinstance(listed, dict):
                 raise UserError(f"{index} has no weight_map")
             names = sorted({str(one) for one in listed.values()})
@@ -79,7 +85,7 @@ class Checkpoint:
             if self.settings.get(name) is not None:
                 return self.settings[name]
         if default is None:
-            raise UserError(f"{self.folder / 'config.json'} has no {names[0]}")
+            raise UserError(f"{self.place} has no {names[0]}")
         return default
 
     def count(self, *names: str, default: int | None = None) -> int:
@@ -91,7 +97,7 @@ class Checkpoint:
 
     def refused(self, reason: str) -> UserError:
         """Make the error of a setting."""
-        return UserError(f"{self.folder / 'config.json'} has {reason}")
+        return UserError(f"{self.place} has {reason}")
 
     def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
         """Find out what stands before all names, by that of one tensor.
@@ -170,7 +176,14 @@ class Checkpoint:
         return tuple(left)
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a folder.
+
+    Raises
+    ------
+    UserError
+        If the file is missing, or is none.
+    """
     try:
         found = read_json(path)
     except UserError as error:

@@ -87,17 +87,28 @@ def read_folder(folder: Path) -> LanguageModel:
     UserError
         If it is of another kind, or something in it has no place in the normal form.
     """
-    return _Reader(Checkpoint(folder)).read()
+    return read_checkpoint(Checkpoint(folder))
+
+
+def read_checkpoint(checkpoint: Checkpoint) -> LanguageModel:
+    """Import a model from its settings and tensors.
+
+    Raises
+    ------
+    UserError
+        As `read_folder`.
+    """
+    return _Reader(checkpoint).read()
 
 
 class _Reader:
-    """Walk through one folder."""
+    """Walk through one model."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._from = checkpoint
         self._kind = str(checkpoint.setting("model_type"))
         self._features = checkpoint.count("hidden_size", "dim")
-        self._made = TransformerBuilder(checkpoint.folder.name, self._features)
+        self._made = TransformerBuilder(checkpoint.name, self._features)
         self._names: dict[tuple[int, str], str] = {}
 
     def read(self) -> LanguageModel:
@@ -105,7 +116,7 @@ class _Reader:
             raise self._from.refused(f"model_type = {self._kind!r}; read are {', '.join(sorted(_FAMILIES))}")
         words, last, causal = _FAMILIES[self._kind](self)
         unused = self._from.rest(_HEADS)
-        name, names = self._from.folder.name, self._names
+        name, names = self._from.name, self._names
         return LanguageModel(name, self._made, last, words, names, causal, unused, self._from.converted)
 
     # -- layers by the names of their tensors -------------------------------------------------------------------------

@@ -11,10 +11,17 @@ from ....golden.errors import UserError
 from ...display import show_json, show_table
 from ...options import SectionedCommand, as_json, network_options, option, refuse_options, section
 
+_TRANSFORMER = (
+    option("--sentences", type=click.IntRange(1, 256), default=16, show_default=True, help="Sentences of a step."),
+    option("--tokens", type=click.IntRange(1, 100_000), default=32, show_default=True, help="Tokens of each sentence."),
+    option("--array", "arrays", metavar="LANESxCOLUMNS", multiple=True, help="Array of the core; may be repeated."),
+)
+
 
 @click.command(cls=SectionedCommand, short_help="Count what each method costs on a NETWORK.")
 @click.argument("network", metavar="[NETWORK]", required=False)
 @section("The network", network_options)
+@section("A transformer: a folder of the library transformers, or its sizes", *_TRANSFORMER)
 @section("Method", option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Rank of the adapters."))
 @section("Output", as_json)
 def command(
@@ -22,19 +29,37 @@ def command(
     model: str | None,
     weights: Path | None,
     shape: tuple[int, ...] | None,
+    sentences: int,
+    tokens: int,
+    arrays: tuple[str, ...],
     rank: int,
     as_json: bool,
 ) -> None:
     """Count what each method costs on a NETWORK: parameters, operations and bytes of a sample.
 
     NETWORK is a preset, by default lenet5-mnist, or a network as one line, as `fabtune import` prints it.
+
+    Of a transformer, memory and time of a step of zeroth-order training are computed, on paper. It is --model FOLDER
+    with its config.json, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b.
     """
+    from ....golden.stream.core_size import ARRAYS
     from ....golden.train.adapters.cost_model import cost
     from ....golden.train.adapters.methods import METHODS
     from ...own_network import OwnNetwork
+    from ...transformer_cost import TransformerCost, is_transformer, show
 
     if network and model:
         raise UserError(f"{network} and --model {model} both name the network: give one of them")
+    if (named := network or model) and is_transformer(named):
+        refuse_options(["weights", "shape", "rank"], f"a transformer: {named}")
+        chosen_arrays = tuple(dict.fromkeys(arrays)) or ARRAYS
+        result = TransformerCost(named, sentences, tokens, chosen_arrays).run()
+        if as_json:
+            show_json(result)
+        else:
+            show(result, lambda columns, rows, title: show_table(columns, rows, title, piped_width=400), click.echo)
+        return
+    refuse_options(["sentences", "tokens", "arrays"], "a network that is no transformer")
     if weights:
         refuse_options(["weights"], "cost, which does not depend on them")
     named = network or model or "lenet5-mnist"

@@ -114,7 +114,11 @@ SPARSE = ("sparse-zo",)
 @section(
     "Zeroth order on text: --data sst-2, sst-5, trec or csv:FOLDER, --model FOLDER of a transformer",
     option("--shots", type=click.IntRange(1), default=16, show_default=True, help="Sentences a class."),
-    option("--precision", default="float32", show_default=True, metavar="float32|bfloat16", help="Of the transformer."),
+    option("--precision", default="float32", show_default=True, metavar="float32|bfloat16", help="Of --engine float."),
+    option("--base", metavar="nf4|18-bit", help="Frozen matrices in integers, by default nf4."),
+    option("--from-layer", type=click.IntRange(0), help="First layer that is tuned, from 0; what is below is cached."),
+    option("--tune", "tuned", metavar="all|norms", help="Tensors of these layers: all, or norms and biases alone."),
+    option("--cache", metavar="exact|nf4", help="What is kept below --from-layer, by default exact."),
     methods=ZEROTH_ORDER,
 )
 @section(

@@ -45,5 +45,6 @@ def test_copies_for_ports_and_memories_that_are_alike_are_counted():
     assert MemoryShape("shared", 2048, 128, reads=2, two_way=True).blocks("ultra") == Blocks(uram=2)
 
 
-def test_a_memory_outside_the_plan_is_planned_alone():
-    assert MemoryPlan(WITH_ULTRA).kind(MemoryShape("deep", 4096, 72, ultra=True)) == "ultra"
+def test_a_memory_outside_the_plan_is_the_same_on_any_device():
+    fifo, deep = MemoryShape("FIFO", 16, 36), MemoryShape("deep", 4096, 72, ultra=True)
+    assert [MemoryPlan(WITH_ULTRA).kind(one) for one in (fifo, deep)] == ["distributed", "block"]

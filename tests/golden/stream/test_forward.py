@@ -154,7 +154,7 @@ def test_a_sum_that_a_linear_layer_reads_is_refused():
 
 
 def test_norms_of_more_features_than_are_exact_are_refused():
-    made = TransformerBuilder("own", 2048)
-    made.rms_norm("norm", INPUTS, np.ones(2048), 1e-5)
-    with pytest.raises(UserError, match="own: norm cannot be computed: a norm has 1 to 1024 features, not 2048"):
+    made = TransformerBuilder("own", 8192)
+    made.rms_norm("norm", INPUTS, np.ones(8192), 1e-5)
+    with pytest.raises(UserError, match="own: norm cannot be computed: a norm has 1 to 4096 features, not 8192"):
         model_of(*made.finish())

@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Format, Narrower
+from fabtune.golden.stream import norms
 from fabtune.golden.stream.norms import LARGEST_HIDDEN, NORMALISED, Norm, unit_rows
 
 GAIN = Format(4, 14)
@@ -21,7 +22,9 @@ def rows_of(features, size, seed=1):
 
 
 @pytest.mark.parametrize("centred", [True, False])
-@pytest.mark.parametrize(("features", "size"), [(384, 1.0), (384, 0.01), (384, 40.0), (7, 1.0), (1000, 1.0), (2, 1.0)])
+@pytest.mark.parametrize(
+    ("features", "size"), [(384, 1.0), (384, 0.01), (384, 40.0), (7, 1.0), (1000, 1.0), (2, 1.0), (4096, 1.0)]
+)
 def test_norms_are_about_a_last_place_off(features, size, centred):
     rng, rows = np.random.default_rng(2), rows_of(features, size)
     gamma, beta = (GAIN.from_float(rng.normal(1, 0.3, features)), Q8_16.from_float(rng.normal(0, 0.3, features)))
@@ -47,11 +50,12 @@ def test_equal_rows_are_their_biases():
 
 
 @pytest.mark.parametrize("centred", [True, False])
-def test_the_largest_rows_are_exact_in_64_bits(centred):
-    """The sum of squares of the most features of the largest values, against integers without bounds."""
-    rows = np.full((2, LARGEST_HIDDEN), -(1 << 26))
+@pytest.mark.parametrize("features", [1024, 1025, LARGEST_HIDDEN])
+def test_the_largest_rows_are_exact(centred, features):
+    """The sum of squares of the largest values is beyond 64 bits with the most features."""
+    rows = np.full((2, features), -(1 << 26))
     rows[1, ::2] = (1 << 26) - 1
-    found = Norm(LARGEST_HIDDEN, 0.0, centred).normalised(rows, Narrower())
+    found = Norm(features, 0.0, centred).normalised(rows, Narrower())
     exact = rows.astype(float) - centred * rows.mean(axis=1, keepdims=True)
     deviation = np.sqrt((exact**2).mean(axis=1, keepdims=True))
     expected = np.divide(exact, deviation, out=np.zeros_like(exact), where=deviation > 0)
@@ -59,12 +63,21 @@ def test_the_largest_rows_are_exact_in_64_bits(centred):
 
 
 def test_one_large_feature_saturates_and_is_counted():
-    rows, counted = np.zeros((1, LARGEST_HIDDEN), np.int64), Narrower()
+    rows, counted, norm = np.zeros((1, 1024), np.int64), Narrower(), Norm(1024, 0.0, centred=False)
     rows[0, 3] = 1 << 20
-    found = Norm(LARGEST_HIDDEN, 0.0, centred=False).normalised(rows, counted)
+    found = norm.normalised(rows, counted)
     assert found[0, 3] == pytest.approx(32 * 2**17, rel=1e-5)
-    Norm(LARGEST_HIDDEN, 0.0, centred=False).run(rows, np.full(LARGEST_HIDDEN, 5 << 14), None, GAIN, counted)
+    norm.run(rows, np.full(1024, 5 << 14), None, GAIN, counted)
     assert counted.saturations == 1
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("size", [1e-4, 1.0, 500.0])
+def test_sums_in_two_halves_are_the_sums_of_62_bits(monkeypatch, centred, size):
+    rows, norm = rows_of(1000, size).clip(-(1 << 26), (1 << 26) - 1), Norm(1000, 1e-5, centred)
+    found = norm.normalised(rows, Narrower())
+    monkeypatch.setattr(norms, "_FEATURES_OF_62_BITS", 0)
+    assert (norm.normalised(rows, Narrower()) == found).all()
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 100.0])
@@ -78,7 +91,7 @@ def test_rows_of_unit_length(size):
 
 @pytest.mark.parametrize(
     ("features", "eps", "message"),
-    [(0, 0.0, "not 0"), (1025, 0.0, "1 to 1024 features, not 1025"), (8, -1.0, "eps .* not -1.0"), (8, np.nan, "nan")],
+    [(0, 0.0, "not 0"), (4097, 0.0, "1 to 4096 features, not 4097"), (8, -1.0, "eps .* not -1.0"), (8, np.nan, "nan")],
 )
 def test_norms_that_are_refused(features, eps, message):
     with pytest.raises(UserError, match=message):

@@ -6,6 +6,7 @@ import pytest
 
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import text_of
+from fabtune.golden.transformer.importers.shapes import PUBLISHED
 
 
 def test_cost_of_every_method(fabtune):
@@ -26,10 +27,65 @@ def test_a_network_as_one_line_costs_what_its_preset_does(fabtune):
     assert len({json.dumps(json.loads(one)["methods"]) for one in found}) == 1
 
 
+def test_a_transformer_by_its_sizes(fabtune):
+    status, out, _ = fabtune("cost", "minilm", "--json")
+    assert status == 0
+    found = json.loads(out)
+    array = found["arrays"]["32x16"]
+    # 6 layers of 1,769,472 weights and their attention, 512 tokens, both sides
+    assert found["multiply_accumulates"] == 2 * (6 * (1_769_472 * 512 + 2 * 384 * 16 * 32**2) + 16 * 2 * 384)
+    assert 21.5e6 < array["cycles"] < 22.6e6
+    assert array["array_use"] == pytest.approx(found["multiply_accumulates"] / 512 / array["cycles"], abs=1e-4)
+    assert array["bytes_written"] == 80
+    assert array["steps_per_hour"] == {
+        "zcu102": int(3600 * 187.5e6 / array["cycles"]),
+        "kv260": pytest.approx(29_962, 0.01),
+    }
+    # 2,048 multipliers are more than the smaller board's DSP slices
+    assert found["arrays"]["64x32"]["steps_per_hour"]["kv260"] is None
+    memory = found["memory"]
+    assert memory["streaming core"]["deltas"] == 31_620
+    assert memory["streaming core"]["codes"] == 6 * 1_769_472 // 2 + 6 * 512
+    parameters = sum(found["parameters"].values())
+    assert memory["MeZO float16"]["weights"] == 2 * parameters
+    assert (
+        memory["back-propagation"]["weights"] + memory["back-propagation"]["gradients, copy and moments"]
+        == 16 * parameters
+    )
+    for parts in memory.values():
+        assert parts["sum"] == sum(parts.values()) - parts["sum"]
+    assert any("on paper" in one for one in found["assumptions"])
+
+
+def test_a_folder_needs_its_settings_alone(fabtune, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED["minilm"]))
+    named = [["minilm"], [str(tmp_path)], ["--model", str(tmp_path)]]
+    found = [json.loads(fabtune("cost", *one, "--tokens", "200", "--array", "32x16", "--json")[1]) for one in named]
+    assert len({json.dumps({**one, "network": ""}) for one in found}) == 1
+    assert list(found[0]["arrays"]) == ["32x16"]
+    _, out, _ = fabtune("cost", "minilm", "--tokens", "200")
+    assert "32x16: a sentence has at most 170 tokens in these buffers, not 200" in out
+    _, out, _ = fabtune("cost", "minilm", "--tokens", "100")
+    assert "one side comes behind the other" in out
+    (tmp_path / "config.json").write_text(json.dumps({**PUBLISHED["llama-2-7b"], "hidden_size": 8_192}))
+    status, _, err = fabtune("cost", str(tmp_path))
+    assert status == 2
+    assert "layers.0.input_layernorm cannot be computed: a norm has 1 to 4096 features, not 8192" in err
+
+
 MISTAKES = {
     "cost nosuch": "nosuch is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
     "cost digits --model digits": "digits and --model digits both name the network: give one of them",
     "cost digits --weights any.pt": "--weights has no meaning with cost, which does not depend on them: leave it out",
+    "cost minilm --rank 2": "--rank has no meaning with a transformer: minilm: leave it out",
+    "cost minilm --weights any.pt": "--weights has no meaning with a transformer: minilm: leave it out",
+    "cost minilm --input 3x8x8": "--input has no meaning with a transformer: minilm: leave it out",
+    "cost minilm --model minilm": "minilm and --model minilm both name the network",
+    "cost minilm --array 7": "an array is lanes x columns, such as 32x16, 32x32, 64x32, not '7'",
+    "cost minilm --tokens 513": "takes sentences of 1 to 512 tokens, not of 513",
+    "cost digits --tokens 5": "--tokens has no meaning with a network that is no transformer: leave it out",
+    "cost digits --array 32x16": "--array has no meaning with a network that is no transformer: leave it out",
+    "cost .": "config.json is missing: give the folder of a model",
     "cost --rank 0": "Invalid value for '--rank'",
 }
 

@@ -1,0 +1,93 @@
+"""Size of the core that streams transformers: its array, buffers and memory port, without a network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..axi.bus import BEAT
+from ..errors import UserError
+
+PORT_SHARE = 0.7
+"""Part of its peak that a memory port gives, as in the simulated memory of the cores."""
+_VALUES, _WIDE_VALUES = 12_288 * 32, 4_096 * 16
+
+
+@dataclass(frozen=True)
+class CoreSize:
+    """Array, buffers and ports of a core.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Inputs and outputs of a tile.
+    rows : int
+        Rows of the activation memory, `lanes` values of Q8.16 each.
+    wide_rows : int
+        Rows of the memory of sums and norms' inputs, `columns` values of Q11.16 each.
+    sums : int
+        Rows of partial sums of a group of columns; there are two groups.
+    ports : int
+        Memory ports of `BEAT` bytes a cycle at their peak.
+    exponentials, norm_lanes : int
+        Exponentials and values of a norm a cycle.
+
+    Raises
+    ------
+    UserError
+        If a size is not positive.
+    """
+
+    lanes: int = 32
+    columns: int = 16
+    rows: int = _VALUES // 32
+    wide_rows: int = _WIDE_VALUES // 16
+    sums: int = 256
+    ports: int = 1
+    exponentials: int = 4
+    norm_lanes: int = 8
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise UserError(f"{name} = {value}: a core has at least 1")
+
+    @classmethod
+    def of_array(cls, text: str, ports: int = 1) -> CoreSize:
+        """Make a core of an array as text, lanes x columns, with buffers of as many values as the default's.
+
+        Raises
+        ------
+        UserError
+            If it is not of that form, or a size is out of range.
+        """
+        found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
+        if not found or not all(0 < int(one) <= 1024 for one in found.groups()):
+            raise UserError(f"an array is lanes x columns, such as {', '.join(ARRAYS)}, not {text!r}")
+        lanes, columns = map(int, found.groups())
+        return cls(lanes, columns, max(_VALUES // lanes, 1), max(_WIDE_VALUES // columns, 1), ports=ports)
+
+    @property
+    def multipliers(self) -> int:
+        """Multiply-accumulates a cycle."""
+        return self.lanes * self.columns
+
+    @property
+    def functions(self) -> int:
+        """Values of an activation, a rotation or a gate a cycle."""
+        return max(4, self.multipliers // 256)
+
+    @property
+    def port_bytes(self) -> float:
+        """Bytes a cycle that the ports give together."""
+        return BEAT * PORT_SHARE * self.ports
+
+    @property
+    def load_cycles(self) -> int:
+        """Cycles in which a tile of one side is made of its codes: a column a cycle and port."""
+        return -(-self.columns // self.ports)
+
+
+ARRAYS = ("32x16", "32x32", "64x32")
+"""Arrays that reports compare: 512, 1,024 and 2,048 multipliers."""
+DEFAULT_SIZE = CoreSize()

@@ -1,0 +1,349 @@
+"""Cost model of a step of training on the streaming core, on paper: cycles, bytes and products by operation.
+
+Both sides of a slope come from one stream of weights. A pass takes as many whole sentences as the buffers hold. In it
+each step of the schedule takes as long as the slowest of array, loading of tiles, memory port and function units. Norms
+are not hidden behind the array. Latencies between steps are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..axi.bus import BEAT
+from ..errors import UserError
+from ..fixed import Format
+from ..transformer.blocks import (
+    Activation,
+    Gate,
+    Linear,
+    Normalisation,
+    PoolTokens,
+    Positions,
+    Residual,
+    SelfAttention,
+    Transformer,
+    UnitLength,
+)
+from ..transformer.builder import INPUTS
+from ..zo.memory_layout import ZerothOrderLayout
+from .core_size import DEFAULT_SIZE, CoreSize
+from .forward import WEIGHT_BITS, IntegerTransformer, is_weight
+from .nf4_weights import BLOCK, SCALE_BITS
+from .schedule import Schedule, Step
+
+SIDES = 2
+CODE_BITS, GROUP = 4, 16
+"""Bits of a code, and outputs of a record of the stream."""
+CODE_BYTES = BLOCK * GROUP * CODE_BITS // 8
+SCALE_BYTES = GROUP * SCALE_BITS // 8
+"""Bytes of the codes and of the scales of a record: 64 inputs x 16 outputs."""
+_ROW, _ROW_BYTES = 32, 96
+"""Values and bytes of a row of inputs in DRAM: 24 bits each."""
+DELTA_BYTES = 255 * 31 * 4
+"""Bytes of the folded deltas, whatever the network."""
+
+
+def on_paper(network: Transformer) -> IntegerTransformer:
+    """Make the integers' network without tensors: all weights are Q4.14.
+
+    Raises
+    ------
+    UserError
+        If an operation has no integers.
+    """
+    form = Format(4, WEIGHT_BITS - 4)
+    return IntegerTransformer(network, {name: form for name in network.parameter_shapes if is_weight(name)})
+
+
+class Pass(NamedTuple):
+    """Sentences that are on the chip at once.
+
+    Parameters
+    ----------
+    lengths : tuple of int
+        Tokens of each.
+    sides : int
+        2 where both are there, 1 where one comes behind the other.
+    """
+
+    lengths: tuple[int, ...]
+    sides: int
+
+    @property
+    def rows(self) -> int:
+        """Tokens of all sides."""
+        return self.sides * sum(self.lengths)
+
+
+@dataclass(frozen=True)
+class OperationCost:
+    """Cost of one step of the schedule in a whole step of training.
+
+    Parameters
+    ----------
+    number : int
+        Of the operation that it begins with.
+    title, kind : str
+        Its name in the user's model, and what it is.
+    cycles : float
+    bound : str
+        What takes longest: ``array``, ``loading``, ``DRAM`` or ``functions``.
+    products : int
+        Multiply-accumulates.
+    read : int
+        Bytes of the stream.
+    """
+
+    number: int
+    title: str
+    kind: str
+    cycles: float
+    bound: str
+    products: int
+    read: int
+
+
+@dataclass(frozen=True)
+class StreamBytes:
+    """Bytes of a network in DRAM and on the chip.
+
+    Parameters
+    ----------
+    codes, scales : int
+        Of all matrices, whole records.
+    vectors : int
+        Biases, norms' factors and positions, 4 bytes a value.
+    deltas : int
+    activations, keys_values : int
+        Largest of a pass, with 24 or 27 bits a value.
+    """
+
+    codes: int
+    scales: int
+    vectors: int
+    deltas: int
+    activations: int
+    keys_values: int
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Cost of a step of training: one slope of a batch of sentences.
+
+    Parameters
+    ----------
+    transformer : IntegerTransformer
+    lengths : tuple of int
+        Tokens of each sentence.
+    size : CoreSize
+    first : int
+        Operation from which on it is computed: the rows before it come from a cache in DRAM.
+
+    Raises
+    ------
+    UserError
+        If there is no sentence, a length is out of range, or there is no such operation.
+    """
+
+    transformer: IntegerTransformer
+    lengths: tuple[int, ...]
+    size: CoreSize = DEFAULT_SIZE
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        network = self.transformer.network
+        if not self.lengths:
+            raise UserError("a step has at least one sentence")
+        network.check_lengths(self.lengths)
+        if not 0 <= self.first < len(network.operations):
+            raise UserError(f"first = {self.first}: {network.name} has operations 0 to {len(network.operations) - 1}")
+
+    # -- what is on the chip -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Steps and places."""
+        return Schedule(self.transformer, self.size.lanes, self.size.columns)
+
+    @cached_property
+    def capacity(self) -> int:
+        """Tokens of a side that the buffers hold."""
+        need, size = self.schedule, self.size
+        return min(size.rows // need.rows, size.wide_rows // need.wide_rows, size.sums)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the longest sentence is in the buffers, at least one side at a time."""
+        return max(self.lengths) <= self.capacity
+
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        """Passes of whole sentences: as few as there can be, and of equal size; one side at a time where it must be.
+
+        A sentence that does not fit is a pass of its own, as if the buffers were larger.
+        """
+        longest = max(self.lengths)
+        sides = SIDES if SIDES * longest <= self.capacity else 1
+        most = max(self.capacity // sides, longest)
+        count = len(_groups(self.lengths, most))
+        while most > longest and len(_groups(self.lengths, most - 1)) == count:
+            most -= 1
+        return tuple(Pass(group, sides) for group in _groups(self.lengths, most) for _ in range(SIDES // sides))
+
+    # -- cycles --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def operations(self) -> tuple[OperationCost, ...]:
+        """Cost of each step of the schedule, from `first` on."""
+        return tuple(self._cost(step) for step in self.schedule.steps if step.number >= self.first)
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of a step."""
+        return sum(one.cycles for one in self.operations)
+
+    @property
+    def products(self) -> int:
+        """Multiply-accumulates of both sides."""
+        return sum(one.products for one in self.operations)
+
+    @property
+    def ideal_cycles(self) -> float:
+        """Cycles in which the array could compute its products, if it had nothing else to wait for."""
+        return self.products / self.size.multipliers
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that a step reads from DRAM: the stream once a pass, and the rows of inputs, or of the cache."""
+        network, entering = self.transformer.network, {INPUTS}
+        if self.first:
+            kept = [step for step in self.schedule.steps if step.number >= self.first]
+            entering = {read for step in kept for read in step.needs} - {step.result for step in kept}
+        features = [network.features if read < 0 else network.shapes[read][0] for read in entering]
+        rows = sum(-(-count // _ROW) for count in features) * _ROW_BYTES
+        inputs = sum(rows * sum(one.lengths) for one in self.passes)
+        return sum(one.read for one in self.operations) + inputs
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes that a step writes to DRAM: its record."""
+        return ZerothOrderLayout.record_beats(len(self.lengths)) * BEAT
+
+    def _cost(self, step: Step) -> OperationCost:
+        operation, network = self.transformer.network.operations[step.number], self.transformer.network
+        total = products = read = 0.0
+        longest: dict[str, float] = {}
+        for one in self.passes:
+            bounds, own, stream = self._bounds(step, one)
+            bounds["DRAM"] = stream / self.size.port_bytes
+            total += max(bounds.values())
+            products, read = products + own, read + stream
+            longest = {name: longest.get(name, 0.0) + value for name, value in bounds.items()}
+        bound = max(longest, key=lambda name: longest[name])
+        title, kind = network.titles[step.number], type(operation).__name__
+        return OperationCost(step.number, title, kind, total, bound, int(products), int(read))
+
+    def _bounds(self, step: Step, one: Pass) -> tuple[dict[str, float], int, int]:
+        """Cycles by what bounds them, products, and bytes of the stream, of a step in one pass."""
+        network, size = self.transformer.network, self.size
+        operation, inputs = network.operations[step.number], network.inputs(step.number)
+        features, pooled = network.shapes[step.result]
+        rows = one.sides * len(one.lengths) if pooled else one.rows
+        through = rows * features
+        vectors = sum(self._vector_bytes(number, one) for number in (step.number, step.joined) if number is not None)
+        match operation:
+            case Linear():
+                tiles = -(-inputs // size.lanes) * -(-features // size.columns)
+                records = -(-inputs // BLOCK) * -(-features // GROUP)
+                passed = step.activation is not None or step.number in self._rotated
+                bounds: dict[str, float] = {"array": tiles * rows, "loading": tiles * one.sides * size.load_cycles}
+                bounds["functions"] = through / size.functions if passed else 0.0
+                return bounds, inputs * through, records * (CODE_BYTES + SCALE_BYTES) + vectors
+            case SelfAttention():
+                return self._attention(operation, one)
+            case Normalisation():
+                return {"functions": rows * -(-features // size.norm_lanes)}, 0, vectors
+            case UnitLength():
+                return {"functions": 2 * rows * -(-features // size.norm_lanes)}, 0, 0
+            case Activation() | Gate():
+                return {"functions": through / size.functions}, 0, 0
+            case PoolTokens() | Residual() | Positions():
+                return {"functions": one.rows * -(-inputs // size.columns)}, 0, vectors
+
+    @cached_property
+    def _rotated(self) -> set[int]:
+        """Numbers of the linear layers whose outputs are rotated queries or keys."""
+        network = self.transformer.network
+        attentions = zip(network.operations, network.reads, strict=True)
+        rotary = [
+            reads[:2] for one, reads in attentions if isinstance(one, SelfAttention) and one.rotary_base is not None
+        ]
+        return {read for reads in rotary for read in reads}
+
+    def _vector_bytes(self, number: int, one: Pass) -> int:
+        """Bytes of an operation's biases, factors or positions in a pass, 4 bytes a value, whole beats."""
+        shapes, found = self.transformer.network.parameter_shapes, 0
+        for kind in ("bias", "factor", "position"):
+            if shape := shapes.get((number, kind)):
+                values = shape[0] if kind != "position" else max(one.lengths) * shape[1]
+                found += -(-4 * values // BEAT) * BEAT
+        return found
+
+    def _attention(self, operation: SelfAttention, one: Pass) -> tuple[dict[str, float], int, int]:
+        """Bounds and products of attention: keys, then values are tiles, and what a token does not see is left out.
+
+        A token's keys are a column of a tile, its values a lane; one token is loaded a cycle.
+        """
+        lanes, columns, width = self.size.lanes, self.size.columns, operation.width
+        shared = operation.heads // operation.key_heads
+        array = pairs = 0
+        for length in one.lengths:
+            for wanted, of_width, load in ((columns, lanes, columns), (lanes, columns, lanes)):
+                begins = range(0, length, wanted)
+                seen = [length - begin if operation.causal else length for begin in begins]
+                array += -(-width // of_width) * sum(max(shared * queries, load) for queries in seen)
+            pairs += length * (length + 1) // 2 if operation.causal else length**2
+        sides = one.sides * operation.key_heads
+        exponentials = one.sides * operation.heads * pairs
+        bounds = {"array": float(sides * array), "functions": exponentials / self.size.exponentials}
+        return bounds, 2 * exponentials * width, 0
+
+    # -- bytes ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def bytes(self) -> StreamBytes:
+        """Bytes of the network, and of the largest pass."""
+        network, schedule = self.transformer.network, self.schedule
+        shapes = network.parameter_shapes
+        records = sum(
+            -(-shape[1] // BLOCK) * -(-shape[0] // GROUP) for (_, kind), shape in shapes.items() if kind == "weight"
+        )
+        vectors = sum(
+            4 * shape[0] * (shape[1] if kind == "position" else 1)
+            for (_, kind), shape in shapes.items()
+            if kind != "weight"
+        )
+        most = max(one.rows for one in self.passes)
+        held = max(
+            (2 * one.key_heads * one.width for one in network.operations if isinstance(one, SelfAttention)),
+            default=0,
+        )
+        bits = 24 * schedule.rows * self.size.lanes + 27 * schedule.wide_rows * self.size.columns
+        kept = most * held * 24 // 8
+        return StreamBytes(
+            records * CODE_BYTES, records * SCALE_BYTES, vectors, DELTA_BYTES, most * bits // 8 - kept, kept
+        )
+
+
+def _groups(lengths: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
+    """Whole sentences, in their order, as long as there is room for so many tokens."""
+    ends, tokens = [0], 0
+    for number, length in enumerate(lengths):
+        if tokens and tokens + length > most:
+            ends.append(number)
+            tokens = 0
+        tokens += length
+    return [lengths[begin:end] for begin, end in pairwise([*ends, len(lengths)])]

@@ -1,0 +1,278 @@
+"""Stream of a transformer's frozen tensors in DRAM: records in the order of their use, read in one go.
+
+A matrix is a record for each 64 inputs of as many outputs as a tile has: their scales, then codes, a tile's columns one
+after the other. With 32 lanes a beat is one column. Scales come first, so that codes are dequantised as they arrive.
+Biases and a norm's factors are records of 4 bytes a value. Positions and rotations, of which a step reads as many rows
+as its longest sentence, stand behind the stream as tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..axi.bus import BEAT
+from ..axi.regions import Bytes
+from ..errors import UserError
+from ..fixed import Integers
+from ..nf4.codec import LEVELS
+from ..transformer.blocks import SelfAttention
+from .attention import rotations
+from .core_size import DEFAULT_SIZE, CoreSize
+from .forward import IntegerTransformer
+from .nf4_weights import BLOCK, Nf4Weights
+from .schedule import Schedule
+from .words import TensorName
+
+MAGIC, VERSION = b"FTSW", 1
+_HEADER = struct.Struct("<4sHHHHI32s")
+HEADER_BEATS = 3
+_ZERO = int(np.flatnonzero(LEVELS == 0)[0])
+"""Code of what a matrix lacks of its last records."""
+
+StreamTensors = Mapping[TensorName, Nf4Weights | Integers]
+"""Matrices in NF4 or as they are multiplied, and all other tensors as integers."""
+
+
+class Rotation(NamedTuple):
+    """Rotary positions that attentions share.
+
+    Parameters
+    ----------
+    width : int
+        Features of a head.
+    base : float
+    """
+
+    width: int
+    base: float
+
+
+@dataclass(frozen=True)
+class StreamLayout:
+    """Places of all tensors.
+
+    Parameters
+    ----------
+    transformer : IntegerTransformer
+    coded : frozenset of (int, str)
+        Matrices in NF4; the others have 4 bytes a weight.
+    size : CoreSize
+
+    Raises
+    ------
+    UserError
+        If tiles do not divide a block of inputs, or a matrix in NF4 is none.
+    """
+
+    transformer: IntegerTransformer
+    coded: frozenset[TensorName]
+    size: CoreSize = DEFAULT_SIZE
+
+    def __post_init__(self) -> None:
+        if BLOCK % self.size.lanes or self.size.lanes * self.size.columns % (2 * BEAT):
+            raise UserError(
+                f"tiles of {self.size.lanes} x {self.size.columns} do not fill records of {BLOCK} inputs in whole beats"
+            )
+        shapes = self.transformer.network.parameter_shapes
+        if extra := sorted(name for name in self.coded if name not in shapes or name[1] != "weight"):
+            raise UserError(f"{self.transformer.network.name} has no matrix {extra[0]}")
+
+    # -- places in beats behind the header -----------------------------------------------------------------------------
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Steps and places on the chip."""
+        return Schedule(self.transformer, self.size.lanes, self.size.columns)
+
+    @cached_property
+    def places(self) -> dict[TensorName, range]:
+        """Beats of each tensor: those of the stream in the order of use, bias before matrix, then positions."""
+        shapes = self.transformer.network.parameter_shapes
+        stream = [(step.number, kind) for step in self.schedule.steps for kind in ("bias", "factor", "weight")]
+        names = [name for name in stream if name in shapes]
+        tables = [name for name in shapes if name[1] == "position"]
+        found, first = {}, 0
+        for name in [*names, *tables]:
+            beats = self._beats(name)
+            found[name] = range(first, first + beats)
+            first += beats
+        return found
+
+    @cached_property
+    def rotations(self) -> dict[Rotation, range]:
+        """Beats of each table of rotations: a row of cosines and one of sines for each token that the core holds."""
+        first = max((place.stop for place in self.places.values()), default=0)
+        found: dict[Rotation, range] = {}
+        for one in self.transformer.network.operations:
+            if isinstance(one, SelfAttention) and one.rotary_base is not None:
+                rotation = Rotation(one.width, one.rotary_base)
+                if rotation not in found:
+                    beats = self.size.sums * vector_beats(one.width)
+                    found[rotation] = range(first, first + beats)
+                    first += beats
+        return found
+
+    @property
+    def stream_beats(self) -> int:
+        """Beats of the stream, without the tables behind it."""
+        return max((place.stop for name, place in self.places.items() if name[1] != "position"), default=0)
+
+    @property
+    def beats(self) -> int:
+        """Beats of stream and tables."""
+        return max(place.stop for place in (*self.places.values(), *self.rotations.values()))
+
+    def _beats(self, name: TensorName) -> int:
+        shape = self.transformer.network.parameter_shapes[name]
+        if len(shape) == 1:
+            return vector_beats(shape[0])
+        if name[1] == "position":
+            return shape[0] * vector_beats(shape[1])
+        return matrix_beats(self.size, shape[0], shape[1], name in self.coded)
+
+    # -- images --------------------------------------------------------------------------------------------------------
+
+    def encode(self, tensors: StreamTensors) -> Bytes:
+        """Build the image: header with digest, stream, tables.
+
+        Raises
+        ------
+        UserError
+            If tensors are missing, or a matrix is not in NF4 where it should be, or in another format.
+        """
+        image = np.zeros(self.beats * BEAT, np.uint8)
+        for name, place in self.places.items():
+            image[place.start * BEAT : place.stop * BEAT] = self._encoded(name, tensors.get(name))
+        for rotation, place in self.rotations.items():
+            turns = np.concatenate(rotations(np.arange(self.size.sums), *rotation), axis=1)
+            image[place.start * BEAT : place.stop * BEAT] = _vectors(turns)
+        header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(image))
+        return np.concatenate([np.frombuffer(header, np.uint8), image])
+
+    def decode(self, image: Bytes) -> dict[TensorName, Nf4Weights | Integers]:
+        """Read the tensors of an image.
+
+        Raises
+        ------
+        UserError
+            If it is no such image, of another version, core or network, cut short, or changed.
+        """
+        body = check_image(image, self.size)
+        if body.size != self.beats * BEAT:
+            raise UserError(f"a stream of {body.size // BEAT} beats is not this network's, which has {self.beats}")
+        return {
+            name: self._decoded(name, body[place.start * BEAT : place.stop * BEAT])
+            for name, place in self.places.items()
+        }
+
+    def _encoded(self, name: TensorName, values: Nf4Weights | Integers | None) -> Bytes:
+        shape, error = self.transformer.network.parameter_shapes[name], self.transformer.network.error
+        given = values.codes if isinstance(values, Nf4Weights) else values
+        if given is None or given.shape != shape:
+            raise error(name[0], f"has no {name[1]} of {shape}")
+        if isinstance(values, Nf4Weights) != (name in self.coded):
+            raise error(name[0], f"has a {name[1]} that is {'not ' if name in self.coded else ''}in NF4")
+        if isinstance(values, Nf4Weights):
+            if values.form != self.transformer.format_of(name):
+                raise error(name[0], f"has codes for {values.form}, not {self.transformer.format_of(name)}")
+            records, columns = self._records(values.codes, _ZERO), self.size.columns
+            scales = np.zeros((len(records) * columns, values.scales.shape[1]), "<u2")
+            scales[: shape[0]] = values.scales
+            ordered = scales.reshape(len(records), columns, -1).transpose(0, 2, 1)
+            ordered = np.pad(ordered, ((0, 0), (0, 0), (0, scale_beats(self.size) * BEAT // 2 - columns)))
+            codes = records.reshape(*records.shape[:2], -1).astype(np.uint8)
+            packed = codes[..., ::2] | codes[..., 1::2] << 4
+            return np.concatenate([np.ascontiguousarray(ordered).view(np.uint8), packed], axis=2).reshape(-1)
+        return _vectors(self._records(given) if name[1] == "weight" else given)
+
+    def _decoded(self, name: TensorName, body: Bytes) -> Nf4Weights | Integers:
+        shape = self.transformer.network.parameter_shapes[name]
+        if name[1] != "weight":
+            rows = body.view("<i4").reshape(shape[0] if len(shape) == 2 else 1, -1)[:, : shape[-1]]
+            return rows.reshape(shape).astype(np.int64)
+        groups, blocks, columns = -(-shape[0] // self.size.columns), -(-shape[1] // BLOCK), self.size.columns
+        if name not in self.coded:
+            return self._matrix(body.view("<i4").reshape(groups, blocks, -1).astype(np.int64), shape)
+        records = body.reshape(groups, blocks, -1)
+        cut = scale_beats(self.size) * BEAT
+        scales = np.ascontiguousarray(records[..., :cut]).view("<u2")[..., :columns].transpose(0, 2, 1)
+        packed = records[..., cut:]
+        codes = np.stack([packed & 15, packed >> 4], axis=-1).reshape(groups, blocks, -1)
+        own = scales.reshape(groups * columns, blocks)[: shape[0]].astype(np.int64)
+        return Nf4Weights(self._matrix(codes, shape), own, self.transformer.format_of(name))
+
+    def _records(self, matrix: NDArray[np.integer], filler: int = 0) -> NDArray[np.integer]:
+        """Order a matrix as its tiles take it: (groups of outputs, blocks of inputs, tiles, columns, lanes)."""
+        columns, lanes = self.size.columns, self.size.lanes
+        more = -matrix.shape[0] % columns, -matrix.shape[1] % BLOCK
+        padded = np.pad(matrix, ((0, more[0]), (0, more[1])), constant_values=filler)
+        parts = padded.reshape(-1, columns, padded.shape[1] // BLOCK, BLOCK // lanes, lanes)
+        return parts.transpose(0, 2, 3, 1, 4)
+
+    def _matrix(self, records: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        """Order a matrix's values by outputs and inputs: the inverse of `_records`."""
+        groups, blocks = records.shape[:2]
+        parts = records.reshape(groups, blocks, BLOCK // self.size.lanes, self.size.columns, self.size.lanes)
+        whole = parts.transpose(0, 3, 1, 2, 4).reshape(groups * self.size.columns, blocks * BLOCK)
+        return whole[: shape[0], : shape[1]]
+
+
+def vector_beats(values: int) -> int:
+    """Beats of so many values, 4 bytes each."""
+    return -(-4 * values // BEAT)
+
+
+def scale_beats(size: CoreSize) -> int:
+    """Beats of a record's scales, 2 bytes each."""
+    return -(-2 * size.columns // BEAT)
+
+
+def matrix_beats(size: CoreSize, outputs: int, inputs: int, coded: bool) -> int:
+    """Beats of a matrix, in NF4 or with 4 bytes a weight: whole records."""
+    records = -(-outputs // size.columns) * -(-inputs // BLOCK)
+    weights = BLOCK * size.columns
+    return records * (scale_beats(size) + weights // (2 * BEAT) if coded else 4 * weights // BEAT)
+
+
+def digest(image: Bytes) -> bytes:
+    """SHA-256 of an image."""
+    return hashlib.sha256(image.tobytes()).digest()
+
+
+def check_image(image: Bytes, size: CoreSize) -> Bytes:
+    """Return what is behind the header of a stream's image.
+
+    Raises
+    ------
+    UserError
+        If it is no such image, of another version or core, cut short, or changed.
+    """
+    head = image[: HEADER_BEATS * BEAT].tobytes()
+    if len(head) < HEADER_BEATS * BEAT or not head.startswith(MAGIC):
+        raise UserError("this is no stream of weights")
+    _, version, lanes, columns, _, beats, told = _HEADER.unpack(head)
+    if version != VERSION:
+        raise UserError(f"a stream of version {version} is not read, {VERSION} is")
+    if (lanes, columns) != (size.lanes, size.columns):
+        raise UserError(f"a stream for tiles of {lanes} x {columns} is not one for {size.lanes} x {size.columns}")
+    body = image[HEADER_BEATS * BEAT :]
+    if body.size != beats * BEAT:
+        raise UserError(f"a stream of {beats} beats has {body.size / BEAT:g}: it is cut short, or too long")
+    if digest(body) != told:
+        raise UserError("a stream's contents are not those of its digest: it was changed")
+    return body
+
+
+def _vectors(values: NDArray[np.integer]) -> Bytes:
+    """Rows of values, 4 bytes each, padded to whole beats."""
+    rows = values.reshape(-1, values.shape[-1])
+    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % (BEAT // 4))))
+    return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)

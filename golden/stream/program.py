@@ -1,0 +1,284 @@
+"""Program of the streaming core: a transformer as a list of instructions in DRAM, made for a core's size, not with it.
+
+An image is a header, which has the digests of the stream of weights that belongs to it and of its own instructions,
+and the instructions. What a core refuses at `load` is refused here in the same words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..axi.bus import BEAT
+from ..axi.regions import Bytes
+from ..errors import UserError
+from ..transformer.blocks import (
+    Activation,
+    Gate,
+    Linear,
+    Normalisation,
+    PoolTokens,
+    Positions,
+    Residual,
+    SelfAttention,
+    UnitLength,
+)
+from ..transformer.builder import INPUTS
+from .attention import Attention
+from .core_size import CoreSize
+from .instruction import (
+    ACTIVATIONS,
+    FORMATS,
+    INSTRUCTION_BEATS,
+    NO_WORD,
+    POOLS,
+    Buffer,
+    Instruction,
+    Join,
+    Kind,
+    Limits,
+)
+from .layout import Rotation, StreamLayout
+from .norms import Norm
+from .schedule import Place, Step
+from .transformer_model import TransformerModel, everything
+from .words import TensorName
+
+MAGIC, VERSION = b"FTSP", 1
+_FIELDS = struct.Struct("<4s6H7I32s")
+_DIGEST = 32
+HEADER_BEATS = -(-(_FIELDS.size + _DIGEST) // BEAT)
+_KINDS: dict[type, Kind] = {
+    Linear: Kind.LINEAR,
+    SelfAttention: Kind.ATTENTION,
+    Normalisation: Kind.NORM,
+    Activation: Kind.ACTIVATION,
+    Gate: Kind.GATE,
+    Residual: Kind.ADD,
+    Positions: Kind.POSITIONS,
+    PoolTokens: Kind.POOL,
+    UnitLength: Kind.UNIT,
+}
+_JOINS: dict[type, Join] = {Residual: Join.ADD, Gate: Join.GATE, Positions: Join.POSITIONS}
+
+
+@dataclass(frozen=True)
+class Program:
+    """Instructions, and what all of them share.
+
+    Parameters
+    ----------
+    size : CoreSize
+        For which it is made.
+    capacity : int
+        Tokens of all sides that are in the buffers at once: a value's row r of token t is at ``r * capacity + t``.
+    features : int
+        Of a token's inputs.
+    inputs : int
+        `Buffer` of the inputs.
+    words : int
+        Words of a perturbation.
+    stream_beats, beats : int
+        Of the stream of weights, and with the tables behind it.
+    stream : bytes
+        SHA-256 of the stream that belongs to it.
+    instructions : tuple of Instruction
+    """
+
+    size: CoreSize
+    capacity: int
+    features: int
+    inputs: int
+    words: int
+    stream_beats: int
+    beats: int
+    stream: bytes
+    instructions: tuple[Instruction, ...]
+
+    def check(self) -> None:
+        """Check all instructions against the core's limits.
+
+        Raises
+        ------
+        UserError
+            With the number of the first that is wrong, and the reason.
+        """
+        if not self.instructions:
+            raise UserError("a program has no operations")
+        if not 1 <= self.capacity <= self.size.sums:
+            raise UserError(f"a program of {self.capacity} tokens at once: the core has 1 to {self.size.sums}")
+        limits = Limits(self.size, self.capacity, self.words, self.stream_beats, self.beats)
+        final = len(self.instructions) - 1
+        for number, one in enumerate(self.instructions):
+            reasons = limits.reasons(one)
+            if one.last != (number == final):
+                reasons.append("the logits are those of the last operation")
+            if reasons:
+                raise UserError(f"operation {number} of {final + 1}: {reasons[0]}")
+
+    def encode(self) -> Bytes:
+        """Build the image.
+
+        Raises
+        ------
+        UserError
+            If an instruction is beyond the core's limits, or a value beyond its field.
+        """
+        self.check()
+        size = self.size
+        counts = VERSION, size.lanes, size.columns, size.sums, self.capacity, len(self.instructions)
+        wide = self.features, self.inputs, self.words, self.stream_beats, self.beats, size.rows, size.wide_rows
+        head = _FIELDS.pack(MAGIC, *counts, *wide, self.stream)
+        body = b"".join(one.encode() for one in self.instructions)
+        header = (head + hashlib.sha256(head + body).digest()).ljust(HEADER_BEATS * BEAT, b"\0")
+        return np.frombuffer(header + body, np.uint8)
+
+
+def decode_program(image: Bytes, size: CoreSize) -> Program:
+    """Read a program's image, and check it as a core of a size does.
+
+    Raises
+    ------
+    UserError
+        If it is no program, of another version or core, cut short, changed, or has an operation beyond the limits.
+    """
+    data = image.tobytes()
+    if len(data) < HEADER_BEATS * BEAT or not data.startswith(MAGIC):
+        raise UserError("this is no program")
+    _, version, *numbers, stream = _FIELDS.unpack(data[: _FIELDS.size])
+    lanes, columns, sums, capacity, count, features, inputs, words, stream_beats, beats, rows, wide_rows = numbers
+    if version != VERSION:
+        raise UserError(f"a program of version {version} is not read, {VERSION} is")
+    made = {"lanes": lanes, "columns": columns, "sums": sums, "rows": rows, "wide_rows": wide_rows}
+    if other := [f"{name} = {value}" for name, value in made.items() if getattr(size, name) != value]:
+        own = ", ".join(f"{name} = {getattr(size, name)}" for name in made)
+        raise UserError(f"a program for a core of {', '.join(other)} is not one for {own}")
+    body = data[HEADER_BEATS * BEAT :]
+    step = INSTRUCTION_BEATS * BEAT
+    if len(body) != count * step:
+        raise UserError(f"a program of {count} operations has {len(body) / step:g}: it is cut short, or too long")
+    told = data[_FIELDS.size : _FIELDS.size + _DIGEST]
+    if hashlib.sha256(data[: _FIELDS.size] + body).digest() != told:
+        raise UserError("a program's contents are not those of its digest: it was changed")
+    instructions = tuple(Instruction.decode(body[at : at + step]) for at in range(0, len(body), step))
+    program = Program(size, capacity, features, inputs, words, stream_beats, beats, stream, instructions)
+    program.check()
+    return program
+
+
+def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName], bool] = everything) -> Program:
+    """Make the program of a transformer.
+
+    Parameters
+    ----------
+    layout : StreamLayout
+        Places of its tensors, and the core's size.
+    stream : bytes
+        Digest of the stream's image, `layout.digest` of what is behind its header.
+    tuned : callable
+        Whether a tensor is perturbed, as in `TransformerModel`.
+
+    Raises
+    ------
+    UserError
+        If it has no place on the core, with the operation's number and reason.
+    """
+    size, schedule = layout.size, layout.schedule
+    capacity = min(size.rows // schedule.rows, size.wide_rows // schedule.wide_rows, size.sums)
+    if not capacity:
+        raise UserError(
+            f"{layout.transformer.network.name} needs {schedule.rows} rows of activations and {schedule.wide_rows} of "
+            f"sums for a token; the core has {size.rows} and {size.wide_rows}"
+        )
+    order = TransformerModel(layout.transformer, {}, tuned=tuned, lanes=size.lanes, columns=size.columns).order
+    made = _Instructions(layout, {name: place.start for name, place in order.places.items()})
+    instructions = tuple(made.of(step) for step in schedule.steps)
+    inputs = _buffer(schedule.places[INPUTS])
+    counts = order.words, layout.stream_beats, layout.beats
+    program = Program(size, capacity, layout.transformer.network.features, inputs, *counts, stream, instructions)
+    program.check()
+    return program
+
+
+def _buffer(place: Place) -> int:
+    return Buffer(place.wide, place.first).bits
+
+
+@dataclass(frozen=True)
+class _Instructions:
+    """Instructions of steps: the layout, and the first word of each tuned tensor."""
+
+    layout: StreamLayout
+    words: Mapping[TensorName, int]
+
+    def of(self, step: Step) -> Instruction:
+        """Make the instruction of a step."""
+        network, places = self.layout.transformer.network, self.layout.schedule.places
+        operation = network.operations[step.number]
+        reads = [_buffer(places[read]) for read in step.reads]
+        values = dict(zip(("source", "second", "third"), reads, strict=False))
+        features, _ = network.shapes[step.result]
+        values |= {"number": step.number, "inputs": network.inputs(step.number), "outputs": features}
+        values |= {"destination": _buffer(places[step.result])}
+        values |= {"last": int(step.result == len(network.operations) - 1)}
+        if step.other is not None:
+            values["other"] = _buffer(places[step.other])
+        return Instruction(_KINDS[type(operation)], **values | self._tensors(step) | self._own(step))
+
+    def _tensors(self, step: Step) -> dict[str, int]:
+        """Places, words and formats of a step's tensors."""
+        layout, number, found = self.layout, step.number, dict[str, int]()
+        kinds = [kind for kind in ("bias", "factor", "weight") if (number, kind) in layout.places]
+        if kinds:
+            found |= {"beat": layout.places[number, kinds[0]].start, "biased": int("bias" in kinds)}
+            found |= {"fraction": layout.transformer.format_of((number, kinds[-1])).fraction}
+            found |= {"coded": int((number, "weight") in layout.coded)}
+            found |= {"word": self.words.get((number, kinds[-1]), NO_WORD)}
+            found |= {"bias_word": self.words.get((number, "bias"), NO_WORD)}
+        for one in (number, step.joined):
+            if one is not None and (name := (one, "position")) in layout.places:
+                rows = layout.transformer.network.parameter_shapes[name][0]
+                found |= {"table": layout.places[name].start, "positions": rows}
+                found |= {"position_word": self.words.get(name, NO_WORD)}
+        return found
+
+    def _own(self, step: Step) -> dict[str, int]:
+        """Fields that only operations of one kind have."""
+        network = self.layout.transformer.network
+        match operation := network.operations[step.number]:
+            case Linear():
+                found = {"form": FORMATS.index(self.layout.transformer.formats[step.number])}
+                if step.activation is not None:
+                    found["activation"] = _activation(network.operations[step.activation])
+                if step.joined is not None:
+                    found["join"] = _JOINS[type(network.operations[step.joined])]
+                return found
+            case SelfAttention():
+                factor, fraction = Attention(operation.width).factor
+                found = {"heads": operation.heads, "key_heads": operation.key_heads, "width": operation.width}
+                found |= {"causal": int(operation.causal), "factor": factor, "factor_fraction": fraction}
+                if operation.rotary_base is not None:
+                    place = self.layout.rotations[Rotation(operation.width, operation.rotary_base)]
+                    found |= {"rotary": 1, "table": place.start}
+                return found
+            case Normalisation():
+                norm = Norm(network.inputs(step.number), operation.eps, operation.centred)
+                factor, fraction = norm.share
+                shared = {"factor": factor, "factor_fraction": fraction, "least": norm.least}
+                return shared | {"centred": int(operation.centred)}
+            case Activation():
+                return {"activation": _activation(operation)}
+            case PoolTokens():
+                return {"pool": POOLS.index(operation.kind)}
+            case _:
+                return {}
+
+
+def _activation(operation: object) -> int:
+    """Number of an activation."""
+    assert isinstance(operation, Activation)
+    return 1 + ACTIVATIONS.index(operation.kind)

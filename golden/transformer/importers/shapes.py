@@ -1,0 +1,150 @@
+"""Transformers by their sizes alone: the settings of a folder of the library `transformers`, without its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checkpoint import Checkpoint, read_settings
+from .folder import LanguageModel, read_checkpoint
+
+_ENCODER = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
+_DECODER = {"hidden_act": "silu", "rms_norm_eps": 1e-5, "model_type": "llama"}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "minilm": {
+        **_ENCODER,
+        "model_type": "bert",
+        "vocab_size": 30_522,
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "intermediate_size": 1_536,
+        "max_position_embeddings": 512,
+    },
+    "roberta-large": {
+        **_ENCODER,
+        "model_type": "roberta",
+        "vocab_size": 50_265,
+        "hidden_size": 1_024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4_096,
+        "max_position_embeddings": 514,
+        "pad_token_id": 1,
+        "type_vocab_size": 1,
+    },
+    "opt-125m": {
+        "model_type": "opt",
+        "activation_function": "relu",
+        "vocab_size": 50_272,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "ffn_dim": 3_072,
+        "max_position_embeddings": 2_048,
+    },
+    "opt-1.3b": {
+        "model_type": "opt",
+        "activation_function": "relu",
+        "vocab_size": 50_272,
+        "hidden_size": 2_048,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 32,
+        "ffn_dim": 8_192,
+        "max_position_embeddings": 2_048,
+    },
+    "smollm2-135m": {
+        **_DECODER,
+        "vocab_size": 49_152,
+        "hidden_size": 576,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "intermediate_size": 1_536,
+        "rope_theta": 100_000.0,
+    },
+    "llama-2-7b": {
+        **_DECODER,
+        "vocab_size": 32_000,
+        "hidden_size": 4_096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "intermediate_size": 11_008,
+    },
+}
+"""Settings of published models, by name: what ``config.json`` has of their sizes."""
+
+
+def shapes_of(settings: Mapping[str, Any] | Path, name: str = "") -> LanguageModel:
+    """Import a model without weights.
+
+    Parameters
+    ----------
+    settings : mapping or Path
+        What ``config.json`` has, or a folder with it.
+    name : str
+        Of the model, if there is no folder.
+
+    Returns
+    -------
+    LanguageModel
+        Its tensors are zeros that take no memory; `TransformerBuilder.network` makes the network.
+
+    Raises
+    ------
+    UserError
+        As `folder.read_folder` does for settings.
+    """
+    return read_checkpoint(_ShapesAlone(settings, name))
+
+
+class _ShapesAlone(Checkpoint):
+    """Settings, and tensors of zeros of any shape."""
+
+    def __init__(self, settings: Mapping[str, Any] | Path, name: str) -> None:
+        if isinstance(settings, Path):
+            self.folder, self.name, self.place = settings, settings.name, settings / "config.json"
+            self.settings = read_settings(self.place)
+        else:
+            self.folder, self.name, self.place, self.settings = Path(name), name, Path(name), dict(settings)
+        self.prefix = ""
+
+    def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
+        """Take names as they are."""
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether models of this kind have a bias; heads are left out."""
+        layer, _, kind = name.rpartition(".")
+        if kind != "bias" or layer == "lm_head":
+            return False
+        family, part = self.settings["model_type"], layer.rpartition(".")[2]
+        if family == "qwen2":
+            return part in ("q_proj", "k_proj", "v_proj")
+        if family == "llama":
+            return bool(self.settings.get("mlp_bias" if ".mlp." in layer else "attention_bias"))
+        return family != "mistral" and bool(self.settings.get("enable_bias", True))
+
+    def tensor(self, name: str, *shape: int) -> NDArray[np.float32]:
+        """Make zeros of a shape; a size of -1 is that of the vocabulary, the positions or the token types."""
+        sizes = [self._free(name) if size < 0 else size for size in shape]
+        return np.broadcast_to(np.float32(0), sizes)
+
+    def _free(self, name: str) -> int:
+        """Size of the first dimension of a table."""
+        if "position" in name:
+            # two rows of padding come before the first position
+            return self.count("max_position_embeddings") + (2 if self.settings["model_type"] == "opt" else 0)
+        return self.count("type_vocab_size" if "token_type" in name else "vocab_size")
+
+    @property
+    def converted(self) -> tuple[str, ...]:
+        """No types of tensors."""
+        return ()
+
+    def rest(self, known: Iterable[str]) -> tuple[str, ...]:
+        """No tensors that are left."""
+        return ()

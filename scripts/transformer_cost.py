@@ -1,0 +1,205 @@
+"""Cost of a step of zeroth-order training of a transformer, on paper: time on the streaming core, and memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ..boards.board import BOARDS, DEFAULT_MHZ, Board
+from ..golden.models.presets import NETWORKS
+from ..golden.stream.core_size import ARRAYS, PORT_SHARE, CoreSize
+from ..golden.stream.cost_model import StepCost, on_paper
+from ..golden.transformer.blocks import Linear, Transformer
+from ..golden.transformer.float_bytes import FloatBytes, float_bytes
+from ..golden.transformer.importers.shapes import PUBLISHED, shapes_of
+
+Show = Callable[[Sequence[str], list[list[str]], str], None]
+_CLASSES = 2
+_FUNCTION_DSPS = 50
+"""DSP slices of norm, activations, softmax and loss, by the design."""
+
+
+def is_transformer(name: str) -> bool:
+    """Tell whether a name is that of a published transformer, or of a folder, and not of a preset network."""
+    return name in PUBLISHED or (name not in NETWORKS and Path(name).is_dir())
+
+
+@dataclass(frozen=True)
+class TransformerCost:
+    """What `fabtune cost` says of a transformer.
+
+    Parameters
+    ----------
+    name : str
+        One of `PUBLISHED`, or a folder.
+    sentences, tokens : int
+        Of a step, and of each sentence.
+    arrays : tuple of str
+        Lanes x columns.
+    """
+
+    name: str
+    sentences: int
+    tokens: int
+    arrays: tuple[str, ...] = ARRAYS
+
+    def run(self) -> dict[str, Any]:
+        """Compute all figures.
+
+        Raises
+        ------
+        UserError
+            If there is no such model, or the core has no place for it.
+        """
+        network, embeddings = _network(self.name)
+        transformer, lengths = on_paper(network), (self.tokens,) * self.sentences
+        costs = {array: StepCost(transformer, lengths, CoreSize.of_array(array)) for array in self.arrays}
+        first, floats = costs[self.arrays[0]], float_bytes(network, embeddings, lengths)
+        return {
+            "network": self.name,
+            "parameters": {"network": sum(map(prod, network.parameter_shapes.values())), "embeddings": embeddings},
+            "sentences": self.sentences,
+            "tokens": self.tokens,
+            "multiply_accumulates": first.products,
+            "arrays": {array: _time(cost) for array, cost in costs.items()},
+            "kinds": _kinds(first),
+            "memory": _memory(first, floats, embeddings),
+            "assumptions": _assumptions(),
+        }
+
+
+def _network(name: str) -> tuple[Transformer, int]:
+    """Network of a model with a head of two classes, and the parameters of its embeddings."""
+    found = shapes_of(PUBLISHED[name], name) if name in PUBLISHED else shapes_of(Path(name))
+    made = found.builder
+    if found.causal:
+        pooled = made.pool("last token", found.last, "last")
+    else:
+        pooled = made.unit_length("unit length", made.pool("mean", found.last, "mean"))
+    made.add("head", Linear(_CLASSES), pooled)
+    return made.network(), prod(found.words.shape)
+
+
+def _time(cost: StepCost) -> dict[str, Any]:
+    """Figures of one array."""
+    seconds = cost.cycles / (DEFAULT_MHZ * 1e6)
+    return {
+        "cycles": round(cost.cycles),
+        "array_use": round(cost.ideal_cycles / cost.cycles, 4),
+        "bytes_read": cost.bytes_read,
+        "bytes_written": cost.bytes_written,
+        "passes": len(cost.passes),
+        "sides_at_once": cost.passes[0].sides,
+        "longest_sentence": cost.capacity,
+        "fits": cost.fits,
+        "steps_per_second": round(1 / seconds, 4),
+        "steps_per_hour": {name: _per_hour(cost, board, seconds) for name, board in BOARDS.items()},
+    }
+
+
+def _per_hour(cost: StepCost, board: Board, seconds: float) -> int | None:
+    """Steps an hour; None where the board has fewer DSP slices, or less memory for the buffers."""
+    size, has = cost.size, board.resources
+    dsps = size.multipliers + 2 * size.lanes - 1 + _FUNCTION_DSPS
+    words = (24 * size.lanes, size.rows), (27 * size.columns, size.wide_rows)
+    if has["uram"]:
+        enough = sum(-(-bits // 72) * -(-rows // 4096) for bits, rows in words) <= has["uram"]
+    else:
+        enough = sum(-(-bits // 72) * -(-rows // 512) for bits, rows in words) <= has["bram36"]
+    return int(3600 / seconds) if dsps <= has["dsp"] and enough else None
+
+
+def _kinds(cost: StepCost) -> dict[str, dict[str, Any]]:
+    """Cycles, products and bytes of the stream by kind of operation, and by what bounds the cycles."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in cost.operations:
+        kind = found.setdefault(one.kind, {"cycles": 0.0, "products": 0, "bytes": 0, "bounds": defaultdict(float)})
+        kind["cycles"] += one.cycles
+        kind["products"] += one.products
+        kind["bytes"] += one.read
+        kind["bounds"][one.bound] += one.cycles
+    return {
+        name: {**kind, "cycles": round(kind["cycles"]), "bounds": {key: round(n) for key, n in kind["bounds"].items()}}
+        for name, kind in found.items()
+    }
+
+
+def _memory(cost: StepCost, floats: FloatBytes, embeddings: int) -> dict[str, dict[str, int]]:
+    """Bytes in DRAM and on the chip, and those of MeZO and back-propagation in floats."""
+    own = asdict(cost.bytes) | {"embeddings": 2 * embeddings}
+    return {
+        "streaming core": own | {"sum": sum(own.values())},
+        "MeZO float16": {"weights": floats.weights, "activations": floats.largest, "sum": floats.mezo},
+        "back-propagation": {
+            "weights": floats.weights,
+            "gradients, copy and moments": floats.states,
+            "activations": floats.kept,
+            "sum": floats.backpropagation,
+        },
+    }
+
+
+def _assumptions() -> list[str]:
+    default = CoreSize()
+    return [
+        "This is a model on paper: no such core has been built. Latencies between operations are left out.",
+        f"Clock {DEFAULT_MHZ:g} MHz; a memory port gives {PORT_SHARE:g} of 16 bytes a cycle, {default.port_bytes:.1f}.",
+        f"Buffers of {default.rows:,} rows of {default.lanes} activations and {default.wide_rows:,} rows of "
+        f"{default.columns} sums, as many values with other arrays.",
+        "Both sides of a slope are computed; norms wait for the array; all else runs beside it.",
+        "Steps an hour are left out where a board has too few DSP slices, or too little memory for the buffers.",
+        "Matrices are NF4 with a scale for each 64 inputs; embeddings lie with the host, in 2 bytes a value.",
+        f"The head has {_CLASSES} classes: a label's word each, or a prompt.",
+        "MeZO holds float16 weights and the activations that are needed at once. Back-propagation keeps all of them, "
+        "and has 16 bytes a parameter: float16 weight and gradient, float32 copy, Adam's moments.",
+    ]
+
+
+def show(result: dict[str, Any], table: Show, line: Callable[[str], None]) -> None:
+    """Print what `TransformerCost.run` has found."""
+    title = f"{result['network']}, {result['sentences']} sentences of {result['tokens']} tokens"
+    line(f"{title}: {result['multiply_accumulates']:,} multiply-accumulates a step")
+    columns = (
+        "array",
+        "cycles",
+        "array use",
+        "bytes read",
+        "written",
+        "steps/s",
+        *(f"steps/h {one}" for one in BOARDS),
+    )
+    rows = [
+        [
+            array,
+            f"{one['cycles']:,}",
+            f"{100 * one['array_use']:.0f} %",
+            f"{one['bytes_read']:,}",
+            f"{one['bytes_written']:,}",
+            f"{one['steps_per_second']:.3g}",
+            *("-" if value is None else f"{value:,}" for value in one["steps_per_hour"].values()),
+        ]
+        for array, one in result["arrays"].items()
+    ]
+    table(columns, rows, title)
+    first = next(iter(result["arrays"]))
+    kinds = [
+        [kind, f"{one['cycles']:,}", f"{one['products']:,}", f"{one['bytes']:,}", ", ".join(one["bounds"])]
+        for kind, one in result["kinds"].items()
+    ]
+    table(("operation", "cycles", "products", "bytes of stream", "bound by"), kinds, f"{first}, a step by operation")
+    memory = [[of, part, f"{value:,}"] for of, parts in result["memory"].items() for part, value in parts.items()]
+    table(("memory", "part", "bytes"), memory, "Memory")
+    for array, one in result["arrays"].items():
+        if not one["fits"]:
+            line(
+                f"{array}: a sentence has at most {one['longest_sentence']} tokens in these buffers, not "
+                f"{result['tokens']}; the figures are those of a core with larger ones"
+            )
+        elif one["sides_at_once"] == 1:
+            line(f"{array}: a sentence of both sides is not in the buffers at once: one side comes behind the other")
+    for one in result["assumptions"]:
+        line(one)

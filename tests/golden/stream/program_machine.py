@@ -1,0 +1,129 @@
+"""Machine that runs a program: what its instructions say, on rows of two memories, by golden's functions."""
+
+import numpy as np
+
+from fabtune.golden.fixed import Q8_16, Narrower
+from fabtune.golden.nn.arithmetic.average import average
+from fabtune.golden.stream.attention import Q6_12, ROTATION, Attention, causal
+from fabtune.golden.stream.functions import ACTIVATIONS as FUNCTIONS
+from fabtune.golden.stream.instruction import ACTIVATIONS, FORMATS, POOLS, Buffer, Join, Kind
+from fabtune.golden.stream.layout import vector_beats
+from fabtune.golden.stream.norms import NORMALISED, Q11_16, Norm, unit_rows
+
+
+class Machine:
+    """Memories, and the tensors of the stream by the number of their operation."""
+
+    def __init__(self, program, tensors, body):
+        self.program, self.tensors, self.body = program, tensors, body
+        self.rows = {}
+
+    def run(self, inputs, lengths):
+        """Logits of the rows of sentences."""
+        self.lengths, self.narrow = lengths, Narrower()
+        self.write(self.program.inputs, inputs)
+        for one in self.program.instructions:
+            self.write(one.destination, self.result(one))
+        return self.read(one.destination, one.outputs), self.narrow.saturations
+
+    def width(self, wide):
+        return self.program.size.columns if wide else self.program.size.lanes
+
+    def write(self, buffer, values):
+        """Put values into rows: each row is a list of all tokens' values, as many as the memory is wide."""
+        wide, first = Buffer.of(buffer)
+        width = self.width(wide)
+        padded = np.pad(values, ((0, 0), (0, -values.shape[1] % width)))
+        for row in range(padded.shape[1] // width):
+            self.rows[wide, first + row] = padded[:, row * width : (row + 1) * width]
+
+    def read(self, buffer, features):
+        wide, first = Buffer.of(buffer)
+        count = -(-features // self.width(wide))
+        return np.concatenate([self.rows[wide, first + row] for row in range(count)], axis=1)[:, :features]
+
+    def table(self, beat, rows, values):
+        """Rows of a table in DRAM."""
+        beats = vector_beats(values)
+        found = self.body[beat * 16 : (beat + rows * beats) * 16].view("<i4").reshape(rows, -1)
+        return found[:, :values].astype(np.int64)
+
+    def tensor(self, one, kind):
+        found = self.tensors[one.number, kind]
+        return found.dequantised() if one.coded and kind == "weight" else found
+
+    def positions(self, one, values):
+        rows = self.table(one.table, one.positions, one.outputs)
+        places = np.concatenate([np.arange(length) for length in self.lengths])
+        return self.narrow(values + rows[places], Q11_16.fraction, Q11_16)
+
+    def result(self, one):
+        given = self.read(one.source, one.inputs)
+        match Kind(one.kind):
+            case Kind.LINEAR:
+                return self.linear(one, given)
+            case Kind.ATTENTION:
+                return self.attention(one, given)
+            case Kind.NORM:
+                norm = Norm(one.inputs, 0.0, bool(one.centred))
+                norm.__dict__["least"] = one.least
+                norm.__dict__["share"] = one.factor, one.factor_fraction
+                exact = norm.normalised(given, self.narrow) * self.tensor(one, "factor")
+                if one.biased:
+                    exact += self.tensor(one, "bias") << NORMALISED.fraction + one.fraction - Q8_16.fraction
+                return self.narrow(exact, NORMALISED.fraction + one.fraction, Q8_16)
+            case Kind.ACTIVATION:
+                return FUNCTIONS[ACTIVATIONS[one.activation - 1]](given, self.narrow)
+            case Kind.GATE:
+                return self.narrow(given * self.read(one.second, one.inputs), 2 * Q8_16.fraction, Q8_16)
+            case Kind.ADD:
+                return self.narrow(given + self.read(one.second, one.inputs), Q11_16.fraction, Q11_16)
+            case Kind.POSITIONS:
+                return self.positions(one, given)
+            case Kind.POOL:
+                sentences = np.split(given, np.cumsum(self.lengths)[:-1])
+                if POOLS[one.pool] == "mean":
+                    return np.stack([average(each.sum(axis=0), len(each)) for each in sentences])
+                return np.stack([each[0 if POOLS[one.pool] == "first" else -1] for each in sentences])
+            case Kind.UNIT:
+                return unit_rows(given, self.narrow)
+
+    def linear(self, one, given):
+        exact = given @ self.tensor(one, "weight").T
+        if one.biased:
+            exact = exact + (self.tensor(one, "bias") << one.fraction)
+        found = self.narrow(exact, Q8_16.fraction + one.fraction, FORMATS[one.form])
+        if one.activation:
+            found = FUNCTIONS[ACTIVATIONS[one.activation - 1]](found, self.narrow)
+        match Join(one.join):
+            case Join.ADD:
+                return self.narrow(found + self.read(one.other, one.outputs), Q11_16.fraction, Q11_16)
+            case Join.GATE:
+                return self.narrow(found * self.read(one.other, one.outputs), 2 * Q8_16.fraction, Q8_16)
+            case Join.POSITIONS:
+                return self.positions(one, found)
+            case Join.NONE:
+                return found
+
+    def attention(self, one, queries):
+        keys, values = (self.read(buffer, one.key_heads * one.width) for buffer in (one.second, one.third))
+        head, found = Attention(one.width), []
+        head.__dict__["factor"] = one.factor, one.factor_fraction
+        ends = np.cumsum(self.lengths)[:-1]
+        for parts in zip(*(np.split(each, ends) for each in (queries, keys, values)), strict=True):
+            q, k, v = (each.reshape(len(each), -1, one.width).swapaxes(0, 1) for each in parts)
+            tokens = q.shape[1]
+            if one.rotary:
+                turns = np.split(self.table(one.table, tokens, one.width), 2, axis=1)
+                q, k = self.rotated(q, turns, Q8_16), self.rotated(k, turns, Q6_12)
+            k, v = (each.repeat(one.heads // one.key_heads, axis=0) for each in (k, v))
+            seen = causal(tokens, tokens)[None] if one.causal else None
+            contexts = head.context(head.exponents(q, k, self.narrow), v, self.narrow, seen)
+            found.append(contexts.swapaxes(0, 1).reshape(tokens, -1))
+        return np.concatenate(found)
+
+    def rotated(self, rows, turns, form):
+        cosine, sine = turns
+        first, second = np.split(rows, 2, axis=-1)
+        exact = np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+        return self.narrow(exact, form.fraction + ROTATION.fraction, form)

@@ -1,0 +1,182 @@
+"""Programs: what is encoded is decoded, computes what the transformer does, and is refused beyond a core's limits."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from fabtune.golden.axi.bus import BEAT
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q8_16
+from fabtune.golden.stream.core_size import CoreSize
+from fabtune.golden.stream.cost_model import on_paper
+from fabtune.golden.stream.instruction import FIELD_BITS, INSTRUCTION_BEATS, NO_WORD, Buffer, Instruction, Kind
+from fabtune.golden.stream.layout import HEADER_BEATS as STREAM_HEADER
+from fabtune.golden.stream.layout import StreamLayout, digest
+from fabtune.golden.stream.nf4_weights import Nf4Weights
+from fabtune.golden.stream.program import HEADER_BEATS, decode_program, program_of
+from fabtune.golden.stream.transformer_model import TransformerModel
+from tests.golden.stream.program_machine import Machine
+from tests.golden.stream.test_layout import made
+from tests.own_transformers import NETWORKS, rows_of
+from tests.stream_networks import connected, decoder, encoder
+
+LENGTHS = (5, 1, 7)
+SMALL = CoreSize.of_array("16x4")
+
+
+def whole(name, size=SMALL):
+    """Layout, tensors, stream and program of a network."""
+    layout, tensors = made(*NETWORKS[name](), size)
+    image = layout.encode(tensors)
+    return layout, tensors, image, program_of(layout, digest(image[STREAM_HEADER * BEAT :]))
+
+
+@pytest.mark.parametrize("size", [SMALL, CoreSize(), CoreSize(64, 32)])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_program_computes_what_the_transformer_does(name, size):
+    """Decoded program and stream, on memories of rows, against the model in every bit and saturation."""
+    layout, tensors, image, program = whole(name, size)
+    found = decode_program(program.encode(), size)
+    assert found == program
+    assert found.stream == digest(image[STREAM_HEADER * BEAT :])
+    lengths = (1,) * 6 if name == "connected" else LENGTHS
+    rows = Q8_16.from_float(rows_of(layout.transformer.network, lengths))
+    integers = {key: one.dequantised() if isinstance(one, Nf4Weights) else one for key, one in tensors.items()}
+    outputs, saturations = layout.transformer.run(integers, rows, lengths)
+    logits, clipped = Machine(found, layout.decode(image), image[STREAM_HEADER * BEAT :]).run(rows, lengths)
+    assert (logits == outputs[-1]).all()
+    assert clipped == sum(saturations)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_beats_and_words_are_those_of_layout_and_model(name):
+    layout, _, _, program = whole(name)
+    only = {(one.number, kind) for one in program.instructions[:3] for kind in ("weight", "bias")} & set(layout.places)
+    for tuned in (lambda tensor: True, lambda tensor: tensor in only):
+        order = TransformerModel(layout.transformer, {}, tuned=tuned, lanes=16, columns=4).order
+        some = program_of(layout, bytes(32), tuned)
+        assert some.words == order.words
+        for one in some.instructions:
+            kinds = [kind for kind in ("bias", "factor", "weight") if (one.number, kind) in layout.places]
+            if kinds:
+                assert one.beat == layout.places[one.number, kinds[0]].start
+                place = order.places.get((one.number, kinds[-1]))
+                assert one.word == (NO_WORD if place is None else place.start)
+
+
+def test_minilm_and_a_decoder_are_programs_of_the_same_core():
+    for network, operations, capacity in [
+        (encoder("minilm", 6), 2 + 9 * 6 + 3, 170),
+        (decoder("smollm2-135m"), 10 * 30 + 3, 113),
+    ]:
+        layout = StreamLayout(on_paper(network), frozenset())
+        program = program_of(layout, bytes(32))
+        assert (len(program.instructions), program.capacity) == (operations, capacity)
+        assert decode_program(program.encode(), CoreSize()) == program
+
+
+def test_a_network_that_has_no_place_is_refused():
+    layout = StreamLayout(on_paper(connected(784, 4096, 4096, 10)), frozenset(), CoreSize(rows=200))
+    with pytest.raises(
+        UserError, match="mlp needs 256 rows of activations and 1 of sums for a token; the core has 200"
+    ):
+        program_of(layout, bytes(32))
+
+
+def test_fields_are_those_of_an_instruction():
+    assert [one.name for one in dataclasses.fields(Instruction)] == list(FIELD_BITS)
+    rng = np.random.default_rng(1)
+    values = {name: int(rng.integers(0, 1 << bits)) for name, bits in FIELD_BITS.items()}
+    one = Instruction(**values)
+    assert Instruction.decode(one.encode()) == one
+    assert len(one.encode()) == INSTRUCTION_BEATS * BEAT
+    for name, bits in FIELD_BITS.items():
+        with pytest.raises(UserError, match=f"{name} = {1 << bits} has more than the {bits} bits"):
+            dataclasses.replace(one, **{name: 1 << bits}).encode()
+
+
+def kind_of(program, kind):
+    """Number of the first instruction of a kind."""
+    return next(number for number, one in enumerate(program.instructions) if one.kind == kind)
+
+
+def over(buffer, rows):
+    return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
+
+
+WRONG = {
+    "unknown kind": (Kind.LINEAR, lambda one: {"kind": 77}, "kind 77 is unknown"),
+    "kind 0": (Kind.POOL, lambda one: {"kind": 0}, "kind 0 is unknown"),
+    "activation": (Kind.LINEAR, lambda one: {"activation": 6}, "activation 6 is unknown"),
+    "format": (Kind.LINEAR, lambda one: {"form": 3}, "format 3 or pool 0 is unknown"),
+    "pool": (Kind.POOL, lambda one: {"pool": 3}, "format 0 or pool 3 is unknown"),
+    "join": (Kind.LINEAR, lambda one: {"join": 4}, "join 4 is unknown to linear"),
+    "joined norm": (Kind.NORM, lambda one: {"join": 1}, "join 1 is unknown to norm"),
+    "no inputs": (Kind.LINEAR, lambda one: {"inputs": 0}, "0 inputs and .* outputs: a size is 0"),
+    "no outputs": (Kind.LINEAR, lambda one: {"outputs": 0}, "and 0 outputs: a size is 0"),
+    "other outputs": (Kind.NORM, lambda one: {"outputs": 3}, "inputs are not 3 outputs"),
+    "heads": (Kind.ATTENTION, lambda one: {"heads": 5}, "5 heads of .* do not make"),
+    "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}, "for 0 of keys do not make"),
+    "wide norm": (Kind.NORM, lambda one: {"inputs": 5000, "outputs": 5000}, "at most 4096 features, not 5000"),
+    "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}, "at most 18 fraction bits, not 19"),
+    "overlap": (Kind.LINEAR, lambda one: {"destination": one.source}, "the result in rows .* overlaps source in rows"),
+    "values": (Kind.ATTENTION, lambda one: {"destination": one.third}, "overlaps third in rows"),
+    "shifted": (Kind.ATTENTION, lambda one: {"destination": over(one.source, 1)}, "overlaps"),
+    "memory": (Kind.LINEAR, lambda one: {"source": over(one.source, 24_000)}, "outside a memory of 24576 rows"),
+    "wide memory": (Kind.LINEAR, lambda one: {"destination": Buffer(True, 16_384).bits}, "memory of 16384 rows"),
+    "stream": (Kind.LINEAR, lambda one: {"beat": 1 << 30}, "beats 1073741824 to .* are outside a stream of"),
+    "table": (Kind.POSITIONS, lambda one: {"table": 0}, "a table in beats 0 to .* is outside"),
+    "no positions": (Kind.POSITIONS, lambda one: {"positions": 0}, "positions, of which there are none"),
+    "word": (Kind.LINEAR, lambda one: {"word": 9_999}, "word = 9999 and .* words are outside"),
+    "bias": (Kind.NORM, lambda one: {"bias_word": 9_999}, "bias_word = 9999 and 1 words are outside"),
+    "last": (Kind.NORM, lambda one: {"last": 1}, "the logits are those of the last operation"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_operation_beyond_the_limits_is_refused_with_its_number(wrong):
+    kind, changes, message = WRONG[wrong]
+    _, _, _, program = whole("encoder")
+    number = kind_of(program, kind)
+    one = program.instructions[number]
+    changed = list(program.instructions)
+    changed[number] = dataclasses.replace(one, **changes(one))
+    other = dataclasses.replace(program, instructions=tuple(changed))
+    with pytest.raises(UserError, match=rf"operation {number} of {len(changed)}: .*{message}"):
+        other.check()
+
+
+def test_a_program_ends_with_its_logits_and_has_operations():
+    _, _, _, program = whole("encoder")
+    with pytest.raises(UserError, match="the logits are those of the last"):
+        dataclasses.replace(program, instructions=program.instructions[:-1]).encode()
+    with pytest.raises(UserError, match="no operations"):
+        dataclasses.replace(program, instructions=()).encode()
+    for capacity in (0, 257):
+        with pytest.raises(UserError, match=f"{capacity} tokens at once"):
+            dataclasses.replace(program, capacity=capacity).encode()
+
+
+def test_other_images_are_refused():
+    _, _, _, program = whole("encoder")
+    image = program.encode()
+
+    def changed(place, value):
+        other = image.copy()
+        other[place] = value
+        return other
+
+    for size, wrong, message in [
+        (SMALL, image[:50], "this is no program"),
+        (SMALL, changed(1, 0), "this is no program"),
+        (SMALL, changed(4, 9), "version 9 is not read"),
+        (CoreSize(), image, "for a core of lanes = 16, columns = 4, rows = 24576, wide_rows = 16384 is not one for"),
+        (dataclasses.replace(SMALL, rows=100), image, "rows = 24576 is not one for .*rows = 100"),
+        (SMALL, image[:-BEAT], "it is cut short"),
+        (SMALL, changed(HEADER_BEATS * BEAT, 2), "it was changed"),
+        (SMALL, changed(20, image[20] ^ 1), "it was changed"),
+    ]:
+        with pytest.raises(UserError, match=re.compile(message)):
+            decode_program(wrong, size)
