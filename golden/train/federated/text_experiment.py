@@ -15,8 +15,8 @@ from ...errors import UserError
 from ...fixed import Integers
 from ...stream.transformer_model import TransformerModel
 from ...stream.words import TensorName
-from ...transformer.blocks import Transformer
-from ...transformer.work import multiply_accumulates
+from ...transformer.blocks import Normalisation, Transformer
+from ...transformer.layers import products
 from ...zo.deltas import DELTA
 from ..sparse import sensitive, squared_gradients
 from ..sparse.masks import count_of
@@ -112,10 +112,17 @@ class TextExperiment(FederatedExperiment):
 
 
 def mean_work(sentences: SentenceModel, texts: Sequence[str]) -> Integers:
-    """Mean operations of sentences, by operation of the network; a multiply-accumulate is two."""
-    lengths = (sentences.tokens(texts) >= 0).sum(axis=1)
-    found = [multiply_accumulates(sentences.network, int(length)) for length in lengths]
-    mean: Integers = np.rint(2 * np.mean(found, axis=0)).astype(np.int64)
+    """Mean operations of sentences, by operation of the network; a multiply-accumulate is two.
+
+    Those of linear layers and attention, and of a norm two multiplications a value: its square, and its factor.
+    """
+    network, lengths = sentences.network, tuple(map(int, (sentences.tokens(texts) >= 0).sum(axis=1)))
+    found = np.array(products(network, lengths))
+    for number, operation in enumerate(network.operations):
+        if isinstance(operation, Normalisation):
+            features, pooled = network.shapes[number]
+            found[number] = 2 * features * (len(lengths) if pooled else sum(lengths))
+    mean: Integers = np.rint(2 * found / len(lengths)).astype(np.int64)
     return mean
 
 
