@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Integers
+from ..fixed import Format, Integers
 from ..transformer.blocks import Parameters, Transformer
 from .forward import IntegerTransformer, TransformerIntegers, is_weight, weight_formats
 from .nf4_weights import Nf4Weights
@@ -47,6 +47,7 @@ def frozen_base(
     base: BaseKind = "nf4",
     coarse: Callable[[TensorName], bool] = lambda name: True,
     sensitive: Mapping[TensorName, Integers] = MappingProxyType({}),
+    activations: Mapping[int, Format] | None = None,
 ) -> FrozenBase:
     """Convert the tensors of a transformer.
 
@@ -60,6 +61,8 @@ def frozen_base(
         Whether a matrix may be NF4, by default each.
     sensitive : mapping of (int, str) to array of int
         Places of values of a matrix, in the flat tensor, that stay 18 bits beside its NF4 codes, which are of 0 there.
+    activations : mapping of int to Format, optional
+        Formats of large activations, see `IntegerTransformer`.
 
     Raises
     ------
@@ -69,7 +72,7 @@ def frozen_base(
     if base not in BASES:
         raise UserError(f"base = {base!r} is not one of {', '.join(BASES)}")
     network.check(parameters)
-    transformer = IntegerTransformer(network, weight_formats(parameters))
+    transformer = IntegerTransformer(network, weight_formats(parameters), activations or {})
     converted, clipped = transformer.convert(parameters)
     if outliers := [name for name in clipped if is_weight(name)]:
         (number, kind), form = outliers[0], transformer.format_of(outliers[0])

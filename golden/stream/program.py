@@ -187,7 +187,9 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
     UserError
         If it has no place on the core, with the operation's number and reason.
     """
-    size, schedule = layout.size, layout.schedule
+    size, schedule, transformer = layout.size, layout.schedule, layout.transformer
+    for number, form in transformer.activations.items():
+        raise transformer.network.error(number, f"has outputs of {form}: an instruction has no shift of activations")
     capacity = min(size.rows // schedule.rows, size.wide_rows // schedule.wide_rows, size.sums)
     if not capacity:
         raise UserError(

@@ -73,7 +73,7 @@ class Machine:
                     exact += self.tensor(one, "bias") << NORMALISED.fraction + one.fraction - Q8_16.fraction
                 return self.narrow(exact, NORMALISED.fraction + one.fraction, Q8_16)
             case Kind.ACTIVATION:
-                return FUNCTIONS[ACTIVATIONS[one.activation - 1]](given, self.narrow)
+                return self.activation(one, given)
             case Kind.GATE:
                 return self.narrow(given * self.read(one.second, one.inputs), 2 * Q8_16.fraction, Q8_16)
             case Kind.ADD:
@@ -94,7 +94,7 @@ class Machine:
             exact = exact + (self.tensor(one, "bias") << one.fraction)
         found = self.narrow(exact, Q8_16.fraction + one.fraction, FORMATS[one.form])
         if one.activation:
-            found = FUNCTIONS[ACTIVATIONS[one.activation - 1]](found, self.narrow)
+            found = self.activation(one, found)
         match Join(one.join):
             case Join.ADD:
                 return self.narrow(found + self.read(one.other, one.outputs), Q11_16.fraction, Q11_16)
@@ -104,6 +104,12 @@ class Machine:
                 return self.positions(one, found)
             case Join.NONE:
                 return found
+
+    def activation(self, one, given):
+        kind = ACTIVATIONS[one.activation - 1]
+        if kind == "relu-squared":
+            return self.narrow(np.maximum(given, 0) ** 2, 2 * Q8_16.fraction, Q8_16)
+        return FUNCTIONS[kind](given)
 
     def attention(self, one, queries):
         keys, values = (self.read(buffer, one.key_heads * one.width) for buffer in (one.second, one.third))

@@ -8,7 +8,7 @@ import pytest
 
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import Q8_16
+from fabtune.golden.fixed import Q8_16, Format
 from fabtune.golden.stream.core_size import CoreSize
 from fabtune.golden.stream.cost_model import on_paper
 from fabtune.golden.stream.instruction import FIELD_BITS, INSTRUCTION_BEATS, NO_WORD, Buffer, Instruction, Kind
@@ -180,3 +180,10 @@ def test_other_images_are_refused():
     ]:
         with pytest.raises(UserError, match=re.compile(message)):
             decode_program(wrong, size)
+
+
+def test_shifted_activations_have_no_instruction():
+    layout = whole("decoder")[0]
+    shifted = dataclasses.replace(layout.transformer, activations={2: Format(8, 10)})
+    with pytest.raises(UserError, match=r"0\.k has outputs of Q8\.10: an instruction has no shift of activations"):
+        program_of(dataclasses.replace(layout, transformer=shifted), bytes(32))
