@@ -15,11 +15,13 @@ from rich.console import Console
 
 from ..golden.cores.network_core import NetworkCoreSpec
 from ..golden.errors import UserError
+from ..golden.fixed import Integers
 from ..golden.models.importers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
 from ..golden.rng.pezo import PezoSpec
 from ..golden.stream.frozen_base import BASES
 from ..golden.stream.transformer_model import everything
+from ..golden.stream.words import TensorName
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.conversion import Converter
@@ -46,7 +48,6 @@ from ..golden.train.federated.text_experiment import (
 from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.text.classifier import TextClassifier, default_folder
-from ..golden.train.text.sentence_model import sentence_model
 from ..golden.train.text.tasks import SHOTS, generic_text, is_text, text_task
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
@@ -57,6 +58,7 @@ from ..sim.simulator import compiler
 from .progress import Bars, advance
 from .results import refuse_outputs
 from .start import Origin, Start
+from .tuning.sentences import GGUF, worded
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class FederateRequest(Start):
     shots, base, cut
         Of a text task: sentences a class, see `text_task`; base of the integers; name of the operation at which the
         transformer is cut, see `cut_named`.
+    prompt
+        Of a text task: head of the transformer, see `worded`.
     sensitive, generic
         Of a text task: share of the weights that are tuned, by their gradients on a text, see `sensitive_places`.
     fault_injection, alone
@@ -109,6 +113,7 @@ class FederateRequest(Start):
     shots: int | None
     base: str | None
     cut: str | None
+    prompt: str | None
     sensitive: float | None
     generic: Path | None
     fault_injection: bool
@@ -209,10 +214,14 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
         raise UserError(f"--base {request.base} is not one of {', '.join(BASES)}")
     task = text_task(request.data, request.data_dir, request.shots or SHOTS, request.seed)
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
-    folder = Path(request.model) if request.model else default_folder()
-    sentences = sentence_model(folder, task.prompts)
-    classifier, places = partial(TextClassifier, folder, task.prompts), {}
-    if request.sensitive is not None:
+    path, sparse = Path(request.model) if request.model else default_folder(), request.sensitive is not None
+    if sparse and path.suffix == GGUF:
+        raise UserError("--sensitive chooses weights by a classifier's gradients: give --model a folder")
+    # formats of activations are chosen by the server, which has the held-out sentences alone
+    sentences = worded(path, task, request.prompt, sparse).calibrated(task.test.sentences)
+    classifier = None if sentences.wording else partial(TextClassifier, path, task.prompts)
+    places: dict[TensorName, Integers] = {}
+    if request.sensitive is not None and classifier:
         generic = request.generic or (generic_text(request.data_dir) if request.data_dir else None)
         places = sensitive_places(classifier(), task, request.sensitive, generic, sentences.names)
     tuned = places.__contains__ if places else everything
@@ -230,7 +239,7 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
         stage=cut,
         classifier=classifier,
     )
-    return experiment, Origin(str(folder))
+    return experiment, Origin(str(path))
 
 
 def run(request: FederateRequest, console: Console) -> dict[str, Any]:

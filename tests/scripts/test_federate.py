@@ -229,6 +229,20 @@ def test_other_cuts_bases_and_shares(fabtune, own, how):
     assert report["trained_parameters"] == OTHERS[how]
 
 
+def test_label_words_of_a_decoder(fabtune, tmp_path, own, tiny_transformer, tiny_decoder):
+    """The head is the language model's own, of which the label words' rows are tuned; LoRA is counted, not run."""
+    (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n good\n")
+    options = [tiny_decoder if one is tiny_transformer else one for one in own]
+    status, out, err = fabtune(*options, "--rate", "0.02", "--plain-rate", "0.01", "--fault-injection", "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["bit_identical"] is True
+    assert report["cut"] == "label words"
+    assert set(report["baselines"]) == {"FedZO", "DeComFL"}
+    assert all(one["loss_after"] != one["loss_before"] for one in (report, *report["baselines"].values()))
+    assert report["lora_upload_bytes"] == 4 * 2 * 2 * 4 * 32
+
+
 MISTAKES_OF_TEXT = {
     "--network digits": "--network has no meaning with --data csv:.: leave it out",
     "--stage 1": "--stage has no meaning with --data csv:.",
@@ -244,6 +258,9 @@ MISTAKES_OF_TEXT = {
     "--generator gaussian": "are floats",
     "--rate 0": "0 is no learning rate",
     "--model nowhere": "nowhere",
+    "--prompt words": "--prompt words is not one of label-words, sentences",
+    "--prompt label-words": "has no label words: write a file label-words.txt",
+    "--sensitive 0.1 --model a.gguf": "--sensitive chooses weights by a classifier's gradients",
     "--sensitive 0.1": "--sensitive needs generic text",
     "--sensitive 2": "2",
     "--generic x.txt": "--generic has no meaning with all weights tuned",
@@ -256,6 +273,6 @@ def test_a_mistake_with_text_is_one_line(refused, own, mistake):
     assert MISTAKES_OF_TEXT[mistake] in refused(f"{' '.join(map(str, own))} {mistake}")
 
 
-@pytest.mark.parametrize("option", ["--shots 8", "--base nf4", "--cut head"])
+@pytest.mark.parametrize("option", ["--shots 8", "--base nf4", "--cut head", "--prompt sentences"])
 def test_options_of_text_are_refused_with_a_network(refused, option):
     assert f"{option.split()[0]} has no meaning with --data digits: leave it out" in refused(f"federate {option}")

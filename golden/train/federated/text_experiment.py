@@ -22,6 +22,7 @@ from ..sparse import sensitive, squared_gradients
 from ..sparse.masks import count_of
 from ..text.classifier import TextClassifier
 from ..text.integer_tuning import places_of
+from ..text.label_words import Sentence
 from ..text.lora import add_lora, lora_parameters
 from ..text.objective import TextObjective
 from ..text.sentence_model import SentenceModel
@@ -111,7 +112,7 @@ class TextExperiment(FederatedExperiment):
         return _FLOAT * lora_parameters(self.sentences.network)
 
 
-def mean_work(sentences: SentenceModel, texts: Sequence[str]) -> Integers:
+def mean_work(sentences: SentenceModel, texts: Sequence[Sentence]) -> Integers:
     """Mean operations of sentences, by operation of the network; a multiply-accumulate is two.
 
     Those of linear layers and attention, and of a norm two multiplications a value: its square, and its factor.
