@@ -189,7 +189,7 @@ def test_operations_to_a_loss():
 @pytest.fixture
 def own(sentences, tiny_transformer):
     """Options of a short federation of a tiny transformer on a user's sentences."""
-    options = "--data csv:. --shots 10 --rounds 2 --clients 4 --fraction 0.5 --steps 3 --batch 8"
+    options = "--data csv:. --shots 10 --rounds 2 --clients 4 --fraction 0.5 --steps 3 --batch 4"
     return ("federate", "--model", tiny_transformer, *options.split())
 
 
