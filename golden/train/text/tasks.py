@@ -156,6 +156,8 @@ def text_task(
     test = _read(split / f"test.{ending}", classes)
     if shots == SHOTS:
         train = _read(split / f"train.{ending}", classes)
+        if missing := set(range(classes)) - set(train.labels.tolist()):
+            raise UserError(f"{split / f'train.{ending}'} has no sentence of class {min(missing)}")
     else:
         full = data_dir / "text" / "sent-conv" / kind.full
         texts = _read(full, classes, kind.encoding)

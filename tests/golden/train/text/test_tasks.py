@@ -48,6 +48,16 @@ def test_a_users_folder(mine):
     assert len(text_task(f"csv:{mine}", shots=5, tests=2).test) == 2
 
 
+def test_a_class_without_sentences_is_refused(mine, kshot):
+    (mine / "train.csv").write_text("0,bad\n0,poor\n")
+    with pytest.raises(UserError, match="has no sentence of class 1"):
+        text_task(f"csv:{mine}")
+    path = kshot / "text/lmbff-kshot/SST-2" / f"16-{SEEDS[0]}" / "train.tsv"
+    path.write_text("sentence\tlabel\nfine\t1\n")
+    with pytest.raises(UserError, match=r"train\.tsv has no sentence of class 0"):
+        text_task("sst-2", kshot)
+
+
 def test_a_text_in_quotes_is_whole(mine):
     (mine / "test.csv").write_bytes(b'0,"bad\r\nfilm"\r\n\r\n1,"a ""good"" one, really"\r\n')
     assert text_task(f"csv:{mine}").test.sentences == ("bad\r\nfilm", 'a "good" one, really')
