@@ -197,11 +197,10 @@ def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, na
     return narrow(shifted(values * inverse.mantissa, shift), result, result)
 
 
-ACTIVATIONS: dict[str, Callable[[Integers, Narrower], Integers]] = {
-    "gelu": lambda values, _: gelu(values),
-    "gelu-tanh": lambda values, _: gelu_tanh(values),
-    "relu": lambda values, _: np.maximum(values, 0),
-    "relu-squared": lambda values, narrow: narrow(np.maximum(values, 0) ** 2, 2 * Q8_16.fraction, Q8_16),
-    "silu": lambda values, _: silu(values),
+ACTIVATIONS: dict[str, Callable[[Integers], Integers]] = {
+    "gelu": gelu,
+    "gelu-tanh": gelu_tanh,
+    "relu": lambda values: np.maximum(values, 0),
+    "silu": silu,
 }
-"""Activations of Q8.16 by name; a `Narrower` counts what saturates."""
+"""Activations of values of 16 fraction bits by name; a square, which is wider, is none of them."""

@@ -107,9 +107,9 @@ class ZerothOrderTuning(Tuning):
             raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
         task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
         folder = Path(options["model"]) if options["model"] else default_folder()
-        refuse_other_engine(self.settings("transformer"))
+        refuse_other_engine(options, self.settings("transformer"))
         settings = self.settings("transformer", core=self.settings("transformer").integers)
-        self.network, self.origin, self.classes = "transformer", Origin(str(folder)), len(task.prompts)
+        self.network, self.origin, self.classes = "transformer", Origin(str(folder)), task.classes
 
         def objective() -> TextObjective:
             classifier = TextClassifier(folder, task.prompts, options["precision"])

@@ -65,10 +65,10 @@ def apply(file: Path, weights: Path | None, model: Path | None, output: Path, fo
     refuse_outputs([output], None, force)
     delta = Delta.load(file)
     if model is not None:
-        from ....golden.train.text.integer_tuning import prompts_of, with_tuned
+        from ....golden.train.text.integer_tuning import prompts_of, with_tuned, wording_of
         from ....golden.train.text.sentence_model import sentence_model
 
-        sentences = sentence_model(model, prompts_of(delta))
+        sentences = sentence_model(model, prompts_of(delta), wording_of(delta))
         state = {
             name: one for path in sorted(model.glob("model*.safetensors")) for name, one in load_state(path).items()
         }

@@ -151,6 +151,32 @@ def test_a_transformer_in_integers(fabtune, tmp_path, tiny_transformer):
     assert "fabtune: give --weights FILE, or for a transformer --model" in fabtune(*delta, "-o", "b.safetensors")[2]
 
 
+def test_label_words_of_a_decoder(fabtune, tmp_path, tiny_decoder):
+    """Its own head where the task has label words, unless prompts are asked for; a delta is the run's tensors again."""
+    (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n great\n")
+    task = ("--data", f"csv:{tmp_path}", "--model", tiny_decoder, "--shots", 8, "--steps", 4, "--json", "--force")
+    status, out, err = fabtune("tune", "--method", "pezo-otf", *task, "--delta", "d.safetensors")
+    assert status == 0, err
+    found = json.loads(out)
+    body = 2 * (4 * 16 * 16 + 3 * 16 * 32 + 2 * 16) + 16
+    assert found["trained_parameters"] == body + 2 * 16  # two rows of the head, without biases
+    assert fabtune("delta", "apply", "d.safetensors", "--model", tiny_decoder, "-o", "tuned.safetensors")[0] == 0
+    again, tuned = load_saved(tmp_path / "tuned.safetensors")[0], load_saved(tmp_path / found["weights"])[0]
+    assert all(np.array_equal(again[name], tuned[name]) for name in tuned)
+    assert "label_words.weight" in tuned
+    status, out, err = fabtune("tune", "--method", "pezo-otf", *task, "--prompt", "sentences")
+    assert status == 0, err
+    assert json.loads(out)["trained_parameters"] == body + 2 * 16 + 2
+
+
+def test_label_words_that_do_not_apply(refused, tmp_path, tiny_decoder, tiny_transformer):
+    command = "tune --method pezo-otf --data csv:. --prompt label-words --model"
+    assert "has no label words: write a file label-words.txt" in refused(f"{command} {tiny_decoder}")
+    (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n great\n")
+    assert "is no decoder: a head for masked words is not computed" in refused(f"{command} {tiny_transformer}")
+    assert "chooses weights by a classifier's gradients" in refused(command.replace("pezo-otf", "sparse-zo") + " .")
+
+
 def test_sensitive_weights_in_integers(fabtune, tmp_path, tiny_transformer):
     task = ("--data", "sst-2", "--data-dir", "data", "--model", tiny_transformer, "--fraction", "0.01", "--steps", 3)
     status, out, err = fabtune("tune", "--method", "sparse-zo", *task, "--delta", "d.safetensors", "--json")
@@ -226,6 +252,12 @@ MISTAKES = {
     "tune --method pezo-otf --data csv:. --cache nf4": "--cache keeps what is below the first layer that is tuned",
     "tune --method pezo-otf --data csv:. --from-layer 0 --cache nf4": "--cache keeps what is below",
     "tune --method pezo-otf --data csv:. --base int8": "base = 'int8' is not one of nf4, 18-bit",
+    "tune --method pezo-otf --data csv:. --prompt words": "--prompt words is not one of label-words, sentences",
+    "tune --method mezo --data csv:. --prompt label-words": "--prompt belongs to integers",
+    "tune --method mezo --data csv:. --model a.gguf": "--model a.gguf is read in integers: --method pezo-otf",
+    "tune --method sparse-zo --data csv:. --model a.gguf": "--model a.gguf is read in integers",
+    "tune --method pezo-otf --data csv:. --model a.gguf": "a.gguf is missing",
+    "tune --method pezo-otf --prompt sentences": "--prompt belongs to a text task",
     "tune --method pezo-otf --data csv:. --tune biases": "--tune biases is not one of all, norms",
     "tune --method pezo-otf --data csv:. --eps 0.0078125": "eps = 0.0078125: a transformer's slope",
     "tune --method pezo-otf --data csv:. --p2 2": "P2 = 2 without a second part",
