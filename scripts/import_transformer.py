@@ -26,7 +26,7 @@ from ..golden.transformer.blocks import Linear, Parameters, Transformer
 from ..golden.transformer.builder import TransformerBuilder
 from ..golden.transformer.importers.folder import read_folder
 from ..golden.transformer.importers.own_model import own_transformer
-from ..golden.transformer.work import multiply_accumulates
+from ..golden.transformer.layers import products
 from .own_network import OwnNetwork
 
 _SENTENCES, _TOKENS = 16, 32
@@ -92,7 +92,7 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
         **found.facts,
         "parameters": sum(map(prod, network.parameter_shapes.values())),
         "tokens": tokens,
-        "macs_per_token": round(sum(multiply_accumulates(network, tokens)) / tokens),
+        "macs_per_token": round(sum(products(network, (tokens,))) / tokens),
         "bytes": _bytes(network),
         "formats": {"activations": str(Q8_16), "weights": f"NF4, a scale of {SCALE_BITS} bits for {BLOCK} inputs"},
         "operations": operations,
@@ -164,7 +164,7 @@ def _operations(found: _Imported, base: FrozenBase) -> list[dict[str, Any]]:
     """Describe all operations, with ranges where there are samples."""
     network, parameters = found.network, found.parameters
     ranges = operation_ranges(base, parameters, *found.rows) if found.rows else None
-    macs = multiply_accumulates(network, found.tokens)
+    macs = products(network, (found.tokens,))
     listed = []
     for number, operation in enumerate(network.operations):
         own = {kind: values for (of, kind), values in parameters.items() if of == number}
