@@ -269,7 +269,8 @@ class IntegerTransformer:
         narrow: Narrower,
     ) -> Integers:
         """Compute the contexts of all sentences, of neighbours of one length at once."""
-        head, found = Attention(operation.width, None, *forms, result), []
+        (queried, keyed, valued), found = forms, []
+        head = Attention(operation.width, None, queried, keyed, valued, result)
         groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
         ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base
@@ -279,7 +280,7 @@ class IntegerTransformer:
             queries, keys, values = (one.reshape(count, tokens, -1, operation.width).swapaxes(1, 2) for one in group)
             if longest:
                 turns = longest[0][:tokens], longest[1][:tokens]
-                queries, keys = rotated(queries, turns, forms[0], narrow), rotated(keys, turns, forms[1], narrow)
+                queries, keys = rotated(queries, turns, queried, narrow), rotated(keys, turns, keyed, narrow)
             shared = operation.heads // operation.key_heads
             keys, values = (one.repeat(shared, axis=1) for one in (keys, values))
             seen = causal(tokens, tokens) if operation.causal else None
