@@ -270,7 +270,7 @@ class IntegerTransformer:
     ) -> Integers:
         """Compute the contexts of all sentences, of neighbours of one length at once."""
         (queried, keyed, valued), found = forms, []
-        head = Attention(operation.width, None, queried, keyed, valued, result)
+        head = Attention(operation.width, operation.scale, queried, keyed, valued, result)
         groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
         ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base

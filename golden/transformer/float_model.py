@@ -155,7 +155,12 @@ def _attention(operation: SelfAttention, given: list[Tensor], lengths: tuple[int
         if operation.rotary_base is not None:
             queries, keys = (_rotated(one, operation.rotary_base) for one in (queries, keys))
         mixed = functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=operation.causal, enable_gqa=operation.heads != operation.key_heads
+            queries,
+            keys,
+            values,
+            is_causal=operation.causal,
+            enable_gqa=operation.heads != operation.key_heads,
+            scale=operation.scale,
         )
         found.append(mixed.transpose(1, 2).reshape(count * tokens, -1))
     return torch.cat(found)
