@@ -269,8 +269,9 @@ class IntegerTransformer:
         narrow: Narrower,
     ) -> Integers:
         """Compute the contexts of all sentences, of neighbours of one length at once."""
-        (queried, keyed, valued), found = forms, []
-        head = Attention(operation.width, operation.scale, queried, keyed, valued, result)
+        queries_form, keys_form, values_form = forms
+        head = Attention(operation.width, operation.scale, queries_form, keys_form, values_form, result)
+        found: list[Integers] = []
         groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
         ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base
@@ -280,7 +281,7 @@ class IntegerTransformer:
             queries, keys, values = (one.reshape(count, tokens, -1, operation.width).swapaxes(1, 2) for one in group)
             if longest:
                 turns = longest[0][:tokens], longest[1][:tokens]
-                queries, keys = rotated(queries, turns, queried, narrow), rotated(keys, turns, keyed, narrow)
+                queries, keys = rotated(queries, turns, queries_form, narrow), rotated(keys, turns, keys_form, narrow)
             shared = operation.heads // operation.key_heads
             keys, values = (one.repeat(shared, axis=1) for one in (keys, values))
             seen = causal(tokens, tokens) if operation.causal else None

@@ -31,6 +31,8 @@ class FrozenBase:
         What the array multiplies; matrices in NF4 are dequantised.
     errors : mapping of (int, str) to float
         Relative rms error of each matrix.
+    codes : mapping of (int, str) to Nf4Weights
+        Matrices in NF4, with codes of 0 where they have sensitive values.
     clipped : mapping of (int, str) to int
         Values of biases and positions that saturate; only what does is named.
     """
@@ -38,6 +40,7 @@ class FrozenBase:
     transformer: IntegerTransformer
     integers: TransformerIntegers
     errors: Mapping[TensorName, float]
+    codes: Mapping[TensorName, Nf4Weights]
     clipped: Mapping[TensorName, int]
 
 
@@ -78,7 +81,7 @@ def frozen_base(
         (number, kind), form = outliers[0], transformer.format_of(outliers[0])
         largest = np.abs(parameters[outliers[0]]).max()
         raise network.error(number, f"has a {kind} of {largest:.4g}, and 18 bits hold at most {form.maximum}")
-    integers, errors = dict(converted), {}
+    integers, errors, codes = dict(converted), {}, {}
     for name, values in parameters.items():
         if name[1] != "weight":
             continue
@@ -86,9 +89,10 @@ def frozen_base(
         if base == "nf4" and coarse(name):
             rest, own = values.copy(), sensitive.get(name, np.arange(0))
             rest.reshape(-1)[own] = 0
-            integers[name] = Nf4Weights.of(rest, form).dequantised()
+            codes[name] = Nf4Weights.of(rest, form)
+            integers[name] = codes[name].dequantised()
             integers[name].reshape(-1)[own] = converted[name].reshape(-1)[own]
         size = np.sqrt(np.mean(np.square(values, dtype=np.float64)))
         off = np.sqrt(np.mean((form.to_float(integers[name]) - values) ** 2))
         errors[name] = float(off / size) if size else 0.0
-    return FrozenBase(transformer, integers, errors, clipped)
+    return FrozenBase(transformer, integers, errors, codes, clipped)
