@@ -44,8 +44,8 @@ def command(
     NETWORK is a preset, by default lenet5-mnist, or a network as one line, as `fabtune import` prints it.
 
     Of a transformer, memory and time of a step of zeroth-order training are computed, on paper. It is --model FOLDER
-    with its config.json, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b,
-    vit-digits.
+    with its config.json, --model FILE.gguf, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m,
+    llama-2-7b, vit-digits.
     """
     from ....golden.stream.core_size import ARRAYS
     from ....golden.train.adapters.cost_model import cost
