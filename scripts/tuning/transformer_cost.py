@@ -9,18 +9,18 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ..boards.board import BOARDS, DEFAULT_MHZ, Board
-from ..golden.errors import UserError
-from ..golden.models.presets import NETWORKS
-from ..golden.stream.core_size import ARRAYS, PORT_SHARE, CoreSize
-from ..golden.stream.cost_model import StepCost, on_paper
-from ..golden.transformer.blocks import Linear, Transformer
-from ..golden.transformer.float_bytes import FloatBytes, float_bytes
-from ..golden.transformer.importers.gguf_file import read_gguf
-from ..golden.transformer.importers.shapes import PUBLISHED, shapes_of
-from ..golden.transformer.layers import layer_starts
-from ..golden.transformer.presets import TRANSFORMERS
-from .tuning.sentences import GGUF
+from ...boards.board import BOARDS, DEFAULT_MHZ, Board
+from ...golden.errors import UserError
+from ...golden.models.presets import NETWORKS
+from ...golden.stream.machine.core_size import ARRAYS, PORT_SHARE, CoreSize
+from ...golden.stream.machine.cost_model import StepCost, on_paper
+from ...golden.transformer.blocks import Linear, Transformer
+from ...golden.transformer.float_bytes import FloatBytes, float_bytes
+from ...golden.transformer.importers.gguf_file import read_gguf
+from ...golden.transformer.importers.shapes import PUBLISHED, shapes_of
+from ...golden.transformer.layers import layer_starts
+from ...golden.transformer.presets import TRANSFORMERS
+from .sentences import GGUF
 
 Show = Callable[[Sequence[str], list[list[str]], str], None]
 _CLASSES = 2

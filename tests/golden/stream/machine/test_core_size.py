@@ -3,7 +3,7 @@
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.core_size import ARRAYS, CoreSize
+from fabtune.golden.stream.machine.core_size import ARRAYS, CoreSize
 
 
 def test_arrays_by_name():

@@ -9,23 +9,23 @@ import pytest
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.stream.core_size import CoreSize
-from fabtune.golden.stream.cost_model import on_paper
 from fabtune.golden.stream.frozen_base import frozen_base
-from fabtune.golden.stream.instruction import (
+from fabtune.golden.stream.machine.core_size import CoreSize
+from fabtune.golden.stream.machine.cost_model import on_paper
+from fabtune.golden.stream.machine.instruction import (
     NO_WORD,
     shifted_format,
 )
-from fabtune.golden.stream.layout import HEADER_BEATS as STREAM_HEADER
-from fabtune.golden.stream.layout import StreamLayout, digest
+from fabtune.golden.stream.machine.layout import HEADER_BEATS as STREAM_HEADER
+from fabtune.golden.stream.machine.layout import StreamLayout, digest
+from fabtune.golden.stream.machine.program import HEADER_BEATS, decode_program, program_of
 from fabtune.golden.stream.nf4_weights import Nf4Weights
-from fabtune.golden.stream.program import HEADER_BEATS, decode_program, program_of
 from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
 from fabtune.golden.transformer.importers.folder import read_folder
-from tests.golden.stream.program_machine import Machine
-from tests.golden.stream.test_layout import made
+from tests.golden.stream.machine.program_machine import Machine
+from tests.golden.stream.machine.test_layout import made
 from tests.own_transformers import NETWORKS, rows_of
 from tests.stream_networks import connected, decoder, encoder
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.core_size import CoreSize
-from fabtune.golden.stream.cost_model import StepCost, on_paper
+from fabtune.golden.stream.machine.core_size import CoreSize
+from fabtune.golden.stream.machine.cost_model import StepCost, on_paper
 from tests.stream_networks import connected, decoder, encoder
 
 DESIGN = CoreSize(rows=2 * 4096, wide_rows=3072)

@@ -12,10 +12,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..axi.bus import BEAT
-from ..errors import UserError
-from ..fixed import Format
-from ..transformer.blocks import (
+from ...axi.bus import BEAT
+from ...errors import UserError
+from ...fixed import Format
+from ...transformer.blocks import (
     Activation,
     Gate,
     Linear,
@@ -27,12 +27,12 @@ from ..transformer.blocks import (
     Transformer,
     UnitLength,
 )
-from ..transformer.builder import INPUTS
-from ..transformer.layers import products
-from ..zo.memory_layout import ZerothOrderLayout
+from ...transformer.builder import INPUTS
+from ...transformer.layers import products
+from ...zo.memory_layout import ZerothOrderLayout
+from ..forward import WEIGHT_BITS, IntegerTransformer, is_weight
+from ..nf4_weights import BLOCK, SCALE_BITS
 from .core_size import DEFAULT_SIZE, CoreSize
-from .forward import WEIGHT_BITS, IntegerTransformer, is_weight
-from .nf4_weights import BLOCK, SCALE_BITS
 from .schedule import Schedule, Step
 
 SIDES = 2

@@ -7,8 +7,8 @@ import pytest
 
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.instruction import FIELD_BITS, INSTRUCTION_BEATS, Buffer, Instruction, Kind
-from tests.golden.stream.test_program import whole
+from fabtune.golden.stream.machine.instruction import FIELD_BITS, INSTRUCTION_BEATS, Buffer, Instruction, Kind
+from tests.golden.stream.machine.test_program import whole
 
 
 def test_fields_are_those_of_an_instruction():
