@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import UserError
 from ...models.checkpoint import load_into
 from ...models.importers.exported import exported
 from ...models.importers.exported_graph import title_of
@@ -26,7 +25,7 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
     reference : str
         ``path/to/file.py:function``; the file is executed.
     shape : tuple of int, optional
-        Of a sample.
+        Of a sample; without it nothing is imported.
     weights : Path, optional
         State dict, by default the module's own weights.
 
@@ -40,10 +39,8 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
     UserError
         If a file is wrong, or the model has something that no transformer here has.
     """
-    if is_onnx(reference) or ":" not in reference:
+    if is_onnx(reference) or ":" not in reference or shape is None:
         return None
-    if shape is None:
-        raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 64x384")
     module = user_module(reference)
     if weights:
         load_into(module, weights)
