@@ -48,7 +48,7 @@ def test_bytes_by_hand():
     assert found.codes == records * 512
     assert found.scales == records * 32
     assert found.deltas == 31_620
-    assert found.vectors == 4 * (512 * 384 + vectors - 32 * 384 + 6)
+    assert found.vectors == 4 * (512 * 384 + vectors - 32 * 384) + head
     assert found.keys_values == 64 * 2 * 384 * 3
     assert found.activations == 64 * (60 * 32 * 3 + 24 * 16 * 27 // 8) - found.keys_values
 
