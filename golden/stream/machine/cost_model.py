@@ -319,7 +319,7 @@ class StepCost:
         network, schedule = self.transformer.network, self.schedule
         shapes = network.parameter_shapes
         matrices = [shape for (_, kind), shape in shapes.items() if kind == "weight"]
-        whole = sum(matrix_beats(self.size, *shape, coded=True) for shape in matrices)
+        whole = sum(matrix_beats(self.size, outputs, inputs, coded=True) for outputs, inputs in matrices)
         records = sum(-(-inputs // BLOCK) * -(-outputs // self.size.columns) for outputs, inputs in matrices)
         scales = records * scale_beats(self.size)
         vectors = sum(
@@ -334,8 +334,8 @@ class StepCost:
         )
         bits = 24 * schedule.rows * self.size.lanes + 27 * schedule.wide_rows * self.size.columns
         kept = most * held * 24 // 8
-        beats = whole - scales, scales, vectors
-        return StreamBytes(*(BEAT * one for one in beats), DELTA_BYTES, most * bits // 8 - kept, kept)
+        codes, activations = whole - scales, most * bits // 8 - kept
+        return StreamBytes(BEAT * codes, BEAT * scales, BEAT * vectors, DELTA_BYTES, activations, kept)
 
 
 def _groups(lengths: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
