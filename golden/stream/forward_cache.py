@@ -92,13 +92,13 @@ class CachedModel:
         return len(self._kept)
 
     @property
-    def bytes(self) -> int:
-        """Bytes that they take: 3 a value, or half a byte and a scale of 3 for each block."""
+    def size(self) -> int:
+        """Bytes that these take: 3 a value, or half a byte and a scale of 3 for each block."""
         values = sum(one.size for one in self._kept.values())
         if self.kind == "exact":
-            return 3 * values
+            return int(3 * values)
         blocks = sum(len(one) * -(-one.shape[1] // BLOCK) for one in self._kept.values())
-        return -(-values // 2) + 3 * blocks
+        return int(-(-values // 2) + 3 * blocks)
 
     def parts(self, cut: int) -> tuple[CachedModel]:
         """Return the model as its only part.

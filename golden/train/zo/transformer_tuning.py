@@ -202,7 +202,8 @@ def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName,
     shapes = model.transformer.network.parameter_shapes
     if (expected := tuple((names[name], shapes[name]) for name in own.order.shapes)) != delta.parameters:
         raise UserError(f"the delta's tensors are in another order, or of other shapes, than {expected}")
-    job = ZerothOrderJob(own, delta.source.spec, step_settings(ZoSettings(eps=LARGEST_EPS)), deltas=delta.total)
+    total = delta.total.astype(np.int64)
+    job = ZerothOrderJob(own, delta.source.spec, step_settings(ZoSettings(eps=LARGEST_EPS)), deltas=total)
     return dict(own.parameters(job.offsets()[0]))
 
 
