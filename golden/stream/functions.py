@@ -55,6 +55,8 @@ _GELU_TANH = PiecewiseLinear(
 _SILU = PiecewiseLinear(
     lambda a: a / (1 + np.exp(a)), 0.0, Q8_16.fraction, 1024, 10, Format(1, 18), Format(2, 16), Format(1, 16)
 )
+TABLES = {"gelu": _GELU, "gelu-tanh": _GELU_TANH, "silu": _SILU}
+"""What a function subtracts from a ReLU, of an argument's magnitude; 0 behind the table's end."""
 _POWER = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
 _RECIPROCAL = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
 _ROOTS = (
@@ -197,11 +199,10 @@ def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, na
     return narrow(shifted(values * inverse.mantissa, shift), result, result)
 
 
-ACTIVATIONS: dict[str, Callable[[Integers, Narrower], Integers]] = {
-    "gelu": lambda values, _: gelu(values),
-    "gelu-tanh": lambda values, _: gelu_tanh(values),
-    "relu": lambda values, _: np.maximum(values, 0),
-    "relu-squared": lambda values, narrow: narrow(np.maximum(values, 0) ** 2, 2 * Q8_16.fraction, Q8_16),
-    "silu": lambda values, _: silu(values),
+ACTIVATIONS: dict[str, Callable[[Integers], Integers]] = {
+    "gelu": gelu,
+    "gelu-tanh": gelu_tanh,
+    "relu": lambda values: np.maximum(values, 0),
+    "silu": silu,
 }
-"""Activations of Q8.16 by name; a `Narrower` counts what saturates."""
+"""Activations of values of 16 fraction bits by name; a square, which is wider, is none of them."""
