@@ -15,10 +15,13 @@ from rich.console import Console
 
 from ..golden.cores.network_core import NetworkCoreSpec
 from ..golden.errors import UserError
+from ..golden.fixed import Integers
 from ..golden.models.importers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
 from ..golden.rng.pezo import PezoSpec
 from ..golden.stream.frozen_base import BASES
+from ..golden.stream.transformer_model import everything
+from ..golden.stream.words import TensorName
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.conversion import Converter
@@ -34,12 +37,18 @@ from ..golden.train.federated.experiment import (
 )
 from ..golden.train.federated.federation import FederationResult, RoundMetrics
 from ..golden.train.federated.shards import shards
-from ..golden.train.federated.text_experiment import TextExperiment, best_cut, cut_named, mean_work
+from ..golden.train.federated.text_experiment import (
+    TextExperiment,
+    best_cut,
+    cut_named,
+    mean_work,
+    sensitive_places,
+    tuned_parameters,
+)
 from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.text.classifier import TextClassifier, default_folder
-from ..golden.train.text.sentence_model import sentence_model
-from ..golden.train.text.tasks import SHOTS, is_text, text_task
+from ..golden.train.text.tasks import SHOTS, generic_text, is_text, text_task
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
@@ -49,6 +58,7 @@ from ..sim.simulator import compiler
 from .progress import Bars, advance
 from .results import refuse_outputs
 from .start import Origin, Start
+from .tuning.sentences import GGUF, worded
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,10 @@ class FederateRequest(Start):
     shots, base, cut
         Of a text task: sentences a class, see `text_task`; base of the integers; name of the operation at which the
         transformer is cut, see `cut_named`.
+    prompt
+        Of a text task: head of the transformer, see `worded`.
+    sensitive, generic
+        Of a text task: share of the weights that are tuned, by their gradients on a text, see `sensitive_places`.
     fault_injection, alone
         Lose and damage messages; leave out the baselines.
     plot, force
@@ -99,6 +113,9 @@ class FederateRequest(Start):
     shots: int | None
     base: str | None
     cut: str | None
+    prompt: str | None
+    sensitive: float | None
+    generic: Path | None
     fault_injection: bool
     alone: bool
     plot: Path | None
@@ -197,9 +214,18 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
         raise UserError(f"--base {request.base} is not one of {', '.join(BASES)}")
     task = text_task(request.data, request.data_dir, request.shots or SHOTS, request.seed)
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
-    folder = Path(request.model) if request.model else default_folder()
-    sentences = sentence_model(folder, task.prompts)
-    integers = sentences.integers(base, times=len(config.source.spec.base))
+    path, sparse = Path(request.model) if request.model else default_folder(), request.sensitive is not None
+    if sparse and path.suffix == GGUF:
+        raise UserError("--sensitive chooses weights by a classifier's gradients: give --model a folder")
+    # formats of activations are chosen by the server, which has the held-out sentences alone
+    sentences = worded(path, task, request.prompt, sparse).calibrated(task.test.sentences)
+    classifier = None if sentences.wording else partial(TextClassifier, path, task.prompts)
+    places: dict[TensorName, Integers] = {}
+    if request.sensitive is not None and classifier:
+        generic = request.generic or (generic_text(request.data_dir) if request.data_dir else None)
+        places = sensitive_places(classifier(), task, request.sensitive, generic, sentences.names)
+    tuned = places.__contains__ if places else everything
+    integers = sentences.on_base(sentences.base(base, places), tuned, places, len(config.source.spec.base))
     if request.cut is None:
         cut = best_cut(integers, mean_work(sentences, task.tune.sentences), config.second)
     else:
@@ -211,9 +237,9 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
         test=task.test,
         config=config,
         stage=cut,
-        classifier=partial(TextClassifier, folder, task.prompts),
+        classifier=classifier,
     )
-    return experiment, Origin(str(folder))
+    return experiment, Origin(str(path))
 
 
 def run(request: FederateRequest, console: Console) -> dict[str, Any]:
@@ -255,6 +281,7 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         settings |= {
             "cut": experiment.sentences.network.titles[experiment.stage],
             "base": request.base or BASES[0],
+            "trained_parameters": sum(tuned_parameters(experiment.integers, experiment.stage)),
             "lora_upload_bytes": experiment.lora_upload_bytes,
         }
     if request.plot:

@@ -40,7 +40,7 @@ def request_of(config: dict[str, Any]) -> FederateRequest:
         value = config.get(field.name.replace("_", "-"))
         optional = "None" in str(field.type)
         values[field.name] = (value or None) if optional else (False if value is None else value)
-    for name in ("weights", "data_dir"):
+    for name in ("weights", "data_dir", "generic"):
         values[name] = Path(values[name]) if values[name] else None
     values["scale"] = values["scale"] or 1.0
     stage = str(config.get("stage", ""))

@@ -1,9 +1,23 @@
 """Small transformers with random weights: post-norm encoders, decoders with rotary positions, vision transformers."""
 
 import numpy as np
+import torch
 
+from fabtune.golden.fixed import Q8_16
+from fabtune.golden.rng.pezo import PezoSpec
+from fabtune.golden.settings import build
+from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
+from fabtune.golden.stream.transformer_model import TransformerModel, padded
 from fabtune.golden.transformer.blocks import SelfAttention
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
+from fabtune.golden.transformer.float_model import run_float
+from fabtune.golden.zo.deltas import PerturbationTable
+from fabtune.golden.zo.job import ZerothOrderJob
+from fabtune.golden.zo.loss_difference import DIFFERENCE_FRACTION
+from fabtune.golden.zo.step_settings import StepSettings
+
+SOURCE = build(PezoSpec, [], "otf8")
+TIMES = len(SOURCE.base)
 
 
 class Drawn:
@@ -100,3 +114,38 @@ def rows_of(network, lengths, seed=7):
     """Rows of inputs, of the accuracy of Q8.16."""
     rows = np.random.default_rng(seed).normal(0, 1, (sum(lengths), network.features))
     return np.rint(rows * 2**16) / 2**16
+
+
+def integer_model(made, weights=None, **settings):
+    """Integers of a network and its tensors, with deltas that return as `SOURCE` does."""
+    network, parameters = made
+    transformer = IntegerTransformer(network, weights or weight_formats(parameters))
+    integers, _ = transformer.convert(parameters)
+    return TransformerModel(transformer, integers, times=TIMES, **settings)
+
+
+def sentences(seed=1, vocabulary=30, count=12):
+    """Tokens, embeddings, and labels that follow from the largest token."""
+    rng = np.random.default_rng(seed)
+    tokens = padded([rng.integers(0, vocabulary, rng.integers(2, 9)) for _ in range(count)])
+    embeddings = Q8_16.from_float(rng.normal(0, 1, (vocabulary, 24)))
+    return tokens, embeddings, (tokens.max(axis=1) * 5 // vocabulary).clip(0, 4)
+
+
+def slopes(model, tokens, labels, position):
+    """Slope of the integer job's step at a position, and the derivative in float64 at the same weights."""
+    settings = StepSettings()
+    (step,) = ZerothOrderJob(model, SOURCE, settings, position).step(tokens, labels, 0)
+    found = step.difference / 2.0**DIFFERENCE_FRACTION / len(tokens) / (2 * 2.0**-settings.eps_shift)
+    there, table, losses = tokens >= 0, PerturbationTable(SOURCE), []
+    rows, lengths = Q8_16.to_float(model.embeddings[tokens[there]]), tuple(there.sum(axis=1))
+    spread = table.spread(table.at(position), model.words)[:, np.arange(model.order.width) % SOURCE.width]
+    along = model.order.split(spread)
+    for step in (1e-5, -1e-5):
+        moved = {
+            name: model.transformer.format_of(name).to_float(one) + step * 2.0**-table.fraction * along[name]
+            for name, one in model.frozen.items()
+        }
+        logits = torch.from_numpy(run_float(model.transformer.network, moved, rows, lengths)[-1])
+        losses.append(torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)).item())
+    return found, (losses[0] - losses[1]) / 2e-5

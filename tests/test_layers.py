@@ -53,7 +53,7 @@ TRAIN = {
     "sparse": set(),
     "zo": {"sparse"},
     "text": {"zo", "sparse"},
-    "federated": {"adapters", "zo", "text"},
+    "federated": {"adapters", "zo", "sparse", "text"},
     "tuned": {"adapters", "zo"},
 }
 """The same for the packages of golden/train."""

@@ -30,10 +30,16 @@ class Attention:
         Features of a head.
     scale : float, optional
         Factor of the scores, by default ``1 / sqrt(width)``.
+    queries, keys, values, contexts : Format
+        Formats of what is given, and of the result.
     """
 
     width: int
     scale: float | None = None
+    queries: Format = Q8_16
+    keys: Format = Q6_12
+    values: Format = Q6_12
+    contexts: Format = Q8_16
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -52,12 +58,10 @@ class Attention:
         Parameters
         ----------
         queries : array of int, (..., queries, width)
-            Q8.16.
         keys : array of int, (..., keys, width)
-            Q6.12.
         """
         products = queries @ np.swapaxes(keys, -1, -2)
-        scores = narrow(products, Q8_16.fraction + Q6_12.fraction, Q11_16)
+        scores = narrow(products, self.queries.fraction + self.keys.fraction, Q11_16)
         factor, fraction = self.factor
         return narrow(scores * factor, Q11_16.fraction + fraction, Q8_16)
 
@@ -71,7 +75,6 @@ class Attention:
         exponents : array of int, (..., queries, keys)
             From `exponents`.
         values : array of int, (..., keys, width)
-            Q6.12.
         narrow : Narrower
         seen : array of bool, (..., queries, keys), optional
             What a query sees: at least one key. The others take no part.
@@ -79,7 +82,7 @@ class Attention:
         Returns
         -------
         array of int64, (..., queries, width)
-            Q8.16. The sum of weighted values is exact. It is narrowed to 8 bits below a value's last one of the
+            The sum of weighted values is exact. It is narrowed to 8 bits below a value's last one of the
             octave that the weights' sum is in, multiplied by that sum's reciprocal, and rounded.
         """
         if seen is not None:
@@ -91,7 +94,8 @@ class Attention:
         inverse = reciprocal(total)
         # at most twice the largest value, as the sum of the weights is less than twice its octave
         mean = shifted(weights @ values, inverse.exponent - _CONTEXT_GUARD)
-        return narrow(mean * inverse.mantissa, Q6_12.fraction + _CONTEXT_GUARD + INVERSE.fraction, Q8_16)
+        fraction = self.values.fraction + _CONTEXT_GUARD + INVERSE.fraction
+        return narrow(mean * inverse.mantissa, fraction, self.contexts)
 
 
 def causal(queries: int, keys: int) -> NDArray[np.bool_]:

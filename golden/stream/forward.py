@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
@@ -71,11 +71,15 @@ class IntegerTransformer:
     they are stationary in the array. So are weights, each tensor in a format of its own: where the range of one decides
     for all, what is added to a weight is rounded too coarsely, and a slope is 3 % off instead of 1 %.
 
+    Activations of some models are larger. Outputs of an operation then have a format of as many bits, shifted.
+
     Parameters
     ----------
     network : Transformer
     weights : mapping of (int, str) to Format
         Of each matrix and each norm's factors: at most 18 bits, see `weight_formats`.
+    activations : mapping of int to Format
+        Formats of outputs other than those above, by number of the operation, see `golden.stream.calibration`.
 
     Raises
     ------
@@ -85,6 +89,7 @@ class IntegerTransformer:
 
     network: Transformer
     weights: Mapping[tuple[int, str], Format]
+    activations: Mapping[int, Format] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.network.parameter_shapes:
@@ -95,32 +100,46 @@ class IntegerTransformer:
     @cached_property
     def formats(self) -> tuple[Format, ...]:
         """Format of each operation's outputs: what their readers take."""
-        found = [Q8_16] * len(self.network.operations)
-        for number, (operation, reads) in enumerate(zip(self.network.operations, self.network.reads, strict=True)):
+        network, found = self.network, [Q8_16] * len(self.network.operations)
+        for number, (operation, reads) in enumerate(zip(network.operations, network.reads, strict=True)):
             if isinstance(operation, Residual | Positions):
                 found[number] = Q11_16
                 for read in reads:
-                    if read >= 0 and isinstance(self.network.operations[read], Linear):
+                    if read >= 0 and isinstance(network.operations[read], Linear):
                         found[read] = Q11_16
-        for number, operation in enumerate(self.network.operations):
+        for number, operation in enumerate(network.operations):
             if isinstance(operation, SelfAttention):
-                for read in self.network.reads[number][1:]:
-                    if not isinstance(self.network.operations[read], Linear) or found[read] != Q8_16:
-                        raise self.network.error(number, "has keys or values that are not a linear layer's alone")
+                for read in network.reads[number][1:]:
+                    if not isinstance(network.operations[read], Linear) or found[read] != Q8_16:
+                        raise network.error(number, "has keys or values that are not a linear layer's alone")
                     found[read] = Q6_12
             elif isinstance(operation, Normalisation | Residual | Positions):
                 continue
-            elif any(read >= 0 and found[read] != Q8_16 for read in self.network.reads[number]):
-                raise self.network.error(number, f"reads {Q11_16}, which a norm or a residual does")
+            elif any(read >= 0 and found[read] != Q8_16 for read in network.reads[number]):
+                raise network.error(number, f"reads {Q11_16}, which a norm or a residual does")
+        for number, form in self.activations.items():
+            if form.width != found[number].width or form.fraction > found[number].fraction:
+                raise network.error(number, f"has outputs of {form}, which is not {found[number]} shifted to the right")
+            found[number] = form
+        for number, operation in enumerate(network.operations):
+            if isinstance(operation, PoolTokens):
+                found[number] = self._given(number, found)[0]
         return tuple(found)
+
+    def _given(self, number: int, formats: Sequence[Format]) -> list[Format]:
+        """Formats of what an operation reads."""
+        return [Q8_16 if read < 0 else formats[read] for read in self.network.reads[number]]
 
     @cached_property
     def _norms(self) -> dict[int, Norm]:
         found = {}
         for number, operation in enumerate(self.network.operations):
             if isinstance(operation, Normalisation):
+                form = self._given(number, self.formats)[0]
+                # fewer integer bits take part in the same sums
+                form = Q11_16 if form.fraction == Q11_16.fraction else form
                 try:
-                    found[number] = Norm(self.network.inputs(number), operation.eps, operation.centred)
+                    found[number] = Norm(self.network.inputs(number), operation.eps, operation.centred, form)
                 except UserError as error:
                     raise self.network.error(number, f"cannot be computed: {error}") from None
         return found
@@ -206,26 +225,32 @@ class IntegerTransformer:
     ) -> Integers:
         """Compute one operation's outputs."""
         operation, result = self.network.operations[number], self.formats[number]
+        forms = self._given(number, self.formats)
         match operation:
             case Linear():
                 weight, exact = self.weights[number, "weight"], product(given[0], own["weight"].T)
+                fraction = forms[0].fraction + weight.fraction
                 if operation.bias:
-                    exact = exact + (own["bias"] << weight.fraction)
-                return narrow(exact, Q8_16.fraction + weight.fraction, result)
+                    lacking = max(0, Q8_16.fraction - fraction)
+                    fraction += lacking
+                    exact = (exact << lacking) + (own["bias"] << (fraction - Q8_16.fraction))
+                return narrow(exact, fraction, result)
             case Normalisation():
                 gain = self.weights[number, "factor"]
-                return self._norms[number].run(given[0], own["factor"], own.get("bias"), gain, narrow)
+                return self._norms[number].run(given[0], own["factor"], own.get("bias"), gain, narrow, result)
             case SelfAttention():
-                return self._attention(operation, given, lengths, narrow)
+                return self._attention(operation, given, forms, result, lengths, narrow)
+            case Activation("relu-squared"):
+                return narrow(np.maximum(given[0], 0) ** 2, 2 * forms[0].fraction, result)
             case Activation():
-                return ACTIVATIONS[operation.kind](given[0], narrow)
+                return narrow(ACTIVATIONS[operation.kind](aligned(given[0], forms[0])), Q8_16, result)
             case Gate():
-                return narrow(given[0] * given[1], 2 * Q8_16.fraction, result)
+                return narrow(given[0] * given[1], forms[0].fraction + forms[1].fraction, result)
             case Residual():
-                return narrow(given[0] + given[1], result, result)
+                return narrow(aligned(given[0], forms[0]) + aligned(given[1], forms[1]), Q11_16, result)
             case Positions():
                 places = np.concatenate([np.arange(length) for length in lengths])
-                return narrow(given[0] + own["position"][places], result, result)
+                return narrow(aligned(given[0], forms[0]) + own["position"][places], Q11_16, result)
             case PoolTokens():
                 sentences = np.split(given[0], np.cumsum(lengths)[:-1])
                 if operation.kind == "mean":
@@ -236,10 +261,17 @@ class IntegerTransformer:
 
     @staticmethod
     def _attention(
-        operation: SelfAttention, given: list[Integers], lengths: tuple[int, ...], narrow: Narrower
+        operation: SelfAttention,
+        given: list[Integers],
+        forms: list[Format],
+        result: Format,
+        lengths: tuple[int, ...],
+        narrow: Narrower,
     ) -> Integers:
         """Compute the contexts of all sentences, of neighbours of one length at once."""
-        head, found = Attention(operation.width), []
+        queries_form, keys_form, values_form = forms
+        head = Attention(operation.width, operation.scale, queries_form, keys_form, values_form, result)
+        found: list[Integers] = []
         groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
         ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base
@@ -249,10 +281,15 @@ class IntegerTransformer:
             queries, keys, values = (one.reshape(count, tokens, -1, operation.width).swapaxes(1, 2) for one in group)
             if longest:
                 turns = longest[0][:tokens], longest[1][:tokens]
-                queries, keys = rotated(queries, turns, Q8_16, narrow), rotated(keys, turns, Q6_12, narrow)
+                queries, keys = rotated(queries, turns, queries_form, narrow), rotated(keys, turns, keys_form, narrow)
             shared = operation.heads // operation.key_heads
             keys, values = (one.repeat(shared, axis=1) for one in (keys, values))
             seen = causal(tokens, tokens) if operation.causal else None
             contexts = head.context(head.exponents(queries, keys, narrow), values, narrow, seen)
             found.append(contexts.swapaxes(1, 2).reshape(count * tokens, -1))
         return np.concatenate(found)
+
+
+def aligned(values: Integers, form: Format) -> Integers:
+    """Shift values to 16 fraction bits: what a sum or a table takes."""
+    return values << (Q8_16.fraction - form.fraction)

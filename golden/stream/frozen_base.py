@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Integers
+from ..fixed import Format, Integers
 from ..transformer.blocks import Parameters, Transformer
 from .forward import IntegerTransformer, TransformerIntegers, is_weight, weight_formats
 from .nf4_weights import Nf4Weights
@@ -31,6 +31,8 @@ class FrozenBase:
         What the array multiplies; matrices in NF4 are dequantised.
     errors : mapping of (int, str) to float
         Relative rms error of each matrix.
+    codes : mapping of (int, str) to Nf4Weights
+        Matrices in NF4, with codes of 0 where they have sensitive values.
     clipped : mapping of (int, str) to int
         Values of biases and positions that saturate; only what does is named.
     """
@@ -38,6 +40,7 @@ class FrozenBase:
     transformer: IntegerTransformer
     integers: TransformerIntegers
     errors: Mapping[TensorName, float]
+    codes: Mapping[TensorName, Nf4Weights]
     clipped: Mapping[TensorName, int]
 
 
@@ -47,6 +50,7 @@ def frozen_base(
     base: BaseKind = "nf4",
     coarse: Callable[[TensorName], bool] = lambda name: True,
     sensitive: Mapping[TensorName, Integers] = MappingProxyType({}),
+    activations: Mapping[int, Format] | None = None,
 ) -> FrozenBase:
     """Convert the tensors of a transformer.
 
@@ -60,6 +64,8 @@ def frozen_base(
         Whether a matrix may be NF4, by default each.
     sensitive : mapping of (int, str) to array of int
         Places of values of a matrix, in the flat tensor, that stay 18 bits beside its NF4 codes, which are of 0 there.
+    activations : mapping of int to Format, optional
+        Formats of large activations, see `IntegerTransformer`.
 
     Raises
     ------
@@ -69,13 +75,13 @@ def frozen_base(
     if base not in BASES:
         raise UserError(f"base = {base!r} is not one of {', '.join(BASES)}")
     network.check(parameters)
-    transformer = IntegerTransformer(network, weight_formats(parameters))
+    transformer = IntegerTransformer(network, weight_formats(parameters), activations or {})
     converted, clipped = transformer.convert(parameters)
     if outliers := [name for name in clipped if is_weight(name)]:
         (number, kind), form = outliers[0], transformer.format_of(outliers[0])
         largest = np.abs(parameters[outliers[0]]).max()
         raise network.error(number, f"has a {kind} of {largest:.4g}, and 18 bits hold at most {form.maximum}")
-    integers, errors = dict(converted), {}
+    integers, errors, codes = dict(converted), {}, {}
     for name, values in parameters.items():
         if name[1] != "weight":
             continue
@@ -83,9 +89,10 @@ def frozen_base(
         if base == "nf4" and coarse(name):
             rest, own = values.copy(), sensitive.get(name, np.arange(0))
             rest.reshape(-1)[own] = 0
-            integers[name] = Nf4Weights.of(rest, form).dequantised()
+            codes[name] = Nf4Weights.of(rest, form)
+            integers[name] = codes[name].dequantised()
             integers[name].reshape(-1)[own] = converted[name].reshape(-1)[own]
         size = np.sqrt(np.mean(np.square(values, dtype=np.float64)))
         off = np.sqrt(np.mean((form.to_float(integers[name]) - values) ** 2))
         errors[name] = float(off / size) if size else 0.0
-    return FrozenBase(transformer, integers, errors, clipped)
+    return FrozenBase(transformer, integers, errors, codes, clipped)

@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 
 from ..axi.bus import BEAT
 from ..errors import UserError
-from ..fixed import Q8_16
+from ..fixed import Q8_16, Format
 from ..transformer.blocks import ActivationKind, PoolKind
 from .attention import Q6_12
 from .core_size import CoreSize
@@ -26,6 +26,11 @@ INSTRUCTION_BEATS = 5
 NO_WORD = (1 << 32) - 1
 """Number of the word of a tensor that is not tuned."""
 _ROW_BITS = 23
+
+
+def shifted_format(form: Format, shift: int) -> Format:
+    """Format of as many bits, shifted to the right."""
+    return Format(form.integer + shift, form.fraction - shift)
 
 
 class Kind(IntEnum):
@@ -74,6 +79,15 @@ class Buffer(NamedTuple):
         return cls(bool(bits >> _ROW_BITS), bits & ((1 << _ROW_BITS) - 1))
 
 
+_SHIFTS = (
+    "shift",
+    "passed_shift",
+    "result_shift",
+    "source_shift",
+    "second_shift",
+    "third_shift",
+    "other_shift",
+)
 FIELD_BITS = {
     "kind": 8,
     "activation": 4,
@@ -94,6 +108,13 @@ FIELD_BITS = {
     "third": 24,
     "other": 24,
     "destination": 24,
+    "shift": 5,
+    "passed_shift": 5,
+    "result_shift": 5,
+    "source_shift": 5,
+    "second_shift": 5,
+    "third_shift": 5,
+    "other_shift": 5,
     "heads": 12,
     "key_heads": 12,
     "width": 16,
@@ -103,6 +124,8 @@ FIELD_BITS = {
     "beat": 32,
     "table": 32,
     "positions": 24,
+    "corrections": 24,
+    "correction_beat": 32,
     "fraction": 6,
     "factor": 24,
     "factor_fraction": 8,
@@ -133,6 +156,11 @@ class Instruction:
         Features.
     source, second, third, other, destination : int
         `Buffer`: what it reads (queries, keys, values), what joins, and where the result goes.
+    shift, passed_shift, result_shift : int
+        Places to the right by which a linear layer's sums, what an activation makes of them, and the result are shifted
+        against the formats that such values have.
+    source_shift, second_shift, third_shift, other_shift : int
+        The same for what it reads.
     heads, key_heads, width : int
         Of attention.
     word, bias_word, position_word : int
@@ -141,6 +169,8 @@ class Instruction:
         First beat in the stream: of the bias, behind which matrix or factors stand.
     table, positions : int
         First beat of the table of positions or rotations, and how many rows of positions there are.
+    corrections, correction_beat : int
+        Sensitive weights of a matrix, which alone are perturbed where there are some, and their first beat.
     fraction : int
         Fraction bits of weights or factors: the shift of the sums.
     factor, factor_fraction : int
@@ -168,6 +198,13 @@ class Instruction:
     third: int = 0
     other: int = 0
     destination: int = 0
+    shift: int = 0
+    passed_shift: int = 0
+    result_shift: int = 0
+    source_shift: int = 0
+    second_shift: int = 0
+    third_shift: int = 0
+    other_shift: int = 0
     heads: int = 0
     key_heads: int = 0
     width: int = 0
@@ -177,6 +214,8 @@ class Instruction:
     beat: int = 0
     table: int = 0
     positions: int = 0
+    corrections: int = 0
+    correction_beat: int = 0
     fraction: int = 0
     factor: int = 0
     factor_fraction: int = 0
@@ -241,6 +280,8 @@ class Limits:
             found.append(f"activation {one.activation} is unknown")
         if one.form >= len(FORMATS) or one.pool >= len(POOLS):
             found.append(f"format {one.form} or pool {one.pool} is unknown")
+        if wrong := [name for name in _SHIFTS if getattr(one, name) > Q6_12.fraction]:
+            found.append(f"{wrong[0]} = {getattr(one, wrong[0])}: a shift is at most {Q6_12.fraction}")
         if not one.inputs or not one.outputs:
             found.append(f"{one.inputs} inputs and {one.outputs} outputs: a size is 0")
         if kind is not Kind.LINEAR and one.inputs != one.outputs:
@@ -298,6 +339,11 @@ class Limits:
             rows = self.size.sums * vector_beats(one.width)
         if rows and not self.stream_beats <= one.table <= one.table + rows <= self.beats:
             found.append(f"a table in beats {one.table} to {one.table + rows - 1} is outside {self.beats}")
+        more = -(-8 * one.corrections // BEAT)
+        if more and not self.stream_beats <= one.correction_beat <= one.correction_beat + more <= self.beats:
+            found.append(
+                f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {self.beats}"
+            )
         if (one.kind == Kind.POSITIONS or one.join == Join.POSITIONS) and not one.positions:
             found.append("it adds positions, of which there are none")
         return found
@@ -308,6 +354,8 @@ class Limits:
         vector = -(-one.outputs // width)
         tiles = -(-one.outputs // self.size.columns) * -(-one.inputs // self.size.lanes)
         rows = -(-one.positions // self.size.columns) * -(-one.outputs // self.size.lanes)
+        if one.corrections:
+            tiles = -(-one.corrections // width)
         counts = {"word": tiles if one.kind == Kind.LINEAR else vector, "bias_word": vector, "position_word": rows}
         return [
             f"{name} = {getattr(one, name)} and {count} words are outside {self.words}"

@@ -1,9 +1,10 @@
 """Stream of a transformer's frozen tensors in DRAM: records in the order of their use, read in one go.
 
-A matrix is a record for each 64 inputs of as many outputs as a tile has: their scales, then codes, a tile's columns one
-after the other. With 32 lanes a beat is one column. Scales come first, so that codes are dequantised as they arrive.
-Biases and a norm's factors are records of 4 bytes a value. Positions and rotations, of which a step reads as many rows
-as its longest sentence, stand behind the stream as tables.
+A matrix is a record for each 64 inputs of as many outputs as a tile has: their scales, then codes in the order of a
+word's parameters. With 16 columns a beat is two lanes, which go into a column's two cascades, and each dequantiser has
+one scale for a whole record. Scales come first, so that codes are dequantised as they arrive. Biases and a norm's
+factors are records of 4 bytes a value. Behind the stream stand tables: positions and rotations, of which a step reads
+as many rows as its longest sentence, and sensitive weights, which are merged with the codes in the same order.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +29,10 @@ from ..nf4.codec import LEVELS
 from ..transformer.blocks import SelfAttention
 from .attention import rotations
 from .core_size import DEFAULT_SIZE, CoreSize
-from .forward import IntegerTransformer
+from .forward import IntegerTransformer, TransformerIntegers
 from .nf4_weights import BLOCK, Nf4Weights
 from .schedule import Schedule
-from .words import TensorName
+from .words import TensorName, tile_places
 
 MAGIC, VERSION = b"FTSW", 1
 _HEADER = struct.Struct("<4sHHHHI32s")
@@ -65,16 +68,19 @@ class StreamLayout:
     coded : frozenset of (int, str)
         Matrices in NF4; the others have 4 bytes a weight.
     size : CoreSize
+    sensitive : mapping of (int, str) to array of int
+        Places of weights beside the codes, ascending in the flat matrix: they have 18 bits, and codes of 0.
 
     Raises
     ------
     UserError
-        If tiles do not divide a block of inputs, or a matrix in NF4 is none.
+        If tiles do not divide a block of inputs, a matrix in NF4 is none, or places are not ascending in one in NF4.
     """
 
     transformer: IntegerTransformer
     coded: frozenset[TensorName]
     size: CoreSize = DEFAULT_SIZE
+    sensitive: Mapping[TensorName, Integers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if BLOCK % self.size.lanes or self.size.lanes * self.size.columns % (2 * BEAT):
@@ -84,6 +90,16 @@ class StreamLayout:
         shapes = self.transformer.network.parameter_shapes
         if extra := sorted(name for name in self.coded if name not in shapes or name[1] != "weight"):
             raise UserError(f"{self.transformer.network.name} has no matrix {extra[0]}")
+        for name, places in self.sensitive.items():
+            if name not in self.coded:
+                raise self.transformer.network.error(
+                    name[0], f"has sensitive weights, and a {name[1]} that is not in NF4"
+                )
+            beyond = len(places) and not 0 <= places[0] <= places[-1] < prod(shapes[name])
+            if beyond or (np.diff(places) <= 0).any():
+                raise self.transformer.network.error(
+                    name[0], f"has sensitive weights that do not ascend in {shapes[name]}"
+                )
 
     # -- places in beats behind the header -----------------------------------------------------------------------------
 
@@ -120,6 +136,17 @@ class StreamLayout:
                     first += beats
         return found
 
+    @cached_property
+    def corrections(self) -> dict[TensorName, range]:
+        """Beats of the sensitive weights of each matrix, 8 bytes each: place in the stream of its words, and value."""
+        tables = (*self.places.values(), *self.rotations.values())
+        first, found = max((place.stop for place in tables), default=0), {}
+        for name in (name for name in self.places if len(self.sensitive.get(name, ()))):
+            beats = -(-8 * len(self.sensitive[name]) // BEAT)
+            found[name] = range(first, first + beats)
+            first += beats
+        return found
+
     @property
     def stream_beats(self) -> int:
         """Beats of the stream, without the tables behind it."""
@@ -128,7 +155,8 @@ class StreamLayout:
     @property
     def beats(self) -> int:
         """Beats of stream and tables."""
-        return max(place.stop for place in (*self.places.values(), *self.rotations.values()))
+        tables = (*self.rotations.values(), *self.corrections.values())
+        return max(place.stop for place in (*self.places.values(), *tables))
 
     def _beats(self, name: TensorName) -> int:
         shape = self.transformer.network.parameter_shapes[name]
@@ -140,8 +168,14 @@ class StreamLayout:
 
     # -- images --------------------------------------------------------------------------------------------------------
 
-    def encode(self, tensors: StreamTensors) -> Bytes:
+    def encode(self, tensors: StreamTensors, exact: TransformerIntegers = MappingProxyType({})) -> Bytes:
         """Build the image: header with digest, stream, tables.
+
+        Parameters
+        ----------
+        tensors : mapping
+        exact : mapping of (int, str) to array of int
+            Matrices as they are multiplied, for their sensitive weights.
 
         Raises
         ------
@@ -154,6 +188,10 @@ class StreamLayout:
         for rotation, place in self.rotations.items():
             turns = np.concatenate(rotations(np.arange(self.size.sums), *rotation), axis=1)
             image[place.start * BEAT : place.stop * BEAT] = _vectors(turns)
+        for name, place in self.corrections.items():
+            where, places = self._ranked(name)
+            entries = np.stack([places, exact[name].reshape(-1)[where]], axis=1)
+            image[place.start * BEAT : place.stop * BEAT] = _vectors(entries.reshape(1, -1))
         header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(image))
         return np.concatenate([np.frombuffer(header, np.uint8), image])
 
@@ -172,6 +210,28 @@ class StreamLayout:
             name: self._decoded(name, body[place.start * BEAT : place.stop * BEAT])
             for name, place in self.places.items()
         }
+
+    def decode_corrections(self, image: Bytes) -> dict[TensorName, tuple[Integers, Integers]]:
+        """Read the sensitive weights of an image: their places in the stream of words, and values.
+
+        Raises
+        ------
+        UserError
+            As `decode`.
+        """
+        body, found = check_image(image, self.size), {}
+        for name, place in self.corrections.items():
+            entries = body[place.start * BEAT : place.stop * BEAT].view("<i4").reshape(-1, 2).astype(np.int64)
+            places, values = entries[: len(self.sensitive[name])].T
+            found[name] = places, values
+        return found
+
+    def _ranked(self, name: TensorName) -> tuple[Integers, Integers]:
+        """Sensitive weights of a matrix, in the order of the stream: places in the flat matrix, and in its words."""
+        shape, places = self.transformer.network.parameter_shapes[name], self.sensitive[name]
+        ranks = tile_places(shape, self.size.lanes, self.size.columns).reshape(-1)[places]
+        order = np.argsort(ranks)
+        return places[order], ranks[order]
 
     def _encoded(self, name: TensorName, values: Nf4Weights | Integers | None) -> Bytes:
         shape, error = self.transformer.network.parameter_shapes[name], self.transformer.network.error
@@ -210,18 +270,18 @@ class StreamLayout:
         return Nf4Weights(self._matrix(codes, shape), own, self.transformer.format_of(name))
 
     def _records(self, matrix: NDArray[np.integer], filler: int = 0) -> NDArray[np.integer]:
-        """Order a matrix as its tiles take it: (groups of outputs, blocks of inputs, tiles, columns, lanes)."""
+        """Order a matrix as its tiles take it: (groups of outputs, blocks of inputs, tiles, lanes, columns)."""
         columns, lanes = self.size.columns, self.size.lanes
         more = -matrix.shape[0] % columns, -matrix.shape[1] % BLOCK
         padded = np.pad(matrix, ((0, more[0]), (0, more[1])), constant_values=filler)
         parts = padded.reshape(-1, columns, padded.shape[1] // BLOCK, BLOCK // lanes, lanes)
-        return parts.transpose(0, 2, 3, 1, 4)
+        return parts.transpose(0, 2, 3, 4, 1)
 
     def _matrix(self, records: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         """Order a matrix's values by outputs and inputs: the inverse of `_records`."""
         groups, blocks = records.shape[:2]
-        parts = records.reshape(groups, blocks, BLOCK // self.size.lanes, self.size.columns, self.size.lanes)
-        whole = parts.transpose(0, 3, 1, 2, 4).reshape(groups * self.size.columns, blocks * BLOCK)
+        parts = records.reshape(groups, blocks, BLOCK // self.size.lanes, self.size.lanes, self.size.columns)
+        whole = parts.transpose(0, 4, 1, 2, 3).reshape(groups * self.size.columns, blocks * BLOCK)
         return whole[: shape[0], : shape[1]]
 
 

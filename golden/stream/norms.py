@@ -39,6 +39,8 @@ class Norm:
         What is added to the variance.
     centred : bool
         Layer norm where true; RMS norm leaves the mean where it is.
+    form : Format
+        Of the inputs: at most 27 bits.
 
     Raises
     ------
@@ -49,8 +51,11 @@ class Norm:
     features: int
     eps: float
     centred: bool = True
+    form: Format = Q11_16
 
     def __post_init__(self) -> None:
+        if self.form.width > Q11_16.width:
+            raise UserError(f"a norm's inputs have at most {Q11_16.width} bits, not those of {self.form}")
         if not 1 <= self.features <= LARGEST_HIDDEN:
             raise UserError(
                 f"a norm has 1 to {LARGEST_HIDDEN} features, not {self.features}: what it divides is {NORMALISED}"
@@ -60,8 +65,8 @@ class Norm:
 
     @cached_property
     def least(self) -> int:
-        """Sum of squares that eps is, in 2**-32; at least 1, so that a row of zeros has an inverse."""
-        return max(1, round(self.features * self.eps * 2.0 ** (2 * Q11_16.fraction)))
+        """Sum of squares that eps is, in units of their squares; at least 1, so that a row of zeros has an inverse."""
+        return max(1, round(self.features * self.eps * 2.0 ** (2 * self.form.fraction)))
 
     @cached_property
     def share(self) -> tuple[int, int]:
@@ -75,7 +80,7 @@ class Norm:
         Parameters
         ----------
         rows : array of int, (rows, features)
-            Q11.16.
+            In `form`.
         narrow : Narrower
             Counts what saturates.
 
@@ -89,8 +94,8 @@ class Norm:
         octave, mantissa = self._deviation(rows, sums, mean)
         share, fraction = self.share
         quotient = ((1 << MANTISSA) + mantissa) * share
-        inverse = inverse_root(quotient, fraction + MANTISSA - octave + 2 * Q11_16.fraction)
-        return scaled(rows - mean, Q11_16.fraction, inverse, NORMALISED, narrow)
+        inverse = inverse_root(quotient, fraction + MANTISSA - octave + 2 * self.form.fraction)
+        return scaled(rows - mean, self.form.fraction, inverse, NORMALISED, narrow)
 
     def _deviation(self, rows: Integers, sums: Integers, mean: Integers) -> tuple[Integers, Integers]:
         """Octave and mantissa of the sum of squares about the mean plus `least`, which is exact: at most 66 bits."""
@@ -108,29 +113,38 @@ class Norm:
         octave, mantissa = normalised((total >> dropped).astype(np.int64))
         return octave + dropped, mantissa
 
-    def run(self, rows: Integers, gamma: Integers, beta: Integers | None, gain: Format, narrow: Narrower) -> Integers:
+    def run(
+        self,
+        rows: Integers,
+        gamma: Integers,
+        beta: Integers | None,
+        gain: Format,
+        narrow: Narrower,
+        result: Format = Q8_16,
+    ) -> Integers:
         """Compute the norm with its factors and biases.
 
         Parameters
         ----------
         rows : array of int, (rows, features)
-            Q11.16.
+            In `form`.
         gamma, beta : array of int, (features,)
             Factors in `gain`, biases in Q8.16; None for none.
         gain : Format
             Of 18 bits, a DSP's narrow port.
         narrow : Narrower
+        result : Format
 
         Returns
         -------
         array of int64, (rows, features)
-            Q8.16, rounded once behind the exact ``n * gamma + beta``.
+            In `result`, rounded once behind the exact ``n * gamma + beta``.
         """
         fraction = NORMALISED.fraction + gain.fraction
         exact = self.normalised(rows, narrow) * gamma
         if beta is not None:
             exact += beta << (fraction - Q8_16.fraction)
-        return narrow(exact, fraction, Q8_16)
+        return narrow(exact, fraction, result)
 
 
 def unit_rows(rows: Integers, narrow: Narrower) -> Integers:

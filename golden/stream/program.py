@@ -16,6 +16,7 @@ import numpy as np
 from ..axi.bus import BEAT
 from ..axi.regions import Bytes
 from ..errors import UserError
+from ..fixed import Q8_16, Format
 from ..transformer.blocks import (
     Activation,
     Gate,
@@ -41,9 +42,10 @@ from .instruction import (
     Join,
     Kind,
     Limits,
+    shifted_format,
 )
 from .layout import Rotation, StreamLayout
-from .norms import Norm
+from .norms import Q11_16, Norm
 from .schedule import Place, Step
 from .transformer_model import TransformerModel, everything
 from .words import TensorName
@@ -194,7 +196,8 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
             f"{layout.transformer.network.name} needs {schedule.rows} rows of activations and {schedule.wide_rows} of "
             f"sums for a token; the core has {size.rows} and {size.wide_rows}"
         )
-    order = TransformerModel(layout.transformer, {}, tuned=tuned, lanes=size.lanes, columns=size.columns).order
+    tiles = {"lanes": size.lanes, "columns": size.columns}
+    order = TransformerModel(layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, **tiles).order
     made = _Instructions(layout, {name: place.start for name, place in order.places.items()})
     instructions = tuple(made.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])
@@ -221,13 +224,20 @@ class _Instructions:
         operation = network.operations[step.number]
         reads = [_buffer(places[read]) for read in step.reads]
         values = dict(zip(("source", "second", "third"), reads, strict=False))
+        values |= dict(zip(("source_shift", "second_shift", "third_shift"), map(self._shift, step.reads), strict=False))
+        values |= {"result_shift": self._shift(step.result)}
         features, _ = network.shapes[step.result]
         values |= {"number": step.number, "inputs": network.inputs(step.number), "outputs": features}
         values |= {"destination": _buffer(places[step.result])}
         values |= {"last": int(step.result == len(network.operations) - 1)}
         if step.other is not None:
-            values["other"] = _buffer(places[step.other])
+            values |= {"other": _buffer(places[step.other]), "other_shift": self._shift(step.other)}
         return Instruction(_KINDS[type(operation)], **values | self._tensors(step) | self._own(step))
+
+    def _shift(self, value: int) -> int:
+        """Places by which a value is shifted to the right."""
+        form = Q8_16 if value == INPUTS else self.layout.transformer.formats[value]
+        return _base(form).fraction - form.fraction
 
     def _tensors(self, step: Step) -> dict[str, int]:
         """Places, words and formats of a step's tensors."""
@@ -239,6 +249,8 @@ class _Instructions:
             found |= {"coded": int((number, "weight") in layout.coded)}
             found |= {"word": self.words.get((number, kinds[-1]), NO_WORD)}
             found |= {"bias_word": self.words.get((number, "bias"), NO_WORD)}
+        if place := layout.corrections.get((number, "weight")):
+            found |= {"corrections": len(layout.sensitive[number, "weight"]), "correction_beat": place.start}
         for one in (number, step.joined):
             if one is not None and (name := (one, "position")) in layout.places:
                 rows = layout.transformer.network.parameter_shapes[name][0]
@@ -251,14 +263,16 @@ class _Instructions:
         network = self.layout.transformer.network
         match operation := network.operations[step.number]:
             case Linear():
-                found = {"form": FORMATS.index(self.layout.transformer.formats[step.number])}
+                found = {"form": FORMATS.index(_base(self.layout.transformer.formats[step.number]))}
+                found |= {"shift": self._shift(step.number)}
                 if step.activation is not None:
-                    found["activation"] = _activation(network.operations[step.activation])
+                    found |= {"activation": _activation(network.operations[step.activation])}
+                    found |= {"passed_shift": self._shift(step.activation)}
                 if step.joined is not None:
                     found["join"] = _JOINS[type(network.operations[step.joined])]
                 return found
             case SelfAttention():
-                factor, fraction = Attention(operation.width).factor
+                factor, fraction = Attention(operation.width, operation.scale).factor
                 found = {"heads": operation.heads, "key_heads": operation.key_heads, "width": operation.width}
                 found |= {"causal": int(operation.causal), "factor": factor, "factor_fraction": fraction}
                 if operation.rotary_base is not None:
@@ -266,7 +280,8 @@ class _Instructions:
                     found |= {"rotary": 1, "table": place.start}
                 return found
             case Normalisation():
-                norm = Norm(network.inputs(step.number), operation.eps, operation.centred)
+                form = shifted_format(Q11_16, self._shift(step.reads[0]))
+                norm = Norm(network.inputs(step.number), operation.eps, operation.centred, form)
                 factor, fraction = norm.share
                 shared = {"factor": factor, "factor_fraction": fraction, "least": norm.least}
                 return shared | {"centred": int(operation.centred)}
@@ -276,6 +291,11 @@ class _Instructions:
                 return {"pool": POOLS.index(operation.kind)}
             case _:
                 return {}
+
+
+def _base(form: Format) -> Format:
+    """Format of as many bits that is not shifted."""
+    return next(one for one in FORMATS if one.width == form.width)
 
 
 def _activation(operation: object) -> int:

@@ -146,7 +146,7 @@ class Schedule:
             wide = all(isinstance(one, Normalisation | Residual | Positions) for one in readers)
             features = network.features
         else:
-            wide, features = self.transformer.formats[value] == Q11_16, network.shapes[value][0]
+            wide, features = self.transformer.formats[value].width == Q11_16.width, network.shapes[value][0]
         return wide, -(-features // (self.columns if wide else self.lanes))
 
     @cached_property

@@ -68,6 +68,8 @@ class SelfAttention:
         A token sees those before it and itself.
     rotary_base : float, optional
         Of rotary positions; none without it.
+    scale : float, optional
+        Factor of the scores, by default ``1 / sqrt(width)``.
     """
 
     heads: int
@@ -75,6 +77,7 @@ class SelfAttention:
     width: int
     causal: bool = False
     rotary_base: float | None = None
+    scale: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -27,6 +27,7 @@ from .blocks import (
     Transformer,
     UnitLength,
 )
+from .builder import INPUTS
 
 _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
@@ -45,7 +46,23 @@ def activation(kind: ActivationKind, values: Tensor) -> Tensor:
 def run_float(
     network: Transformer, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> list[NDArray[np.float64]]:
-    """Compute the outputs of all operations in float64.
+    """Compute the outputs of all operations in float64, see `float_outputs`."""
+    return [found for _, found in float_outputs(network, parameters, rows, lengths)]
+
+
+def last_float(
+    network: Transformer, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Compute the outputs of the last operation in float64, and keep no others."""
+    for _, found in float_outputs(network, parameters, rows, lengths):
+        last = found
+    return last
+
+
+def float_outputs(
+    network: Transformer, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Compute the outputs of one operation after the other in float64; each is dropped behind its last reader.
 
     Parameters
     ----------
@@ -62,40 +79,65 @@ def run_float(
     """
     tensors = {name: torch.from_numpy(np.asarray(one, np.float64)) for name, one in parameters.items()}
     inputs = torch.from_numpy(np.asarray(rows, np.float64))
-    return [one.numpy() for one in run_tensors(network, tensors, inputs, lengths)]
+    for number, found in tensor_outputs(network, tensors, inputs, lengths):
+        yield number, found.numpy()
 
 
 def run_tensors(
     network: Transformer, tensors: Mapping[tuple[int, str], Tensor], rows: Tensor, lengths: tuple[int, ...]
-) -> list[Tensor]:
-    """Compute the outputs of all operations, as `run_float`, in the tensors' own type and with their gradients."""
+) -> Tensor:
+    """Compute the outputs of the last operation, in the tensors' own type and with their gradients."""
+    for _, found in tensor_outputs(network, tensors, rows, lengths):
+        last = found
+    return last
+
+
+def tensor_outputs(
+    network: Transformer, tensors: Mapping[tuple[int, str], Tensor], inputs: Tensor, lengths: tuple[int, ...]
+) -> Iterator[tuple[int, Tensor]]:
+    """Compute the outputs of one operation after the other in PyTorch, as `float_outputs`."""
     network.check_lengths(lengths)
-    outputs = list[Tensor]()
-    for number, (operation, reads) in enumerate(zip(network.operations, network.reads, strict=True)):
-        given = [rows if read < 0 else outputs[read] for read in reads]
-        own = {kind: tensors[number, kind] for kind in network.kinds[number]}
-        match operation:
-            case Linear():
-                found = functional.linear(given[0], own["weight"], own.get("bias"))
-            case Normalisation():
-                normed = functional.layer_norm if operation.centred else functional.rms_norm
-                found = normed(given[0], given[0].shape[1:], eps=operation.eps) * own["factor"] + own.get("bias", 0)
-            case SelfAttention():
-                found = _attention(operation, given, lengths)
-            case Activation():
-                found = activation(operation.kind, given[0])
-            case Gate():
-                found = given[0] * given[1]
-            case Residual():
-                found = given[0] + given[1]
-            case Positions():
-                found = given[0] + own["position"][torch.cat([torch.arange(length) for length in lengths])]
-            case PoolTokens():
-                found = torch.stack([_pooled(operation.kind, one) for one in torch.split(given[0], list(lengths))])
-            case UnitLength():
-                found = functional.normalize(given[0])
-        outputs.append(found)
-    return outputs
+    last_reader = {read: number for number, reads in enumerate(network.reads) for read in reads}
+    outputs = {INPUTS: inputs}
+    for number, reads in enumerate(network.reads):
+        found = _output(network, number, [outputs[read] for read in reads], tensors, lengths)
+        outputs[number] = found
+        for read in set(reads):
+            if last_reader[read] == number:
+                del outputs[read]
+        yield number, found
+
+
+def _output(
+    network: Transformer,
+    number: int,
+    given: list[Tensor],
+    tensors: Mapping[tuple[int, str], Tensor],
+    lengths: tuple[int, ...],
+) -> Tensor:
+    """Outputs of one operation."""
+    own = {kind: tensors[number, kind] for kind in network.kinds[number]}
+    operation = network.operations[number]
+    match operation:
+        case Linear():
+            return functional.linear(given[0], own["weight"], own.get("bias"))
+        case Normalisation():
+            normed = functional.layer_norm if operation.centred else functional.rms_norm
+            return normed(given[0], given[0].shape[1:], eps=operation.eps) * own["factor"] + own.get("bias", 0)
+        case SelfAttention():
+            return _attention(operation, given, lengths)
+        case Activation():
+            return activation(operation.kind, given[0])
+        case Gate():
+            return given[0] * given[1]
+        case Residual():
+            return given[0] + given[1]
+        case Positions():
+            return given[0] + own["position"][torch.cat([torch.arange(length) for length in lengths])]
+        case PoolTokens():
+            return torch.stack([_pooled(operation.kind, one) for one in torch.split(given[0], list(lengths))])
+        case UnitLength():
+            return functional.normalize(given[0])
 
 
 def _pooled(kind: PoolKind, rows: Tensor) -> Tensor:
@@ -113,7 +155,12 @@ def _attention(operation: SelfAttention, given: list[Tensor], lengths: tuple[int
         if operation.rotary_base is not None:
             queries, keys = (_rotated(one, operation.rotary_base) for one in (queries, keys))
         mixed = functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=operation.causal, enable_gqa=operation.heads != operation.key_heads
+            queries,
+            keys,
+            values,
+            is_causal=operation.causal,
+            enable_gqa=operation.heads != operation.key_heads,
+            scale=operation.scale,
         )
         found.append(mixed.transpose(1, 2).reshape(count * tokens, -1))
     return torch.cat(found)
@@ -123,6 +170,5 @@ def _rotated(rows: Tensor, base: float) -> Tensor:
     width = rows.shape[-1]
     angles = torch.arange(rows.shape[-2])[:, None] * base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     first, second = rows.chunk(2, dim=-1)
-    turn = torch.polar(torch.ones_like(angles), angles)
-    turned = torch.complex(first, second) * turn
-    return torch.cat([turned.real, turned.imag], dim=-1)
+    cosine, sine = angles.cos().to(rows), angles.sin().to(rows)
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)

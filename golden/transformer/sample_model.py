@@ -101,7 +101,7 @@ class SampleModule(nn.Module):
         """Compute the logits of samples."""
         flat = nn.functional.pad(samples.flatten(1), (0, 1))
         rows = flat[:, self._places].flatten(0, 1)  # type: ignore[index]
-        return run_tensors(self._model.network, self._named, rows, (self._model.tokens,) * len(samples))[-1]
+        return run_tensors(self._model.network, self._named, rows, (self._model.tokens,) * len(samples))
 
     @property
     def _named(self) -> dict[tuple[int, str], Tensor]:

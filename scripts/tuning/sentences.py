@@ -12,23 +12,29 @@ from ...golden.errors import UserError
 from ...golden.train.sparse.masks import Mask
 from ...golden.train.text.integer_tuning import Selection, SentenceTuning
 from ...golden.train.text.objective import TextObjective
-from ...golden.train.text.sentence_model import sentence_model
+from ...golden.train.text.sentence_model import SentenceModel, read_model, with_prompts, with_words
 from ...golden.train.text.tasks import TextTask
 from ...golden.train.zo.finetune import ZoSettings, mask_of
 from ..options import given
 
-IN_INTEGERS = ("base", "from_layer", "tuned", "cache")
+IN_INTEGERS = ("base", "from_layer", "tuned", "cache", "prompt")
 """Options of a transformer in integers."""
+PROMPTS = ("label-words", "sentences")
+GGUF = ".gguf"
 
 
-def refuse_other_engine(settings: ZoSettings) -> None:
-    """Refuse options of the floats in integers, and those of the integers in floats.
+def refuse_other_engine(options: Mapping[str, Any], settings: ZoSettings) -> None:
+    """Refuse options and files of the floats in integers, and those of the integers in floats.
 
     Raises
     ------
     UserError
         For the first that was given.
     """
+    if not (settings.integers and not settings.sparse) and Path(options["model"] or "").suffix == GGUF:
+        raise UserError(
+            f"--model {options['model']} is read in integers: --method pezo-otf or pezo-pool, --engine golden"
+        )
     if settings.integers and (name := given(("precision",))):
         raise UserError(f"{name} belongs to --engine float: integers have formats of their own")
     if not settings.integers and (name := given(IN_INTEGERS)):
@@ -47,14 +53,45 @@ def selection_of(options: Mapping[str, Any], settings: ZoSettings) -> Selection:
         raise UserError(f"{name} chooses tensors, and --method sparse-zo the weights with the largest gradients")
     if not options["from_layer"] and (name := given(("cache",))):
         raise UserError(f"{name} keeps what is below the first layer that is tuned: give --from-layer, 1 or above")
-    chosen = {name: options[name] for name in IN_INTEGERS if options[name] is not None}
+    chosen = {name: options[name] for name in IN_INTEGERS if name != "prompt" and options[name] is not None}
     return Selection(**chosen)
+
+
+def worded(path: Path, task: TextTask, prompt: str | None, sparse: bool) -> SentenceModel:
+    """Read a model, and give it the head that the task has for it.
+
+    Parameters
+    ----------
+    path : Path
+        See `read_model`.
+    task : TextTask
+    prompt : str, optional
+        "label-words" or "sentences"; by default label words, where the model has a language-model head.
+    sparse : bool
+        Whether sensitive weights are tuned, which the gradients of a classifier by prompts choose.
+
+    Raises
+    ------
+    UserError
+        If there is no such choice, or model, method or task do not fit it.
+    """
+    if prompt not in (None, *PROMPTS):
+        raise UserError(f"--prompt {prompt} is not one of {', '.join(PROMPTS)}")
+    if prompt == "label-words" and sparse:
+        raise UserError("--method sparse-zo chooses weights by a classifier's gradients: it takes --prompt sentences")
+    if prompt == "label-words" and task.wording is None:
+        raise UserError(f"{task.name} has no label words: write a file label-words.txt into its folder")
+    model, tokenizer = read_model(path)
+    wanted = prompt == "label-words" or (prompt is None and model.head is not None and not sparse)
+    if wanted and task.wording:
+        return with_words(model, tokenizer, task.wording)
+    return with_prompts(model, tokenizer, task.prompts)
 
 
 def sentence_job(
     options: Mapping[str, Any],
     task: TextTask,
-    folder: Path,
+    path: Path,
     settings: ZoSettings,
     objective: Callable[[], TextObjective],
     masking: Callable[[int, int], object],
@@ -65,8 +102,8 @@ def sentence_job(
     ----------
     options : mapping
     task : TextTask
-    folder : Path
-        Of the model.
+    path : Path
+        Of the model, see `read_model`.
     settings : ZoSettings
     objective : callable
         Makes the model in floats, whose gradients choose sensitive weights.
@@ -76,10 +113,10 @@ def sentence_job(
     Raises
     ------
     UserError
-        If the options do not fit together, or the folder has no such model.
+        If the options do not fit together, or there is no such model.
     """
     selection = selection_of(options, settings)
-    model = sentence_model(folder, task.prompts)
+    model = worded(path, task, options["prompt"], settings.sparse).calibrated(task.tune.sentences)
     mask: Mask | None = None
     if settings.sparse:
         with torch.enable_grad():

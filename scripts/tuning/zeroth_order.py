@@ -95,7 +95,7 @@ class ZerothOrderTuning(Tuning):
     def _prepare_text(self, console: Console) -> None:
         """Load a transformer and a task of text."""
         options = self.options
-        for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
+        for name in ("network", "weights", "drift", "core", "cut"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         if options["shape"] is not None:
@@ -107,9 +107,9 @@ class ZerothOrderTuning(Tuning):
             raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
         task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
         folder = Path(options["model"]) if options["model"] else default_folder()
-        refuse_other_engine(self.settings("transformer"))
+        refuse_other_engine(options, self.settings("transformer"))
         settings = self.settings("transformer", core=self.settings("transformer").integers)
-        self.network, self.origin, self.classes = "transformer", Origin(str(folder)), len(task.prompts)
+        self.network, self.origin, self.classes = "transformer", Origin(str(folder)), task.classes
 
         def objective() -> TextObjective:
             classifier = TextClassifier(folder, task.prompts, options["precision"])

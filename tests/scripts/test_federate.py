@@ -189,7 +189,7 @@ def test_operations_to_a_loss():
 @pytest.fixture
 def own(sentences, tiny_transformer):
     """Options of a short federation of a tiny transformer on a user's sentences."""
-    options = "--data csv:. --shots 10 --rounds 2 --clients 4 --fraction 0.5 --steps 3 --batch 8"
+    options = "--data csv:. --shots 10 --rounds 2 --clients 4 --fraction 0.5 --steps 3 --batch 4"
     return ("federate", "--model", tiny_transformer, *options.split())
 
 
@@ -211,14 +211,36 @@ def test_a_transformer_on_a_users_sentences(fabtune, tmp_path, own):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("how", ["--cut encoder.layer.1 --base 18-bit", "--alpha inf --generator pool --first 1"])
+OTHERS = {
+    "--cut encoder.layer.1 --base 18-bit": 6_754,
+    "--alpha inf --generator pool --first 1": 6_754,
+    "--sensitive 0.02 --data-dir data --cut encoder.layer.1 --rate 0.5": 2 * (4 * 5 + 2 * 10),
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
 def test_other_cuts_bases_and_shares(fabtune, own, how):
-    status, out, _ = fabtune(*own, "--alone", "--rate", 0.01, *how.split(), "--json")
-    assert status == 0
+    status, out, err = fabtune(*own, "--alone", "--rate", "0.01", *how.split(), "--json")
+    assert status == 0, err
     report = json.loads(out)
     assert report["bit_identical"] is True
     assert report["baselines"] == {}
     assert report["loss_after"] != report["loss_before"]
+    assert report["trained_parameters"] == OTHERS[how]
+
+
+def test_label_words_of_a_decoder(fabtune, tmp_path, own, tiny_transformer, tiny_decoder):
+    """The head is the language model's own, of which the label words' rows are tuned; LoRA is counted, not run."""
+    (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n good\n")
+    options = [tiny_decoder if one is tiny_transformer else one for one in own]
+    status, out, err = fabtune(*options, "--rate", "0.02", "--plain-rate", "0.01", "--fault-injection", "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["bit_identical"] is True
+    assert report["cut"] == "label words"
+    assert set(report["baselines"]) == {"FedZO", "DeComFL"}
+    assert all(one["loss_after"] != one["loss_before"] for one in (report, *report["baselines"].values()))
+    assert report["lora_upload_bytes"] == 4 * 2 * 2 * 4 * 32
 
 
 MISTAKES_OF_TEXT = {
@@ -236,6 +258,12 @@ MISTAKES_OF_TEXT = {
     "--generator gaussian": "are floats",
     "--rate 0": "0 is no learning rate",
     "--model nowhere": "nowhere",
+    "--prompt words": "--prompt words is not one of label-words, sentences",
+    "--prompt label-words": "has no label words: write a file label-words.txt",
+    "--sensitive 0.1 --model a.gguf": "--sensitive chooses weights by a classifier's gradients",
+    "--sensitive 0.1": "--sensitive needs generic text",
+    "--sensitive 2": "2",
+    "--generic x.txt": "--generic has no meaning with all weights tuned",
     "--clients 21": "20 samples are not enough for 21 clients",
 }
 
@@ -245,6 +273,6 @@ def test_a_mistake_with_text_is_one_line(refused, own, mistake):
     assert MISTAKES_OF_TEXT[mistake] in refused(f"{' '.join(map(str, own))} {mistake}")
 
 
-@pytest.mark.parametrize("option", ["--shots 8", "--base nf4", "--cut head"])
+@pytest.mark.parametrize("option", ["--shots 8", "--base nf4", "--cut head", "--prompt sentences"])
 def test_options_of_text_are_refused_with_a_network(refused, option):
     assert f"{option.split()[0]} has no meaning with --data digits: leave it out" in refused(f"federate {option}")

@@ -95,6 +95,24 @@ def test_the_app_is_the_federation(fabtune, capsys, monkeypatch, faults):
         assert report[name] == alone[name]
 
 
+def test_a_transformer_in_the_app(fabtune, sentences, tiny_transformer, capsys, monkeypatch):
+    """In the hardware's integers: the same bits as in one process."""
+    from fabtune.scripts import flower
+
+    monkeypatch.setattr(flower, "_POLL", 0)
+    config = tomllib.loads(CONFIG.read_text())["tool"]["flwr"]["app"]["config"]
+    own = {"model": str(tiny_transformer), "data": "csv:.", "shots": 10, "rate": 0.05, "cut": "head"}
+    config |= own | {"clients": 3, "fraction": 0.67, "rounds": 2, "steps": 2}
+    flower.serve(Carrier(config, []), SimpleNamespace(run_config=config))
+    report = json.loads(capsys.readouterr().out)
+    assert report["bit_identical"] is True
+    options = [f"--{name}={config[name]}" for name in (*own, "clients", "fraction", "rounds", "steps")]
+    status, out, _ = fabtune("federate", "--alone", "--json", *options)
+    assert status == 0
+    for name in ("upload_bytes", "accuracy_before", "accuracy_after", "refused", "missing"):
+        assert report[name] == json.loads(out)[name]
+
+
 def test_cores_take_part_in_the_app(capsys, monkeypatch):
     """A program on Flower and a simulated core in one federation: every digest is the server's."""
     from rich.console import Console

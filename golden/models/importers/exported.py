@@ -59,6 +59,11 @@ def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network,
     UserError
         If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
     """
+    return import_program(exported(module, input_shape, name), input_shape, name)
+
+
+def exported(module: nn.Module, input_shape: Shape, name: str) -> torch.export.ExportedProgram:
+    """Export a module, with operators that all give a new tensor; parameters and errors as of `imported`."""
     if reason := excess(input_shape):
         raise UserError(f"{name}: a sample {reason}")
     _check_kind(module, name)
@@ -66,8 +71,7 @@ def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network,
     _check_inputs(module, name)
     with _evaluated(module), as_written(module):
         _try(module, input_shape, name)
-        program = _export(module, input_shape, name)
-    return import_program(program, input_shape, name)
+        return _export(module, input_shape, name)
 
 
 def _check_kind(module: nn.Module, name: str) -> None:

@@ -101,16 +101,12 @@ class ExportedGraph:
     def run(self) -> tuple[Network, NetworkModule]:
         """Import all nodes."""
         self._program.graph.eliminate_dead_code()
-        signature, state = self._program.graph_signature, self._program.state_dict
-        owned = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-        names = {**owned, **signature.inputs_to_lifted_tensor_constants}
+        tensors = tensors_of(self._program)
         for node in self._program.graph.nodes:
             if node in self._values:
                 continue
-            if node.op == "placeholder" and node.name in names:
-                name = names[node.name]
-                tensor = state[name] if name in state else self._program.constants[name]
-                own = name if node.name in owned and name in state else ""
+            if node.op == "placeholder" and node.name in tensors:
+                own, tensor = tensors[node.name]
                 self._values[node] = Constant(own, tensor, in_order(tuple(tensor.shape)))
             elif node.op == "placeholder":
                 self._sample(node)
@@ -185,17 +181,8 @@ class ExportedGraph:
     # -- what operators have in common -------------------------------------------------------------------------------
 
     def place(self, node: Node) -> Place:
-        """Line of the user's file at which an operator stands, and its layer where the line calls several."""
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        module = re.sub(r"^L\['self'\]\.?|^L__self__\.?", "", stack[-1][0]) if stack else ""
-        within = [str(one[1]).startswith("torch.nn.") for one in stack]
-        title = module if within[-1:] == [True] and module else f"{module}.{node.name}".lstrip(".")
-        frames = [one for one in _FRAME.findall(node.meta.get("stack_trace") or "") if is_users(one[0])]
-        if frames:
-            file, line, code = frames[-1]
-            nested = f", layer {module}" if within[-2:] == [True, True] else ""
-            return Place(title, f"{shown(file)}:{line}{nested}", code.strip())
-        return Place(title, f"{self._name}, layer {module or node.name}")
+        """Line of the user's file at which an operator stands, see `place_of`."""
+        return place_of(node, self._name)
 
     def refuse(self, node: Node, reason: str) -> NoReturn:
         """Refuse an operator at its line."""
@@ -281,6 +268,38 @@ class ExportedGraph:
             (before,) = self.layers.layers[value.layer].sources
             return value._replace(layer=before, shape=self.shapes[before])
         return value
+
+
+def tensors_of(program: torch.export.ExportedProgram) -> dict[str, tuple[str, Tensor]]:
+    """Tensors of a module by the names of their placeholders, each with its name in the state if it is there."""
+    signature, state = program.graph_signature, program.state_dict
+    owned = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    found = {}
+    for placeholder, name in {**owned, **signature.inputs_to_lifted_tensor_constants}.items():
+        tensor = state[name] if name in state else program.constants[name]
+        found[placeholder] = (name if placeholder in owned and name in state else "", tensor)
+    return found
+
+
+def place_of(node: Node, name: str) -> Place:
+    """Line of the user's file at which an operator stands, and its layer where the line calls several.
+
+    Parameters
+    ----------
+    node : Node
+    name : str
+        Origin of the module for messages.
+    """
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    module = re.sub(r"^L\['self'\]\.?|^L__self__\.?", "", stack[-1][0]) if stack else ""
+    within = [str(one[1]).startswith("torch.nn.") for one in stack]
+    title = module if within[-1:] == [True] and module else f"{module}.{node.name}".lstrip(".")
+    frames = [one for one in _FRAME.findall(node.meta.get("stack_trace") or "") if is_users(one[0])]
+    if frames:
+        file, line, code = frames[-1]
+        nested = f", layer {module}" if within[-2:] == [True, True] else ""
+        return Place(title, f"{shown(file)}:{line}{nested}", code.strip())
+    return Place(title, f"{name}, layer {module or node.name}")
 
 
 def joined_shape(constant: Constant) -> tuple[int, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,19 @@ import torch
 from ...errors import UserError
 from ...fixed import Integers
 from ...stream.transformer_model import TransformerModel
-from ...transformer.blocks import Transformer
-from ...transformer.work import multiply_accumulates
+from ...stream.words import TensorName
+from ...transformer.blocks import Normalisation, Transformer
+from ...transformer.layers import products
 from ...zo.deltas import DELTA
+from ..sparse import sensitive, squared_gradients
+from ..sparse.masks import count_of
 from ..text.classifier import TextClassifier
+from ..text.integer_tuning import places_of
+from ..text.label_words import Sentence
 from ..text.lora import add_lora, lora_parameters
+from ..text.objective import TextObjective
 from ..text.sentence_model import SentenceModel
-from ..text.tasks import Texts
+from ..text.tasks import Texts, TextTask
 from .configuration import FederatedConfig
 from .cost_model import saved
 from .defaults import FederatedRates
@@ -105,18 +112,24 @@ class TextExperiment(FederatedExperiment):
         return _FLOAT * lora_parameters(self.sentences.network)
 
 
-def mean_work(sentences: SentenceModel, texts: Sequence[str]) -> Integers:
-    """Mean operations of sentences, by operation of the network; a multiply-accumulate is two."""
-    lengths = (sentences.tokens(texts) >= 0).sum(axis=1)
-    found = [multiply_accumulates(sentences.network, int(length)) for length in lengths]
-    mean: Integers = np.rint(2 * np.mean(found, axis=0)).astype(np.int64)
+def mean_work(sentences: SentenceModel, texts: Sequence[Sentence]) -> Integers:
+    """Mean operations of sentences, by operation of the network; a multiply-accumulate is two.
+
+    Those of linear layers and attention, and of a norm two multiplications a value: its square, and its factor.
+    """
+    network, lengths = sentences.network, tuple(map(int, (sentences.tokens(texts) >= 0).sum(axis=1)))
+    found = np.array(products(network, lengths))
+    for number, operation in enumerate(network.operations):
+        if isinstance(operation, Normalisation):
+            features, pooled = network.shapes[number]
+            found[number] = 2 * features * (len(lengths) if pooled else sum(lengths))
+    mean: Integers = np.rint(2 * found / len(lengths)).astype(np.int64)
     return mean
 
 
 def tuned_parameters(model: TransformerModel, cut: int) -> tuple[int, int]:
     """Parameters of both parts that are perturbed."""
-    shapes = model.transformer.network.parameter_shapes
-    sizes = {name: int(np.prod(shape)) for name, shape in shapes.items() if model.tuned(name)}
+    sizes = {name: int(np.prod(shape)) for name, shape in model.order.shapes.items()}
     first = sum(size for (number, _), size in sizes.items() if number < cut)
     return first, sum(sizes.values()) - first
 
@@ -154,6 +167,39 @@ def cut_named(network: Transformer, name: str) -> int:
             return number
     places = ", ".join(network.titles[cut] for cut in network.cuts[-4:])
     raise UserError(f"cut = {name!r}: {network.name} has no operation of that name; it can be cut before {places}, ...")
+
+
+def sensitive_places(
+    classifier: TextClassifier, task: TextTask, share: float, generic: Path | None, names: Mapping[TensorName, str]
+) -> dict[TensorName, Integers]:
+    """Places of the weights that generic text is most sensitive to, which all clients tune alone (Meerkat).
+
+    The choice is the server's: it reads no client's sentences.
+
+    Parameters
+    ----------
+    classifier : TextClassifier
+    task : TextTask
+    share : float
+        Of each linear layer's weights.
+    generic : Path, optional
+        See `TextObjective`.
+    names : mapping of (int, str) to str
+        See `places_of`.
+
+    Raises
+    ------
+    UserError
+        If there is no generic text, or the share is none.
+    """
+    count_of(1, share)  # refuses a share before gradients are computed
+    if generic is None:
+        raise UserError("--sensitive needs generic text, which no client owns: give --generic FILE or --data-dir")
+    classifier.freeze_words()
+    losses = TextObjective(classifier, task, generic).losses("generic")
+    scores = squared_gradients(classifier, losses)
+    # no generic text depends on the head: it stays as it is
+    return places_of(sensitive({name: one for name, one in scores.items() if one.any()}, share), names)
 
 
 def _texts(samples: Any) -> Texts:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import UserError
-from .tasks import Texts
+from .tasks import NO_PAIRS, Texts
 
 LOGIT_SCALE = 20.0
 """Initial length of the head's rows: logits are the cosine times this."""
@@ -68,7 +68,7 @@ class TextClassifier(nn.Module):
     Raises
     ------
     UserError
-        If `transformers` is not installed, or the folder has no such model.
+        If `transformers` is not installed, the folder has no such model, or there are no prompts, as for pairs.
     """
 
     def __init__(
@@ -77,6 +77,8 @@ class TextClassifier(nn.Module):
         super().__init__()
         if precision not in PRECISIONS:
             raise UserError(f"precision = {precision!r} is not one of {', '.join(PRECISIONS)}")
+        if not prompts:
+            raise UserError(NO_PAIRS)
         self.precision = precision
         self._tokenizer = load_tokenizer(folder)
         self.encoder = _loaded(folder, "model", "AutoModel", dtype=torch.float32)
@@ -99,11 +101,11 @@ class TextClassifier(nn.Module):
 
     def batch(self, texts: Texts, group: int = GROUP) -> TokenBatch:
         """Sentences as tokens."""
-        order = sorted(range(len(texts)), key=lambda one: len(texts.sentences[one]))
+        order = sorted(range(len(texts)), key=lambda one: len(texts.singles[one]))
         rows = [order[start : start + group] for start in range(0, len(order), group)]
         parts = [texts[np.array(row)] for row in rows]
         return TokenBatch(
-            tuple((self.tokens(one.sentences), torch.from_numpy(one.labels).to(self.device)) for one in parts)
+            tuple((self.tokens(one.singles), torch.from_numpy(one.labels).to(self.device)) for one in parts)
         )
 
     @property

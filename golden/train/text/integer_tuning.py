@@ -18,7 +18,7 @@ from ...stream.forward_cache import CachedModel, CacheKind
 from ...stream.frozen_base import BaseKind
 from ...stream.words import TensorName
 from ...transformer.blocks import Normalisation
-from ...transformer.float_model import run_float
+from ...transformer.float_model import last_float
 from ...transformer.layers import layer_starts
 from ..metrics import cross_entropy
 from ..sparse.masks import Mask
@@ -26,6 +26,7 @@ from ..zo.delta_file import Delta
 from ..zo.finetune import ZoSettings
 from ..zo.tile_order import TileOrder
 from ..zo.transformer_tuning import LabelledInputs, TransformerTuning, with_delta
+from .label_words import Wording
 from .sentence_model import SentenceModel
 from .tasks import Texts, TextTask
 
@@ -134,7 +135,7 @@ class SentenceTuning(TransformerTuning):
         inputs, labels = self.tune.inputs[chosen], self.tune.labels[chosen]
         there, model = inputs >= 0, self.sentences
         lengths = tuple(map(int, there.sum(axis=1)))
-        exact = run_float(model.network, model.parameters, model.words[inputs[there]], lengths)[-1]
+        exact = last_float(model.network, model.parameters, model.words[inputs[there]], lengths)
         found = Q8_16.to_float(self.model.run(inputs, self.model.frozen, Narrower()))
         return {
             "loss_float": cross_entropy(exact, labels),
@@ -158,8 +159,10 @@ class SentenceTuning(TransformerTuning):
         }
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
-        """Sum of the updates so far, with the prompts of which the head is made."""
-        return super().delta({**run, "prompts": json.dumps(self.sentences.prompts)})
+        """Sum of the updates so far, with the prompts of which the head is made, or template and label words."""
+        wording = self.sentences.wording
+        template = {} if wording is None else {"template": wording.template}
+        return super().delta({**run, "prompts": json.dumps(self.sentences.prompts), **template})
 
 
 def prompts_of(delta: Delta) -> tuple[str, ...]:
@@ -178,7 +181,12 @@ def prompts_of(delta: Delta) -> tuple[str, ...]:
         raise UserError("this delta names no prompts: it is none of a sentence classifier's") from None
 
 
-def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[np.float32]]:
+def wording_of(delta: Delta) -> Wording | None:
+    """Template and label words of a delta of `SentenceTuning`, if it has some."""
+    return Wording(delta.run["template"], prompts_of(delta)) if "template" in delta.run else None
+
+
+def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
     """Tensors of the user's file as the hardware computed them, and the head.
 
     A tensor that the network does not read, and the words, stay as they are. Of positions to which the file's token
@@ -206,7 +214,7 @@ def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tenso
     base: BaseKind = "nf4" if delta.order.base == "nf4" else "18-bit"
     model = sentences.on_base(sentences.base(base, sensitive))
     moved = with_delta(model, delta, sentences.names)
-    found = {name: one.float().numpy() for name, one in state.items()}
+    found = {name: (one.float() if one.is_floating_point() else one).numpy() for name, one in state.items()}
     for name, values in moved.items():
         file, own = sentences.names[name], model.transformer.format_of(name).to_float(values)
         before = sentences.parameters[name].astype(np.float64)

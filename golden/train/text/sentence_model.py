@@ -1,12 +1,13 @@
-"""Sentence classifier as a normal form: a language model's folder, its tokenizer, and a head of prompts.
+"""Sentence classifier as a normal form: a language model, its tokenizer, and a head of prompts or of label words.
 
-It is what `TextClassifier` computes, operation by operation, so that the hardware's integers can be made of it.
+With prompts it is what `TextClassifier` computes, operation by operation. With label words it is a decoder's own head,
+of which only the rows of these words are there. The hardware's integers can be made of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,14 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UserError
-from ...fixed import Q8_16, Integers
+from ...fixed import Q8_16, Format, Integers
+from ...stream.calibration import activation_formats, largest_outputs
+from ...stream.forward import IntegerTransformer, weight_formats
 from ...stream.frozen_base import BaseKind, FrozenBase, frozen_base
 from ...stream.transformer_model import TransformerModel, everything, padded
 from ...stream.words import TensorName
 from ...transformer.blocks import Parameters, Positions, Transformer
-from ...transformer.float_model import run_float
+from ...transformer.float_model import last_float
 from ...transformer.importers.folder import LanguageModel, read_folder
+from ...transformer.importers.gguf_file import read_gguf
+from ...transformer.importers.gguf_tokenizer import gguf_tokenizer
 from .classifier import LOGIT_SCALE, MAXIMUM_TOKENS, load_tokenizer
+from .label_words import Sentence, Wording
+from .tasks import NO_PAIRS, Texts
+
+CALIBRATED = 32
+"""Sentences whose activations decide on their formats."""
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +49,13 @@ class SentenceModel:
         Embeddings, which are looked up before the network, and are frozen.
     tokenizer : transformers.PreTrainedTokenizerBase
     prompts : tuple of str
-        One per class, of which the head is made.
+        One per class, of which the head is made; label words, where there is a `wording`.
     tensor_names : mapping of (int, str) to str
         Name in the user's file of each tensor that is there.
+    wording : Wording, optional
+        Text around a sentence, where the next word is the label.
+    activations : mapping of int to Format
+        Formats of large activations, see `calibrated`.
     """
 
     network: Transformer
@@ -49,13 +64,15 @@ class SentenceModel:
     tokenizer: Any
     prompts: tuple[str, ...]
     tensor_names: dict[TensorName, str]
+    wording: Wording | None = None
+    activations: Mapping[int, Format] = field(default_factory=dict)
 
     @property
     def most_tokens(self) -> int:
         """Tokens of the longest sentence: `MAXIMUM_TOKENS`, or as many as there are positions."""
         return longest(self.network)
 
-    def tokens(self, sentences: Sequence[str]) -> Integers:
+    def tokens(self, sentences: Sequence[Sentence]) -> Integers:
         """Tokenise sentences: (n, tokens), with -1 behind the last token of each.
 
         What is longer than `most_tokens` is cut, see `cut`.
@@ -63,14 +80,31 @@ class SentenceModel:
         Raises
         ------
         UserError
-            If a sentence has no token.
+            If a sentence has no token, or pairs of sentences stand for single ones, or the reverse.
         """
-        return tokens_of(self.tokenizer, sentences, self.most_tokens)
+        if self.wording:
+            return self.wording.tokens_of(self.tokenizer, sentences, self.most_tokens)[0]
+        return tokens_of(self.tokenizer, singles(sentences), self.most_tokens)
 
-    def cut(self, sentences: Sequence[str]) -> int:
+    def cut(self, sentences: Sequence[Sentence]) -> int:
         """Count the sentences that `tokens` cuts."""
-        whole = self.tokenizer(list(sentences), verbose=False)["input_ids"]
+        if self.wording:
+            return self.wording.tokens_of(self.tokenizer, sentences, self.most_tokens)[1]
+        whole = self.tokenizer(list(singles(sentences)), verbose=False)["input_ids"]
         return sum(len(one) > self.most_tokens for one in whole)
+
+    def calibrated(self, sentences: Sequence[Sentence]) -> SentenceModel:
+        """Choose the formats of large activations by the first `CALIBRATED` sentences, see `activation_formats`."""
+        largest: dict[int, float] = {}
+        chosen = list(sentences[:CALIBRATED])
+        for first in range(0, len(chosen), _AT_ONCE):
+            tokens = self.tokens(chosen[first : first + _AT_ONCE])
+            there = tokens >= 0
+            lengths = tuple(map(int, there.sum(axis=1)))
+            found = largest_outputs(self.network, self.parameters, self.words[tokens[there]], lengths)
+            largest = {number: max(one, largest.get(number, 0.0)) for number, one in found.items()}
+        usual = IntegerTransformer(self.network, weight_formats(self.parameters))
+        return replace(self, activations=activation_formats(usual, largest))
 
     @property
     def names(self) -> dict[TensorName, str]:
@@ -81,8 +115,9 @@ class SentenceModel:
     def base(
         self, base: BaseKind = "nf4", sensitive: Mapping[TensorName, Integers] = MappingProxyType({})
     ) -> FrozenBase:
-        """Integers of all tensors; the matrices of the user's file may be NF4, a head of prompts is not."""
-        return frozen_base(self.network, self.parameters, base, self.tensor_names.__contains__, sensitive)
+        """Integers of all tensors; the matrices of the user's file may be NF4, a head made for the task is not."""
+        coarse = self.tensor_names.__contains__
+        return frozen_base(self.network, self.parameters, base, coarse, sensitive, self.activations)
 
     def integers(
         self,
@@ -111,32 +146,87 @@ class SentenceModel:
         )
 
 
-def sentence_model(folder: Path, prompts: Sequence[str]) -> SentenceModel:
-    """Make a classifier of a model's folder.
+def read_model(path: Path) -> tuple[LanguageModel, Any]:
+    """Read a language model and its tokenizer.
 
     Parameters
     ----------
-    folder : Path
-        With ``config.json``, ``model.safetensors`` and ``tokenizer.json``, as saved by `transformers`.
-    prompts : sequence of str
-        One per class.
+    path : Path
+        A folder with ``config.json``, ``model.safetensors`` and ``tokenizer.json``, as `transformers` saves it, or a
+        file ``.gguf``.
 
     Raises
     ------
     UserError
-        If `transformers` is not installed, or the folder has no such model, or no tokenizer.
+        If `transformers` or `gguf` is not installed, or there is no such model, or no tokenizer.
     """
-    return with_prompts(read_folder(folder), load_tokenizer(folder), prompts)
+    if path.suffix == ".gguf":
+        return read_gguf(path), gguf_tokenizer(path)
+    return read_folder(path), load_tokenizer(path)
+
+
+def sentence_model(path: Path, prompts: Sequence[str], wording: Wording | None = None) -> SentenceModel:
+    """Make a classifier of a language model.
+
+    Parameters
+    ----------
+    path : Path
+        See `read_model`.
+    prompts : sequence of str
+        One per class.
+    wording : Wording, optional
+        Template and label words instead of the prompts.
+
+    Raises
+    ------
+    UserError
+        As `read_model`, `with_words`, and `with_prompts`.
+    """
+    model, tokenizer = read_model(path)
+    return with_words(model, tokenizer, wording) if wording else with_prompts(model, tokenizer, prompts)
+
+
+def with_words(model: LanguageModel, tokenizer: Any, wording: Wording) -> SentenceModel:
+    """Take the last token, and of the language-model head the rows of the label words.
+
+    Raises
+    ------
+    UserError
+        If the model has no language-model head, or a label word is not one token.
+    """
+    if model.head is None:
+        what = (
+            "has no language-model head" if model.causal else "is no decoder: a head for masked words is not computed"
+        )
+        raise UserError(f"{model.name} {what}, which label words need; --prompt sentences takes prompts")
+    rows = wording.word_tokens(tokenizer)
+    made = model.builder
+    made.linear("label_words", made.pool("last", model.last, "last"), model.head[rows])
+    network, parameters = made.finish()
+    return SentenceModel(network, parameters, model.words, tokenizer, wording.words, model.tensor_names, wording)
+
+
+def singles(sentences: Sequence[Sentence]) -> tuple[str, ...]:
+    """Sentences that are not pairs; refuse pairs, as `Texts.singles` does."""
+    return Texts(tuple(sentences), np.zeros(len(sentences), np.int64)).singles
 
 
 def with_prompts(model: LanguageModel, tokenizer: Any, prompts: Sequence[str]) -> SentenceModel:
-    """Pool the mean of the tokens, of length 1, and add a head whose rows are the embeddings of prompts."""
+    """Pool the mean of the tokens, of length 1, and add a head whose rows are the embeddings of prompts.
+
+    Raises
+    ------
+    UserError
+        If there are none, as of tasks of pairs, or one has no token.
+    """
+    if not prompts:
+        raise UserError(NO_PAIRS)
     made = model.builder
     unit = made.unit_length("unit", made.pool("mean", model.last, "mean"))
     body, parameters = made.finish()
     tokens = tokens_of(tokenizer, prompts, longest(body))
     there = tokens >= 0
-    rows = run_float(body, parameters, model.rows(tokens[there]), tuple(map(int, there.sum(axis=1))))[unit]
+    rows = last_float(body, parameters, model.rows(tokens[there]), tuple(map(int, there.sum(axis=1))))
     made.linear("head", unit, LOGIT_SCALE * rows, np.zeros(len(rows)))
     network, parameters = made.finish()
     return SentenceModel(network, parameters, model.words, tokenizer, tuple(prompts), model.tensor_names)

@@ -1,7 +1,7 @@
 """Few-shot text tasks: k sentences per class to tune on, others to test on.
 
-SST-2, SST-5 and TREC use the splits of LM-BFF (Gao et al., 2021) with k = 16 and five seeds, as MeZO and PeZO do. For
-another k, tuning sentences are drawn from the full training set.
+SST-2, SST-5, TREC, RTE and MNLI use the splits of LM-BFF (Gao et al., 2021) with k = 16 and five seeds, as MeZO and
+PeZO do. For another k, tuning sentences are drawn from the full training set. RTE and MNLI have pairs of sentences.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from ...errors import UserError
 from ...files import csv_rows, lines_of, read_text
 from ...fixed import Integers
+from .label_words import Sentence, Wording
 
 SHOTS = 16
 """Sentences per class in LM-BFF's splits."""
+NO_PAIRS = "pairs of sentences take label words: give --model a decoder with a language-model head"
 SEEDS = (13, 21, 42, 87, 100)
 """Seeds of LM-BFF's splits, in their names."""
 
@@ -29,11 +31,11 @@ class Texts:
 
     Parameters
     ----------
-    sentences : tuple of str
+    sentences : tuple of str, or of pairs of str
     labels : array of int
     """
 
-    sentences: tuple[str, ...]
+    sentences: tuple[Sentence, ...]
     labels: Integers
 
     def __post_init__(self) -> None:
@@ -46,6 +48,20 @@ class Texts:
     def __getitem__(self, indices: NDArray[np.integer]) -> Texts:
         return Texts(tuple(self.sentences[one] for one in indices), self.labels[indices])
 
+    @property
+    def singles(self) -> tuple[str, ...]:
+        """Sentences that are not pairs.
+
+        Raises
+        ------
+        UserError
+            If they are: the embedding of a sentence does not say what follows from it.
+        """
+        found = tuple(one for one in self.sentences if isinstance(one, str))
+        if len(found) != len(self.sentences):
+            raise UserError(NO_PAIRS)
+        return found
+
 
 @dataclass(frozen=True)
 class TextTask:
@@ -55,37 +71,68 @@ class TextTask:
     ----------
     name : str
     prompts : tuple of str
-        One per class: a typical sentence of the class.
+        One per class: a typical sentence of the class. None for pairs of sentences.
     tune, test : Texts
+    wording : Wording, optional
+        Template and label words, for a model with a language-model head.
     """
 
     name: str
     prompts: tuple[str, ...]
     tune: Texts
     test: Texts
+    wording: Wording | None = None
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.wording.words if self.wording else self.prompts)
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Files of a task below the folder ``text``, and its prompts."""
+    """Files of a task below the folder ``text``, its prompts, and its label words.
+
+    The words are LM-BFF's. Its templates are those of an encoder, whose mask may stand anywhere. Here the word comes
+    last, in RTE and MNLI as MeZO has it.
+    """
 
     splits: str
-    full: str
-    prompts: tuple[str, ...]
+    full: str | None
+    template: str
+    words: tuple[str, ...]
+    prompts: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """Names of the classes in a file of pairs."""
     encoding: str = "utf-8"
     """Encoding of the full set; other files are UTF-8."""
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes in the files."""
+        return self.labels or tuple(str(one) for one in range(len(self.words)))
+
 
 _KINDS = {
-    "sst-2": _Kind("SST-2", "stsa.binary.train", ("It was terrible.", "It was great.")),
+    "sst-2": _Kind(
+        "SST-2",
+        "sent-conv/stsa.binary.train",
+        "{0} It was",
+        (" terrible", " great"),
+        ("It was terrible.", "It was great."),
+    ),
     "sst-5": _Kind(
         "sst-5",
-        "stsa.fine.train",
+        "sent-conv/stsa.fine.train",
+        "{0} It was",
+        (" terrible", " bad", " okay", " good", " great"),
         ("It was terrible.", "It was bad.", "It was okay.", "It was good.", "It was great."),
     ),
     "trec": _Kind(
         "trec",
-        "TREC.train.all",
+        "sent-conv/TREC.train.all",
+        "{0} Answer type:",
+        (" Description", " Entity", " Expression", " Human", " Location", " Number"),
         (
             "What does it mean? A description.",
             "What thing is it? An entity.",
@@ -95,6 +142,20 @@ _KINDS = {
             "How many? A number.",
         ),
         encoding="latin-1",
+    ),
+    "rte": _Kind(
+        "RTE",
+        "rte/train.tsv",
+        '{0}\nDoes this mean that "{1}" is true? Yes or No?\n',
+        ("Yes", "No"),
+        labels=("entailment", "not_entailment"),
+    ),
+    "mnli": _Kind(
+        "MNLI",
+        None,
+        'Suppose {0} Can we infer that "{1}"? Yes, No, or Maybe?\n',
+        ("No", "Yes", "Maybe"),
+        labels=("contradiction", "entailment", "neutral"),
     ),
 }
 TEXT_TASKS = (*_KINDS, "csv:FOLDER")
@@ -119,9 +180,10 @@ def text_task(
     ----------
     name : str
         One of `TEXT_TASKS`. ``csv:FOLDER`` has ``train.csv`` and ``test.csv`` with rows ``label,sentence`` by RFC 4180,
-        labels counted from 0, and ``prompts.txt`` with one line per class.
+        labels counted from 0, and ``prompts.txt`` with one line per class. A file ``label-words.txt`` has a template
+        with ``{0}`` in its first line, and a label word per class in the next ones, with the blank before it.
     data_dir : Path, optional
-        Folder with ``text/lmbff-kshot`` and, for other shots than 16, ``text/sent-conv``.
+        Folder with ``text/lmbff-kshot`` and, for other shots than 16, ``text/sent-conv`` and ``text/rte``.
     shots : int
         Tuning sentences per class.
     seed : int
@@ -143,26 +205,48 @@ def text_task(
         prompts = tuple(line.strip() for line in lines_of(read_text(folder / "prompts.txt")) if line.strip())
         if len(prompts) < 2:
             raise UserError(f"{folder / 'prompts.txt'} has {len(prompts)} prompts: write a line for each class")
-        train, test = (_read(folder / f"{part}.csv", len(prompts)) for part in ("train", "test"))
-        return TextTask(folder.name, prompts, _shots(train, len(prompts), shots, seed, folder), _some(test, tests))
+        classes = tuple(str(one) for one in range(len(prompts)))
+        train, test = (_read(folder / f"{part}.csv", classes) for part in ("train", "test"))
+        wording = _wording(folder / "label-words.txt", len(prompts))
+        tune = _shots(train, len(prompts), shots, seed, folder)
+        return TextTask(folder.name, prompts, tune, _some(test, tests), wording)
     if name not in _KINDS:
         raise UserError(f"there is no text task {name!r}; there are: {', '.join(TEXT_TASKS)}")
     if data_dir is None:
         raise UserError(f"{name} needs --data-dir, the folder with text/lmbff-kshot")
     kind = _KINDS[name]
-    classes = len(kind.prompts)
     split = data_dir / "text" / "lmbff-kshot" / kind.splits / f"{SHOTS}-{SEEDS[seed % len(SEEDS)]}"
     ending = "tsv" if (split / "train.tsv").exists() else "csv"
-    test = _read(split / f"test.{ending}", classes)
+    # MNLI's test set is not in every copy: then the other few-shot sentences
+    names = [f"test.{ending}", *(["test_matched.tsv", "dev_matched.tsv"] if name == "mnli" else [])]
+    test = _read(split / next((one for one in names if (split / one).exists()), names[0]), kind.classes)
     if shots == SHOTS:
-        train = _read(split / f"train.{ending}", classes)
+        train = _read(split / f"train.{ending}", kind.classes)
+    elif kind.full is None:
+        raise UserError(f"shots = {shots}: {name} has only its splits of {SHOTS} sentences per class here")
     else:
-        full = data_dir / "text" / "sent-conv" / kind.full
-        texts = _read(full, classes, kind.encoding)
+        full = data_dir / "text" / kind.full
+        texts = _read(full, kind.classes, kind.encoding)
         tested = set(test.sentences)  # TREC's two sets share some questions
         unseen = np.array([one for one in range(len(texts)) if texts.sentences[one] not in tested], int)
-        train = _shots(texts[unseen], classes, shots, seed, full)
-    return TextTask(name, kind.prompts, train, _some(test, tests))
+        train = _shots(texts[unseen], len(kind.classes), shots, seed, full)
+    return TextTask(name, kind.prompts, train, _some(test, tests), Wording(kind.template, kind.words))
+
+
+def _wording(path: Path, classes: int) -> Wording | None:
+    """Read a user's template and label words, if they are there."""
+    if not path.exists():
+        return None
+    lines = lines_of(read_text(path))
+    if len(lines) != classes + 1:
+        raise UserError(f"{path} has {len(lines)} lines: write the template, and a word for each of {classes} classes")
+    try:
+        found = Wording(lines[0], tuple(lines[1:]))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    if found.pairs:
+        raise UserError(f"{path}: {{1}} is for pairs of sentences, which a CSV does not have")
+    return found
 
 
 def _shots(texts: Texts, classes: int, shots: int, seed: int, source: Path) -> Texts:
@@ -182,19 +266,20 @@ def _some(texts: Texts, most: int) -> Texts:
     return texts[np.sort(rng.permutation(len(texts))[:most])]
 
 
-def _read(path: Path, classes: int, encoding: str = "utf-8") -> Texts:
-    """Read the sentences of a TSV, a CSV, or a file of lines ``label sentence``."""
+def _read(path: Path, classes: tuple[str, ...], encoding: str = "utf-8") -> Texts:
+    """Read the sentences of a TSV, a CSV, or a file of lines ``label sentence``; `classes` are the labels' names."""
     kinds = {".tsv": _tabs, ".csv": _commas}
     text = read_text(path, encoding)
     sentences, labels = [], []
     try:
         for line, label, sentence in kinds.get(path.suffix, _blanks)(text):
-            # beyond 4,300 digits int() gives up
-            if not (label.isdecimal() and len(label) <= 40 and int(label) < classes and sentence.strip()):
-                what = f"{label[:40]!r}, {sentence[:40]!r}"
-                raise UserError(f"line {line}: {what} is not a label below {classes} and a text")
-            labels.append(int(label))
-            sentences.append(sentence.strip())
+            texts = (sentence,) if isinstance(sentence, str) else sentence
+            if label not in classes or not all(one.strip() for one in texts):
+                what = f"{label[:40]!r}, {', '.join(repr(one[:40]) for one in texts)}"
+                named = f"below {len(classes)}" if classes[0] == "0" else f"of {', '.join(classes)}"
+                raise UserError(f"line {line}: {what} is not a label {named} and a text")
+            labels.append(classes.index(label))
+            sentences.append(sentence.strip() if isinstance(sentence, str) else (texts[0].strip(), texts[1].strip()))
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     if not labels:
@@ -202,11 +287,24 @@ def _read(path: Path, classes: int, encoding: str = "utf-8") -> Texts:
     return Texts(tuple(sentences), np.array(labels))
 
 
-def _tabs(text: str) -> Iterator[tuple[int, str, str]]:
-    """Parse lines ``sentence<tab>label`` after a header line."""
-    for number, line in enumerate(lines_of(text.rstrip("\r\n"))[1:], 2):
-        sentence, _, label = line.rpartition("\t")
-        yield number, label, sentence
+def _tabs(text: str) -> Iterator[tuple[int, str, Sentence]]:
+    """Parse lines ``sentence<tab>label`` behind a header line, or those of GLUE's pairs, by the header's names."""
+    head, *lines = lines_of(text.rstrip("\r\n"))
+    names = head.split("\t")
+    if "sentence1" not in names:
+        for number, line in enumerate(lines, 2):
+            sentence, _, label = line.rpartition("\t")
+            yield number, label, sentence
+        return
+    if "sentence2" not in names or not {"label", "gold_label"} & set(names):
+        raise UserError("line 1: a file with sentence1 has sentence2 and label or gold_label, too")
+    places = [names.index(one) for one in ("sentence1", "sentence2")]
+    last = names.index("gold_label" if "gold_label" in names else "label")
+    for number, line in enumerate(lines, 2):
+        cells = line.split("\t")
+        if len(cells) != len(names):
+            raise UserError(f"line {number}: {len(cells)} cells, and {len(names)} in the header")
+        yield number, cells[last], (cells[places[0]], cells[places[1]])
 
 
 def _commas(text: str) -> Iterator[tuple[int, str, str]]:

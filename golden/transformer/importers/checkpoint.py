@@ -138,21 +138,25 @@ class Checkpoint:
         full = self.full(name)
         if full not in self._files:
             raise UserError(f"{self.folder} has no tensor {full}")
-        read = self._tensors[full]
-        kind = str(read.dtype).removeprefix("torch.")
-        if kind not in _TYPES:
-            raise UserError(f"{self._files[full]}: tensor {full} is of {kind}, not of {', '.join(_TYPES)}")
-        fits = len(read.shape) == len(shape) and all(
-            wanted in (-1, own) for wanted, own in zip(shape, read.shape, strict=True)
+        values, kind = self._values(full)
+        fits = len(values.shape) == len(shape) and all(
+            wanted in (-1, own) for wanted, own in zip(shape, values.shape, strict=True)
         )
         if not fits:
-            raise UserError(f"{self._files[full]}: tensor {full} is of {tuple(read.shape)}, not of {shape}")
-        values: NDArray[np.float32] = read.float().numpy()
+            raise UserError(f"{self._files[full]}: tensor {full} is of {tuple(values.shape)}, not of {shape}")
         if not np.isfinite(values).all():
             raise UserError(f"{self._files[full]}: tensor {full} has NaN or infinity")
         self._used.add(full)
         self._kinds.add(kind)
         return values
+
+    def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
+        """Read a tensor as float32, and the type that it has in the file."""
+        read = self._tensors[full]
+        kind = str(read.dtype).removeprefix("torch.")
+        if kind not in _TYPES:
+            raise UserError(f"{self._files[full]}: tensor {full} is of {kind}, not of {', '.join(_TYPES)}")
+        return read.float().numpy(), kind
 
     @property
     def converted(self) -> tuple[str, ...]:

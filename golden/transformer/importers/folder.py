@@ -32,12 +32,12 @@ _HEADS = ("pooler.", "cls.", "lm_head.", "classifier.", "vocab_", "score.", "qa_
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model without its head: from embeddings to the last hidden state.
+    """A language model from embeddings to the last hidden state, and its head beside it.
 
     Parameters
     ----------
     name : str
-        Of the folder.
+        Of the folder or file.
     builder : TransformerBuilder
         With all operations; a task adds its pooling and head.
     last : int
@@ -52,6 +52,9 @@ class LanguageModel:
         Tensors of the file that the last hidden state does not depend on.
     converted : tuple of str
         Types other than float32 that tensors had.
+    head : array of float32, (vocabulary, features), optional
+        Language-model head of a decoder: a row for each token that may come next. The words' own array where the model
+        ties them. None for encoders, and where the file has none.
     """
 
     name: str
@@ -62,6 +65,7 @@ class LanguageModel:
     causal: bool
     unused: tuple[str, ...]
     converted: tuple[str, ...]
+    head: NDArray[np.float32] | None = None
 
     def rows(self, tokens: NDArray[np.integer]) -> NDArray[np.float32]:
         """Look up the embeddings of tokens: one row each.
@@ -115,9 +119,23 @@ class _Reader:
         if self._kind not in _FAMILIES:
             raise self._from.refused(f"model_type = {self._kind!r}; read are {', '.join(sorted(_FAMILIES))}")
         words, last, causal = _FAMILIES[self._kind](self)
+        head = self._head(words) if causal else None
         unused = self._from.rest(_HEADS)
         name, names = self._from.name, self._names
-        return LanguageModel(name, self._made, last, words, names, causal, unused, self._from.converted)
+        return LanguageModel(name, self._made, last, words, names, causal, unused, self._from.converted, head)
+
+    def _head(self, words: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """Read the head of a decoder, which may be its words' embeddings."""
+        self._from.prefix = ""  # it stands beside the body
+        tied = bool(self._from.setting("tie_word_embeddings", default=self._kind == "opt"))
+        if "lm_head.bias" in self._from:
+            raise self._from.refused("a lm_head.bias among its tensors: heads of words have no biases here")
+        if "lm_head.weight" not in self._from:
+            return words if tied else None
+        head = self._from.tensor("lm_head.weight", *words.shape)
+        if tied and not np.array_equal(head, words):
+            raise self._from.refused("tie_word_embeddings = true, but a lm_head.weight that is not the embeddings")
+        return words if tied else head
 
     # -- layers by the names of their tensors -------------------------------------------------------------------------
 

@@ -38,10 +38,21 @@ def show(file: Path, as_json: bool) -> None:
 
 @command.command(cls=SectionedCommand, short_help="Add a delta to the weights from which it was tuned.")
 @click.argument("file", type=FILE)
-@section("Base", option("--weights", type=FILE, required=True, help="Its state dict: .safetensors or PyTorch's."))
+@section(
+    "Base: one of these",
+    option("--weights", type=FILE, help="Its state dict: .safetensors or PyTorch's."),
+    option(
+        "--model",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of a transformer, for the delta of a text task in integers.",
+    ),
+)
 @section("Output", output, force, as_json)
-def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -> None:
-    """Add a delta to the weights from which it was tuned; refused for any others."""
+def apply(file: Path, weights: Path | None, model: Path | None, output: Path, force: bool, as_json: bool) -> None:
+    """Add a delta to the weights from which it was tuned; refused for any others.
+
+    A transformer's tensors come out as the hardware multiplies them, under the names of its own file.
+    """
     import torch
 
     from ....golden.errors import UserError
@@ -49,12 +60,25 @@ def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -
     from ....golden.train.zo.delta_file import Delta
     from ...results import refuse_outputs
 
+    if (weights is None) == (model is None):
+        raise UserError("give --weights FILE, or for a transformer --model FOLDER: the base of the delta")
     refuse_outputs([output], None, force)
-    tuned = Delta.load(file).applied(load_state(weights))
-    for name, one in tuned.items():
-        if one.dtype is torch.bfloat16:
-            raise UserError(f"{name} is bfloat16, which is not written: convert the base to float32 and tune that")
-    save_state(output, {name: one.contiguous().numpy() for name, one in tuned.items()}, {}, force)
+    delta = Delta.load(file)
+    if model is not None:
+        from ....golden.train.text.integer_tuning import prompts_of, with_tuned, wording_of
+        from ....golden.train.text.sentence_model import sentence_model
+
+        sentences = sentence_model(model, prompts_of(delta), wording_of(delta))
+        state = {
+            name: one for path in sorted(model.glob("model*.safetensors")) for name, one in load_state(path).items()
+        }
+        save_state(output, with_tuned(sentences, delta, state), {}, force)
+    elif weights is not None:
+        tuned = delta.applied(load_state(weights))
+        for name, one in tuned.items():
+            if one.dtype is torch.bfloat16:
+                raise UserError(f"{name} is bfloat16, which is not written: convert the base to float32 and tune that")
+        save_state(output, {name: one.contiguous().numpy() for name, one in tuned.items()}, {}, force)
     show_json({"output": str(output)}) if as_json else click.echo(str(output))
 
 

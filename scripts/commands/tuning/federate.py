@@ -11,7 +11,7 @@ from ...display import show_json, show_table
 from ...options import FILE, SEED, CoreOption, SectionedCommand, as_json, option, refuse_options, section, start
 
 OF_NETWORKS = ("network", "weights", "shape", "pretrain", "scale", "drift", "stage", "core", "simulated")
-OF_TEXT = ("shots", "base", "cut")
+OF_TEXT = ("shots", "base", "prompt", "cut", "sensitive", "generic")
 """Options of one kind of data alone."""
 
 
@@ -51,10 +51,13 @@ OF_TEXT = ("shots", "base", "cut")
     option("--generator", default="otf8", show_default=True, metavar="NAME", help="A preset of pezo."),
 )
 @section(
-    "Text: --data sst-2, sst-5, trec or csv:FOLDER, --model FOLDER of a transformer, in the hardware's integers",
+    "Text: --data sst-2, trec, csv:FOLDER ..., --model FOLDER of a transformer, or a .gguf, in the hardware's integers",
     option("--shots", type=click.IntRange(1), help="Sentences a class, of all clients together; by default 16."),
     option("--base", metavar="nf4|18-bit", help="Frozen matrices of the model, by default nf4."),
+    option("--prompt", metavar="label-words|sentences", help="By default label words where the model has such a head."),
     option("--cut", metavar="NAME", help="Layer or operation of the cut; by default where it should save most."),
+    option("--sensitive", type=float, metavar="SHARE", help="Tune this share of the weights, the most sensitive ones."),
+    option("--generic", type=FILE, help="Text that chooses them, by default tinyshakespeare in --data-dir."),
 )
 @section(
     "Baselines",
@@ -70,6 +73,8 @@ OF_TEXT = ("shots", "base", "cut")
 )
 def command(as_json: bool, **options: Any) -> None:
     """Fine-tune on several clients that upload integer scalars; the server rebuilds their models bit for bit."""
+    if options["sensitive"] is None:
+        refuse_options(["generic"], "all weights tuned")
     if options["alone"]:
         refuse_options(["plain_rate", "fedavg_rate"], "--alone")
     from rich.console import Console

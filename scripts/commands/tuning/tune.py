@@ -112,9 +112,10 @@ SPARSE = ("sparse-zo",)
     methods=SPARSE,
 )
 @section(
-    "Zeroth order on text: --data sst-2, sst-5, trec or csv:FOLDER, --model FOLDER of a transformer",
+    "Zeroth order on text: --data sst-2, sst-5, trec, rte, mnli or csv:FOLDER, --model FOLDER or FILE.gguf",
     option("--shots", type=click.IntRange(1), default=16, show_default=True, help="Sentences a class."),
     option("--precision", default="float32", show_default=True, metavar="float32|bfloat16", help="Of --engine float."),
+    option("--prompt", metavar="label-words|sentences", help="By default label words where the model has such a head."),
     option("--base", metavar="nf4|18-bit", help="Frozen matrices in integers, by default nf4."),
     option("--from-layer", type=click.IntRange(0), help="First layer that is tuned, from 0; what is below is cached."),
     option("--tune", "tuned", metavar="all|norms", help="Tensors of these layers: all, or norms and biases alone."),

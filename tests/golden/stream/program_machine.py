@@ -6,9 +6,10 @@ from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.nn.arithmetic.average import average
 from fabtune.golden.stream.attention import Q6_12, ROTATION, Attention, causal
 from fabtune.golden.stream.functions import ACTIVATIONS as FUNCTIONS
-from fabtune.golden.stream.instruction import ACTIVATIONS, FORMATS, POOLS, Buffer, Join, Kind
+from fabtune.golden.stream.instruction import ACTIVATIONS, FORMATS, POOLS, Buffer, Join, Kind, shifted_format
 from fabtune.golden.stream.layout import vector_beats
 from fabtune.golden.stream.norms import NORMALISED, Q11_16, Norm, unit_rows
+from fabtune.golden.stream.words import tile_places
 
 
 class Machine:
@@ -50,36 +51,58 @@ class Machine:
 
     def tensor(self, one, kind):
         found = self.tensors[one.number, kind]
-        return found.dequantised() if one.coded and kind == "weight" else found
+        if not one.coded or kind != "weight":
+            return found
+        weights = found.dequantised()
+        if one.corrections:
+            beats = self.body[one.correction_beat * 16 :][: one.corrections * 8]
+            places, values = beats.view("<i4").reshape(-1, 2).T
+            # in a stream of words, whose places are those of tiles
+            size = self.program.size
+            ranks = tile_places(weights.shape, size.lanes, size.columns).reshape(-1)
+            assert (np.diff(places) > 0).all()
+            flat = weights.reshape(-1)
+            where = np.isin(ranks, places)
+            assert not flat[where].any()
+            flat[where] = values[np.searchsorted(places, ranks[where])]
+        return weights
 
-    def positions(self, one, values):
+    def positions(self, one, values, shift):
         rows = self.table(one.table, one.positions, one.outputs)
         places = np.concatenate([np.arange(length) for length in self.lengths])
-        return self.narrow(values + rows[places], Q11_16.fraction, Q11_16)
+        return self.sum(one, values << shift, rows[places])
+
+    def sum(self, one, first, second):
+        """Sum of values of 16 fraction bits."""
+        return self.narrow(first + second, Q11_16.fraction, shifted_format(Q11_16, one.result_shift))
+
+    def second(self, one):
+        return self.read(one.second, one.inputs) << one.second_shift
 
     def result(self, one):
-        given = self.read(one.source, one.inputs)
+        given, result = self.read(one.source, one.inputs), shifted_format(Q8_16, one.result_shift)
         match Kind(one.kind):
             case Kind.LINEAR:
                 return self.linear(one, given)
             case Kind.ATTENTION:
                 return self.attention(one, given)
             case Kind.NORM:
-                norm = Norm(one.inputs, 0.0, bool(one.centred))
+                norm = Norm(one.inputs, 0.0, bool(one.centred), shifted_format(Q11_16, one.source_shift))
                 norm.__dict__["least"] = one.least
                 norm.__dict__["share"] = one.factor, one.factor_fraction
                 exact = norm.normalised(given, self.narrow) * self.tensor(one, "factor")
                 if one.biased:
                     exact += self.tensor(one, "bias") << NORMALISED.fraction + one.fraction - Q8_16.fraction
-                return self.narrow(exact, NORMALISED.fraction + one.fraction, Q8_16)
+                return self.narrow(exact, NORMALISED.fraction + one.fraction, result)
             case Kind.ACTIVATION:
-                return FUNCTIONS[ACTIVATIONS[one.activation - 1]](given, self.narrow)
+                return self.activation(one, given, one.source_shift, result)
             case Kind.GATE:
-                return self.narrow(given * self.read(one.second, one.inputs), 2 * Q8_16.fraction, Q8_16)
+                exact = (given << one.source_shift) * self.second(one)
+                return self.narrow(exact, 2 * Q8_16.fraction, result)
             case Kind.ADD:
-                return self.narrow(given + self.read(one.second, one.inputs), Q11_16.fraction, Q11_16)
+                return self.sum(one, given << one.source_shift, self.second(one))
             case Kind.POSITIONS:
-                return self.positions(one, given)
+                return self.positions(one, given, one.source_shift)
             case Kind.POOL:
                 sentences = np.split(given, np.cumsum(self.lengths)[:-1])
                 if POOLS[one.pool] == "mean":
@@ -89,25 +112,40 @@ class Machine:
                 return unit_rows(given, self.narrow)
 
     def linear(self, one, given):
-        exact = given @ self.tensor(one, "weight").T
+        # sums and biases with as many fraction bits as both need
+        exact = (given @ self.tensor(one, "weight").T) << one.source_shift
         if one.biased:
             exact = exact + (self.tensor(one, "bias") << one.fraction)
-        found = self.narrow(exact, Q8_16.fraction + one.fraction, FORMATS[one.form])
+        found = self.narrow(exact, Q8_16.fraction + one.fraction, shifted_format(FORMATS[one.form], one.shift))
+        shift = one.shift
         if one.activation:
-            found = FUNCTIONS[ACTIVATIONS[one.activation - 1]](found, self.narrow)
+            shift = one.passed_shift
+            found = self.activation(one, found, one.shift, shifted_format(Q8_16, shift))
+        if one.join in (Join.ADD, Join.GATE):
+            other = self.read(one.other, one.outputs) << one.other_shift
         match Join(one.join):
             case Join.ADD:
-                return self.narrow(found + self.read(one.other, one.outputs), Q11_16.fraction, Q11_16)
+                return self.sum(one, found << shift, other)
             case Join.GATE:
-                return self.narrow(found * self.read(one.other, one.outputs), 2 * Q8_16.fraction, Q8_16)
+                return self.narrow(
+                    (found << shift) * other, 2 * Q8_16.fraction, shifted_format(Q8_16, one.result_shift)
+                )
             case Join.POSITIONS:
-                return self.positions(one, found)
+                return self.positions(one, found, shift)
             case Join.NONE:
                 return found
 
+    def activation(self, one, given, shift, result):
+        kind, values = ACTIVATIONS[one.activation - 1], given << shift
+        if kind == "relu-squared":
+            return self.narrow(np.maximum(values, 0) ** 2, 2 * Q8_16.fraction, result)
+        return self.narrow(FUNCTIONS[kind](values), Q8_16.fraction, result)
+
     def attention(self, one, queries):
         keys, values = (self.read(buffer, one.key_heads * one.width) for buffer in (one.second, one.third))
-        head, found = Attention(one.width), []
+        forms = shifted_format(Q8_16, one.source_shift), shifted_format(Q6_12, one.second_shift)
+        values_form, contexts = shifted_format(Q6_12, one.third_shift), shifted_format(Q8_16, one.result_shift)
+        head, found = Attention(one.width, None, *forms, values_form, contexts), []
         head.__dict__["factor"] = one.factor, one.factor_fraction
         ends = np.cumsum(self.lengths)[:-1]
         for parts in zip(*(np.split(each, ends) for each in (queries, keys, values)), strict=True):
@@ -115,7 +153,7 @@ class Machine:
             tokens = q.shape[1]
             if one.rotary:
                 turns = np.split(self.table(one.table, tokens, one.width), 2, axis=1)
-                q, k = self.rotated(q, turns, Q8_16), self.rotated(k, turns, Q6_12)
+                q, k = self.rotated(q, turns, forms[0]), self.rotated(k, turns, forms[1])
             k, v = (each.repeat(one.heads // one.key_heads, axis=0) for each in (k, v))
             seen = causal(tokens, tokens)[None] if one.causal else None
             contexts = head.context(head.exponents(q, k, self.narrow), v, self.narrow, seen)

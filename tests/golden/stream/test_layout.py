@@ -10,8 +10,10 @@ from fabtune.golden.stream.attention import rotations
 from fabtune.golden.stream.core_size import CoreSize
 from fabtune.golden.stream.cost_model import StepCost
 from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
+from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.layout import HEADER_BEATS, StreamLayout, matrix_beats
 from fabtune.golden.stream.nf4_weights import Nf4Weights
+from fabtune.golden.stream.words import tile_places
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from tests.own_transformers import NETWORKS
 
@@ -50,18 +52,19 @@ def one_matrix(outputs, inputs):
     return made(*builder.finish(), CoreSize())
 
 
-def test_a_record_is_two_beats_of_scales_and_a_beat_for_each_column_of_a_tile():
+def test_a_record_is_two_beats_of_scales_and_a_beat_for_each_two_lanes_of_a_tile():
     layout, tensors = one_matrix(40, 130)
     own = tensors[0, "weight"]
     body = layout.encode(tensors)[HEADER_BEATS * BEAT :]
     assert matrix_beats(CoreSize(), 16, 64, coded=True) == 34
     assert layout.beats == 3 * 3 * 34
-    # second group of outputs, second block of inputs: record 1 x 3 + 1; its second tile, column 5
+    # second group of outputs, second block of inputs: record 1 x 3 + 1; its second tile, lanes 10 and 11
     record = body[4 * 34 * BEAT : 5 * 34 * BEAT].reshape(34, BEAT)
     assert (record[:2].view("<u2").reshape(-1) == own.scales[16:32, 1]).all()
     beat = record[2 + 16 + 5]
-    assert (beat & 15 == own.codes[21, 96:128:2]).all()
-    assert (beat >> 4 == own.codes[21, 97:128:2]).all()
+    assert (beat[:8] & 15 == own.codes[16:32:2, 64 + 32 + 10]).all()
+    assert (beat[:8] >> 4 == own.codes[17:32:2, 64 + 32 + 10]).all()
+    assert (beat[8:] & 15 == own.codes[16:32:2, 64 + 32 + 11]).all()
     # what the last record lacks is zero, whatever the scale
     last = body[8 * 34 * BEAT :].reshape(34, BEAT)
     assert (last[2 + 16 :] == 0x77).all()
@@ -91,6 +94,38 @@ def test_rotations_are_a_table_of_each_kind():
     cosines, sines = rotations(np.arange(256), *rotation)
     rows = body.view("<i4").reshape(256, -1)[:, : rotation.width]
     assert (rows == np.concatenate([cosines, sines], axis=1)).all()
+
+
+def test_codes_are_in_the_order_of_a_words_parameters():
+    layout, tensors = one_matrix(40, 130)
+    body = layout.encode(tensors)[HEADER_BEATS * BEAT :].reshape(9, 34, BEAT)[:, 2:]
+    # a tile of 32 inputs is a word; of the last block one tile of two is there, and half of it is padding
+    stream = np.stack([body & 15, body >> 4], axis=-1).reshape(3, 6, 512)[:, :5].reshape(-1)
+    own = tensors[0, "weight"].codes
+    assert (stream[tile_places(own.shape, 32, 16)] == own).all()
+
+
+def test_sensitive_weights_stand_behind_the_stream_in_its_order():
+    network, parameters = NETWORKS["encoder"]()
+    names = [name for name in parameters if name[1] == "weight"]
+    places = {names[0]: np.array([3, 17, 18, 100]), names[2]: np.array([0])}
+    base = frozen_base(network, parameters, sensitive=places)
+    layout = StreamLayout(base.transformer, frozenset(base.codes), SIZES["16x4"], places)
+    image = layout.encode({**base.integers, **base.codes}, base.integers)
+    tensors, corrections = layout.decode(image), layout.decode_corrections(image)
+    assert set(corrections) == set(places)
+    for name, (ranks, values) in corrections.items():
+        weights = tensors[name].dequantised()
+        own = tile_places(weights.shape, 16, 4).reshape(-1)
+        assert (np.diff(ranks) > 0).all()
+        weights.reshape(-1)[[int(np.flatnonzero(own == rank)[0]) for rank in ranks]] = values
+        assert (weights == base.integers[name]).all()
+    assert layout.stream_beats == StreamLayout(base.transformer, frozenset(base.codes), SIZES["16x4"]).stream_beats
+    for wrong in ([3, 3], [5, 4], [-1, 2], [0, 10**6]):
+        with pytest.raises(UserError, match="has sensitive weights that do not ascend"):
+            StreamLayout(base.transformer, frozenset(base.codes), SIZES["16x4"], {names[0]: np.array(wrong)})
+    with pytest.raises(UserError, match="a weight that is not in NF4"):
+        StreamLayout(base.transformer, frozenset(), SIZES["16x4"], places)
 
 
 def test_other_images_are_refused():

@@ -11,12 +11,22 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.stream.core_size import CoreSize
 from fabtune.golden.stream.cost_model import on_paper
-from fabtune.golden.stream.instruction import FIELD_BITS, INSTRUCTION_BEATS, NO_WORD, Buffer, Instruction, Kind
+from fabtune.golden.stream.frozen_base import frozen_base
+from fabtune.golden.stream.instruction import (
+    FIELD_BITS,
+    INSTRUCTION_BEATS,
+    NO_WORD,
+    Buffer,
+    Instruction,
+    Kind,
+    shifted_format,
+)
 from fabtune.golden.stream.layout import HEADER_BEATS as STREAM_HEADER
 from fabtune.golden.stream.layout import StreamLayout, digest
 from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.program import HEADER_BEATS, decode_program, program_of
 from fabtune.golden.stream.transformer_model import TransformerModel
+from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
 from tests.golden.stream.program_machine import Machine
 from tests.golden.stream.test_layout import made
 from tests.own_transformers import NETWORKS, rows_of
@@ -27,32 +37,77 @@ SMALL = CoreSize.of_array("16x4")
 
 
 def whole(name, size=SMALL):
-    """Layout, tensors, stream and program of a network."""
-    layout, tensors = made(*NETWORKS[name](), size)
-    image = layout.encode(tensors)
-    return layout, tensors, image, program_of(layout, digest(image[STREAM_HEADER * BEAT :]))
+    """Layout and program of a network."""
+    layout, _ = made(*NETWORKS[name](), size)
+    return layout, program_of(layout, bytes(32))
 
 
-@pytest.mark.parametrize("size", [SMALL, CoreSize(), CoreSize(64, 32)])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_program_computes_what_the_transformer_does(name, size):
+def compare(layout, tensors, lengths, exact=None):
     """Decoded program and stream, on memories of rows, against the model in every bit and saturation."""
-    layout, tensors, image, program = whole(name, size)
-    found = decode_program(program.encode(), size)
+    image = layout.encode(tensors, exact or {})
+    body = image[STREAM_HEADER * BEAT :]
+    program = program_of(layout, digest(body))
+    found = decode_program(program.encode(), layout.size)
     assert found == program
-    assert found.stream == digest(image[STREAM_HEADER * BEAT :])
-    lengths = (1,) * 6 if name == "connected" else LENGTHS
+    assert found.stream == digest(body)
     rows = Q8_16.from_float(rows_of(layout.transformer.network, lengths))
     integers = {key: one.dequantised() if isinstance(one, Nf4Weights) else one for key, one in tensors.items()}
-    outputs, saturations = layout.transformer.run(integers, rows, lengths)
-    logits, clipped = Machine(found, layout.decode(image), image[STREAM_HEADER * BEAT :]).run(rows, lengths)
+    outputs, saturations = layout.transformer.run(exact or integers, rows, lengths)
+    logits, clipped = Machine(found, layout.decode(image), body).run(rows, lengths)
     assert (logits == outputs[-1]).all()
     assert clipped == sum(saturations)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+def test_activations_may_be_shifted(name):
+    """All outputs of which the format is one's own choice have another one, each of its own."""
+    layout, tensors = made(*NETWORKS[name](), SMALL)
+    plain = layout.transformer
+    kept = {number for number, one in enumerate(plain.network.operations) if isinstance(one, PoolTokens | UnitLength)}
+    forms = {
+        number: shifted_format(form, 1 + number % 3) for number, form in enumerate(plain.formats) if number not in kept
+    }
+    shifted = dataclasses.replace(plain, activations=forms)
+    compare(dataclasses.replace(layout, transformer=shifted), tensors, (1,) * 6 if name == "connected" else LENGTHS)
+
+
+def test_sensitive_weights_alone_are_tuned_beside_codes():
+    network, parameters = NETWORKS["encoder"]()
+    names = [name for name in parameters if name[1] == "weight"]
+    places = {name: np.arange(number, 90, 7) for number, name in enumerate(names[:5])}
+    base = frozen_base(network, parameters, sensitive=places)
+    layout = StreamLayout(base.transformer, frozenset(base.codes), SMALL, places)
+    compare(layout, {**base.integers, **base.codes}, LENGTHS, base.integers)
+    program = program_of(layout, bytes(32), places.__contains__)
+    model = TransformerModel(base.transformer, {}, None, places.__contains__, places, lanes=16, columns=4)
+    assert program.words == model.words == 5
+    tuned = [one for one in program.instructions if one.corrections]
+    assert [(one.word, one.corrections) for one in tuned] == [(0, 13), (1, 13), (2, 13), (3, 13), (4, 13)]
+    one = dataclasses.replace(tuned[0], correction_beat=tuned[0].beat)
+    changed = tuple(one if each == tuned[0] else each for each in program.instructions)
+    with pytest.raises(UserError, match=r"13 sensitive weights from beat .* are outside"):
+        dataclasses.replace(program, instructions=changed).check()
+
+
+def test_scores_may_have_a_scale_of_their_own():
+    layout, tensors = made(*NETWORKS["encoder"](), SMALL)
+    network = layout.transformer.network
+    own = tuple(
+        dataclasses.replace(one, scale=0.3) if isinstance(one, SelfAttention) else one for one in network.operations
+    )
+    scaled = dataclasses.replace(layout.transformer, network=dataclasses.replace(network, operations=own))
+    compare(dataclasses.replace(layout, transformer=scaled), tensors, LENGTHS)
+
+
+@pytest.mark.parametrize("size", [SMALL, CoreSize(), CoreSize(64, 32)])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_program_computes_what_the_transformer_does(name, size):
+    compare(*made(*NETWORKS[name](), size), (1,) * 6 if name == "connected" else LENGTHS)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 def test_beats_and_words_are_those_of_layout_and_model(name):
-    layout, _, _, program = whole(name)
+    layout, program = whole(name)
     only = {(one.number, kind) for one in program.instructions[:3] for kind in ("weight", "bias")} & set(layout.places)
     for tuned in (lambda tensor: True, lambda tensor: tensor in only):
         order = TransformerModel(layout.transformer, {}, tuned=tuned, lanes=16, columns=4).order
@@ -114,6 +169,7 @@ WRONG = {
     "pool": (Kind.POOL, lambda one: {"pool": 3}, "format 0 or pool 3 is unknown"),
     "join": (Kind.LINEAR, lambda one: {"join": 4}, "join 4 is unknown to linear"),
     "joined norm": (Kind.NORM, lambda one: {"join": 1}, "join 1 is unknown to norm"),
+    "shift": (Kind.LINEAR, lambda one: {"other_shift": 13}, "other_shift = 13: a shift is at most 12"),
     "no inputs": (Kind.LINEAR, lambda one: {"inputs": 0}, "0 inputs and .* outputs: a size is 0"),
     "no outputs": (Kind.LINEAR, lambda one: {"outputs": 0}, "and 0 outputs: a size is 0"),
     "other outputs": (Kind.NORM, lambda one: {"outputs": 3}, "inputs are not 3 outputs"),
@@ -138,7 +194,7 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_an_operation_beyond_the_limits_is_refused_with_its_number(wrong):
     kind, changes, message = WRONG[wrong]
-    _, _, _, program = whole("encoder")
+    _, program = whole("encoder")
     number = kind_of(program, kind)
     one = program.instructions[number]
     changed = list(program.instructions)
@@ -149,7 +205,7 @@ def test_an_operation_beyond_the_limits_is_refused_with_its_number(wrong):
 
 
 def test_a_program_ends_with_its_logits_and_has_operations():
-    _, _, _, program = whole("encoder")
+    _, program = whole("encoder")
     with pytest.raises(UserError, match="the logits are those of the last"):
         dataclasses.replace(program, instructions=program.instructions[:-1]).encode()
     with pytest.raises(UserError, match="no operations"):
@@ -160,7 +216,7 @@ def test_a_program_ends_with_its_logits_and_has_operations():
 
 
 def test_other_images_are_refused():
-    _, _, _, program = whole("encoder")
+    _, program = whole("encoder")
     image = program.encode()
 
     def changed(place, value):

@@ -2,25 +2,20 @@
 
 import numpy as np
 import pytest
-import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Format, Narrower
 from fabtune.golden.nn.softmax import SoftmaxTables
-from fabtune.golden.rng.pezo import PezoSpec
-from fabtune.golden.settings import build
-from fabtune.golden.stream.forward import IntegerTransformer, is_weight, weight_formats
-from fabtune.golden.stream.transformer_model import TransformerModel, padded
+from fabtune.golden.stream.forward import is_weight
 from fabtune.golden.stream.words import TensorWords
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
-from fabtune.golden.transformer.float_model import run_float
 from fabtune.golden.zo.deltas import DELTA, PerturbationTable
 from fabtune.golden.zo.job import ZerothOrderJob
-from fabtune.golden.zo.loss_difference import DIFFERENCE_FRACTION, loss_differences
+from fabtune.golden.zo.loss_difference import loss_differences
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
 
-from ...own_transformers import Drawn, decoder, encoder, vision
+from ...own_transformers import SOURCE, TIMES, Drawn, decoder, encoder, integer_model, sentences, slopes, vision
 
 SHAPES = {(0, "bias"): (5,), (0, "weight"): (5, 9), (2, "factor"): (40,), (3, "weight"): (33, 64)}
 
@@ -50,64 +45,22 @@ def test_no_words_are_refused():
         TensorWords({})
 
 
-SOURCE = build(PezoSpec, [], "otf8")
-TIMES = len(SOURCE.base)
-
-
-def model_of(made, weights=None, **settings):
-    network, parameters = made
-    transformer = IntegerTransformer(network, weights or weight_formats(parameters))
-    integers, _ = transformer.convert(parameters)
-    return TransformerModel(transformer, integers, times=TIMES, **settings)
-
-
-def sentences(seed=1, vocabulary=30, count=12):
-    """Tokens, embeddings, and labels that follow from the largest token."""
-    rng = np.random.default_rng(seed)
-    tokens = padded([rng.integers(0, vocabulary, rng.integers(2, 9)) for _ in range(count)])
-    embeddings = Q8_16.from_float(rng.normal(0, 1, (vocabulary, 24)))
-    return tokens, embeddings, (tokens.max(axis=1) * 5 // vocabulary).clip(0, 4)
-
-
-def mean_loss(network, parameters, rows, lengths, labels):
-    logits = torch.from_numpy(run_float(network, parameters, rows, lengths)[-1])
-    return torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)).item()
-
-
 @pytest.mark.parametrize(("weight", "most"), [(None, 0.015), (Format(4, 14), 0.03), (Format(4, 12), 0.09)])
 def test_slopes_are_near_those_of_float64(weight, most):
     """Relative rms error over directions, against the derivative at the same weights."""
     made = encoder()
     tokens, embeddings, labels = sentences()
     weights = weight and {name: weight for name in made[0].parameter_shapes if is_weight(name)}
-    model = model_of(made, weights, embeddings=embeddings)
-    network, own = made[0], model.transformer
-    there = tokens >= 0
-    rows, lengths = Q8_16.to_float(embeddings[tokens[there]]), tuple(there.sum(axis=1))
-    base = {name: own.format_of(name).to_float(one) for name, one in model.frozen.items()}
-    found, expected = [], []
-    for position in range(0, 4000, 100):
-        job = ZerothOrderJob(model, SOURCE, StepSettings(), position)
-        (slope,) = job.step(tokens, labels, 0)
-        found.append(slope.difference / 2.0**DIFFERENCE_FRACTION / len(tokens) / (2 * 2.0**-10))
-        table = PerturbationTable(SOURCE)
-        spread = table.spread(table.at(position), model.words)[:, np.arange(512) % SOURCE.width]
-        direction = model.order.split(spread)
-        step = 1e-5
-        moved = [
-            {name: base[name] + side * step * direction[name] * 2.0**-table.fraction for name in base}
-            for side in (1, -1)
-        ]
-        plus, minus = (mean_loss(network, one, rows, lengths, labels) for one in moved)
-        expected.append((plus - minus) / (2 * step))
-    error = np.sqrt(np.mean((np.array(found) - expected) ** 2) / np.mean(np.square(expected)))
+    model = integer_model(made, weights, embeddings=embeddings)
+    found, expected = np.array([slopes(model, tokens, labels, position) for position in range(0, 4000, 100)]).T
+    error = np.sqrt(np.mean((found - expected) ** 2) / np.mean(np.square(expected)))
     assert most / 20 < error < most
 
 
 @pytest.mark.parametrize("made", [encoder, decoder])
 def test_a_job_learns_and_writes_its_deltas_alone(made):
     tokens, embeddings, labels = sentences(count=20)
-    model = model_of(made(), embeddings=embeddings)
+    model = integer_model(made(), embeddings=embeddings)
     before = {name: one.copy() for name, one in model.frozen.items()}
     perturbation = PerturbationTable(SOURCE)
     rates, settings = StepSettings(eps_shift=10).with_rates([0.008] * 60, [20] * 60, perturbation)
@@ -128,7 +81,7 @@ def test_only_chosen_tensors_move():
     tokens, embeddings, labels = sentences()
     network, _ = made = encoder()
     head = network.titles.index("head")
-    model = model_of(made, embeddings=embeddings, tuned=lambda name: name[0] == head)
+    model = integer_model(made, embeddings=embeddings, tuned=lambda name: name[0] == head)
     rates, settings = StepSettings().with_rates([0.1], [12], PerturbationTable(SOURCE))
     job = ZerothOrderJob(model, SOURCE, settings)
     assert (job.step(tokens, labels, rates[0])[0].coefficient, model.words) != (0, 0)
@@ -137,10 +90,43 @@ def test_only_chosen_tensors_move():
     assert model.words == 2
 
 
+def test_sensitive_values_alone_move_in_the_order_of_their_tiles():
+    tokens, embeddings, labels = sentences()
+    network, _ = made = encoder()
+    up, head = ((network.titles.index(one), "weight") for one in ("1.up", "head"))
+    places = {up: np.array([3, 24, 30, 17 * 24 + 2]), head: np.array([7])}
+    model = integer_model(made, embeddings=embeddings, tuned=places.__contains__, sensitive=places)
+    assert model.words == 2
+    numbers = np.arange(1, 63).reshape(2, 31) << 20
+    moved = model.parameters(numbers)
+    off = {name: (moved[name] - model.frozen[name]).reshape(-1) for name in moved}
+    assert {name: np.flatnonzero(one).tolist() for name, one in off.items() if one.any()} == {
+        name: one.tolist() for name, one in places.items()
+    }
+    # a tile's lanes come one after the other, 16 outputs each: inputs 0 of output 1, 3 of 0, 6 of 1, then the next tile
+    expected = [number << 20 for number in (2, 1, 3, 4)]
+    fraction = 28 - model.transformer.format_of(up).fraction
+    assert off[up][places[up]].tolist() == [one >> fraction for one in expected]
+    rates, settings = StepSettings().with_rates([0.1], [12], PerturbationTable(SOURCE))
+    job = ZerothOrderJob(model, SOURCE, settings)
+    assert job.step(tokens, labels, rates[0])[0].coefficient
+
+
+def test_saturations_are_named_by_operation():
+    tokens, embeddings, labels = sentences()
+    network, parameters = encoder()
+    name = network.titles.index("0.up"), "bias"
+    model = integer_model((network, {**parameters, name: np.full(40, 127.9)}), embeddings=embeddings)
+    job = ZerothOrderJob(model, SOURCE, StepSettings())
+    job.step(tokens, labels, 0)
+    assert set(job.saturated_places) == {"0.up"}
+    assert 0 < job.saturated_places["0.up"] <= job.saturations
+
+
 def test_moved_parameters_saturate():
     network, parameters = encoder()
     head = network.titles.index("head")
-    model = model_of((network, {**parameters, (head, "weight"): np.full((5, 24), 7.9)}))
+    model = integer_model((network, {**parameters, (head, "weight"): np.full((5, 24), 7.9)}))
     moved = model.parameters(np.full((model.words, 31), DELTA.maximum))
     form = model.transformer.format_of((head, "weight"))
     assert form == Format(5, 13)
@@ -152,7 +138,7 @@ def test_moved_parameters_saturate():
 
 
 def test_rows_are_samples_without_embeddings():
-    model = model_of(vision())
+    model = integer_model(vision())
     samples = Q8_16.from_float(np.random.default_rng(1).normal(0, 1, (4, 10, 12)))
     together = model.forward(samples, np.zeros((model.words, 31), np.int64), Narrower())
     alone = model.forward(samples[2:3], np.zeros((model.words, 31), np.int64), Narrower())
@@ -165,7 +151,7 @@ def test_rows_are_samples_without_embeddings():
 
 def test_batches_that_are_refused():
     tokens, embeddings, labels = sentences()
-    model = model_of(encoder(), embeddings=embeddings)
+    model = integer_model(encoder(), embeddings=embeddings)
     with pytest.raises(UserError, match="11 labels for 12 samples"):
         model.check(tokens, labels[:11])
     with pytest.raises(UserError, match="tokens from 0 to 29"):
@@ -193,7 +179,7 @@ def test_a_cut_changes_no_bit(made):
     """Each slope, at any cut, is that of the whole model with two perturbations; deltas are folded in each part."""
     tokens, embeddings, labels = sentences(count=3)
     network, _ = built = made(layers=1)
-    model, tables = model_of(built, embeddings=embeddings), SoftmaxTables()
+    model, tables = integer_model(built, embeddings=embeddings), SoftmaxTables()
     assert network.titles.index("head") in network.cuts
     for cut in network.cuts:
         split = Split(cut, 1, 2)
@@ -212,7 +198,7 @@ def test_a_cut_changes_no_bit(made):
 def test_each_part_has_a_table_of_its_own():
     _, embeddings, _ = sentences()
     network, _ = made = encoder(hidden=100, heads=4, wide=300)
-    model = model_of(made, embeddings=embeddings, lanes=8, columns=8)
+    model = integer_model(made, embeddings=embeddings, lanes=8, columns=8)
     head = network.titles.index("head")
     job = ZerothOrderJob(model, SOURCE, StepSettings(split=Split(head, 2, 4)))
     first, second = model.parts(head)
@@ -230,7 +216,7 @@ def test_each_part_has_a_table_of_its_own():
 def test_cuts_that_are_refused():
     _, embeddings, _ = sentences()
     network, _ = made = encoder()
-    model = model_of(made, embeddings=embeddings)
+    model = integer_model(made, embeddings=embeddings)
     middle = network.titles.index("0.attention")
     with pytest.raises(UserError, match=r"0.attention is no place for a cut \(5\): behind it norm and 0.q and"):
         model.parts(middle)
@@ -240,8 +226,8 @@ def test_cuts_that_are_refused():
         model.parts(99)
     own, _ = built = decoder(layers=1)
     with pytest.raises(UserError, match=r"0.q is no place .*: behind it its inputs and 0.norm are both read"):
-        model_of(built).parts(own.titles.index("0.q"))
-    alone = model_of(made, embeddings=embeddings, tuned=lambda name: name[0] == middle + 1)
+        integer_model(built).parts(own.titles.index("0.q"))
+    alone = integer_model(made, embeddings=embeddings, tuned=lambda name: name[0] == middle + 1)
     with pytest.raises(UserError, match="nothing behind it is tuned"):
         alone.parts(network.titles.index("head"))
     with pytest.raises(UserError, match="nothing before it is tuned"):
@@ -252,4 +238,4 @@ def test_networks_without_a_pooling_are_refused():
     made, drawn = TransformerBuilder("own", 8), Drawn(1)
     made.linear("head", INPUTS, drawn.weight(3, 8))
     with pytest.raises(UserError, match="own gives outputs for each token"):
-        model_of(made.finish()).labels("cross_entropy")
+        integer_model(made.finish()).labels("cross_entropy")

@@ -119,8 +119,85 @@ def test_a_transformer_on_a_users_sentences(fabtune, tmp_path, tiny_transformer)
     assert (tmp_path / "build/runs/tune-0001/csv-pezo-otf.safetensors").is_file()
 
 
+def test_a_transformer_in_integers(fabtune, tmp_path, tiny_transformer):
+    """The default: base, upper layers and cache are said, and a delta is the run's tensors again."""
+    task = ("--data", f"csv:{tmp_path}", "--model", tiny_transformer, "--shots", 8, "--steps", 6, "--rate", "3e-3")
+    status, out, err = fabtune("tune", "--method", "pezo-otf", *task, "--from-layer", 1, "--delta", "d.safetensors")
+    assert status == 0, err
+    assert "base nf4: matrices up to" in out
+    assert "forward cache, exact:" in out
+    assert " % of the products of a step from the second epoch on" in out
+    options = ("--json", "--force", "--p1", 2)
+    status, out, err = fabtune("tune", "--method", "pezo-pool", *task, "--tune", "norms", "--base", "18-bit", *options)
+    assert status == 0, err
+    report = json.loads(out)
+    assert (report["base"], report["engine"], report["forward_work"], report["generator"]) == (
+        "18-bit",
+        "golden",
+        1,
+        "pool",
+    )
+    assert report["trained_parameters"] == 2 * (6 * 16 + 32 + 16 + 2 * 2 * 16 - 32) + 2 * 16 + 2
+    assert max(report["errors"].values()) < 1e-3
+    assert report["loss_base"] == pytest.approx(report["loss_float"], abs=1e-3)
+    delta = ("delta", "apply", "d.safetensors")
+    assert fabtune(*delta, "--model", tiny_transformer, "-o", "tuned.safetensors")[0] == 0
+    again, tuned = (
+        load_saved(tmp_path / name)[0]
+        for name in ("tuned.safetensors", "build/runs/tune-0001/csv-pezo-otf.safetensors")
+    )
+    assert all(np.array_equal(again[name], tuned[name]) for name in tuned)
+    assert len(again) > len(tuned)
+    assert "fabtune: give --weights FILE, or for a transformer --model" in fabtune(*delta, "-o", "b.safetensors")[2]
+
+
+def test_label_words_of_a_decoder(fabtune, tmp_path, tiny_decoder):
+    """Its own head where the task has label words, unless prompts are asked for; a delta is the run's tensors again."""
+    (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n great\n")
+    task = ("--data", f"csv:{tmp_path}", "--model", tiny_decoder, "--shots", 8, "--steps", 4, "--json", "--force")
+    status, out, err = fabtune("tune", "--method", "pezo-otf", *task, "--delta", "d.safetensors")
+    assert status == 0, err
+    found = json.loads(out)
+    body = 2 * (4 * 16 * 16 + 3 * 16 * 32 + 2 * 16) + 16
+    assert found["trained_parameters"] == body + 2 * 16  # two rows of the head, without biases
+    assert fabtune("delta", "apply", "d.safetensors", "--model", tiny_decoder, "-o", "tuned.safetensors")[0] == 0
+    again, tuned = load_saved(tmp_path / "tuned.safetensors")[0], load_saved(tmp_path / found["weights"])[0]
+    assert all(np.array_equal(again[name], tuned[name]) for name in tuned)
+    assert "label_words.weight" in tuned
+    status, out, err = fabtune("tune", "--method", "pezo-otf", *task, "--prompt", "sentences")
+    assert status == 0, err
+    assert json.loads(out)["trained_parameters"] == body + 2 * 16 + 2
+
+
+def test_label_words_that_do_not_apply(refused, tmp_path, tiny_decoder, tiny_transformer):
+    command = "tune --method pezo-otf --data csv:. --prompt label-words --model"
+    assert "has no label words: write a file label-words.txt" in refused(f"{command} {tiny_decoder}")
+    (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n great\n")
+    assert "is no decoder: a head for masked words is not computed" in refused(f"{command} {tiny_transformer}")
+    assert "chooses weights by a classifier's gradients" in refused(command.replace("pezo-otf", "sparse-zo") + " .")
+
+
+def test_sensitive_weights_in_integers(fabtune, tmp_path, tiny_transformer):
+    task = ("--data", "sst-2", "--data-dir", "data", "--model", tiny_transformer, "--fraction", "0.01", "--steps", 3)
+    status, out, err = fabtune("tune", "--method", "sparse-zo", *task, "--delta", "d.safetensors", "--json")
+    assert status == 0, err
+    assert json.loads(out)["trained_parameters"] == 2 * (4 * round(0.01 * 256) + 2 * round(0.01 * 512))
+    assert json.loads(fabtune("delta", "show", "d.safetensors", "--json")[1])["parameters"] == 2 * (4 * 3 + 2 * 5)
+
+
 def test_sensitive_weights(fabtune, tmp_path, tiny_transformer):
-    task = ("--data", "sst-2", "--data-dir", "data", "--model", tiny_transformer, "--precision", "bfloat16")
+    task = (
+        "--data",
+        "sst-2",
+        "--data-dir",
+        "data",
+        "--model",
+        tiny_transformer,
+        "--precision",
+        "bfloat16",
+        "--engine",
+        "float",
+    )
     status, out, _ = fabtune("tune", "--method", "sparse-zo", *task, "--fraction", "0.01", "--steps", 3, "--json")
     assert status == 0
     report = json.loads(out)
@@ -165,8 +242,26 @@ MISTAKES = {
     "tune --method pezo-otf --rank 4": "--rank has no meaning with --method pezo-otf",
     "tune --method pezo-otf --fraction 0.1": "--fraction has no meaning with --method pezo-otf",
     "tune --method sparse-zo --data csv:. --mask task --generic a.txt": "--generic has no meaning with --mask task",
-    "tune --method mezo --shots 16": "belong to a text task",
-    "tune --method mezo --shots 3": "belong to a text task",
+    "tune --method mezo --shots 16": "--shots belongs to a text task",
+    "tune --method mezo --shots 3": "--shots belongs to a text task",
+    "tune --method pezo-otf --base nf4": "--base belongs to a text task",
+    "tune --method pezo-otf --data csv:. --precision bfloat16": "--precision belongs to --engine float",
+    "tune --method pezo-otf --data csv:. --engine float --base nf4": "--base belongs to integers: --method pezo-otf",
+    "tune --method mezo --data csv:. --from-layer 1": "--from-layer belongs to integers",
+    "tune --method sparse-zo --data csv:. --tune norms": "--tune chooses tensors, and --method sparse-zo the weights",
+    "tune --method pezo-otf --data csv:. --cache nf4": "--cache keeps what is below the first layer that is tuned",
+    "tune --method pezo-otf --data csv:. --from-layer 0 --cache nf4": "--cache keeps what is below",
+    "tune --method pezo-otf --data csv:. --base int8": "base = 'int8' is not one of nf4, 18-bit",
+    "tune --method pezo-otf --data csv:. --prompt words": "--prompt words is not one of label-words, sentences",
+    "tune --method mezo --data csv:. --prompt label-words": "--prompt belongs to integers",
+    "tune --method mezo --data csv:. --model a.gguf": "--model a.gguf is read in integers: --method pezo-otf",
+    "tune --method sparse-zo --data csv:. --model a.gguf": "--model a.gguf is read in integers",
+    "tune --method pezo-otf --data csv:. --model a.gguf": "a.gguf is missing",
+    "tune --method pezo-otf --prompt sentences": "--prompt belongs to a text task",
+    "tune --method pezo-otf --data csv:. --tune biases": "--tune biases is not one of all, norms",
+    "tune --method pezo-otf --data csv:. --eps 0.0078125": "eps = 0.0078125: a transformer's slope",
+    "tune --method pezo-otf --data csv:. --p2 2": "P2 = 2 without a second part",
+    "tune --method pezo-otf --data csv:. --queries 2": "queries = 2: a core counts perturbations of a step with --p1",
     "tune --method mezo --data sst-2": "--data-dir",
     "tune --method mezo --data sst-2 --data-dir gone": "is missing",
     "tune --method mezo --data csv:. --drift rotate:3": "--drift belongs to a network of layers",

@@ -29,7 +29,6 @@ from fabtune.golden.zo.step_settings import StepSettings
 from ....own_transformers import decoder, encoder
 
 VOCABULARY = 30
-GENERATORS = ("otf8", "pool")
 
 
 def tokens_and_labels(count, seed=1):
@@ -60,8 +59,7 @@ def job_model(made=None, cut="head", generator="otf8", **settings):
     return JobModel(own, at, config_of(generator, **settings), lambda samples: samples.inputs)
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
-@pytest.mark.parametrize("cut", ["head", "0.norm", None])
+@pytest.mark.parametrize(("cut", "generator"), [("head", "otf8"), ("0.norm", "pool"), (None, "otf8")])
 def test_three_rounds_with_faults_end_in_the_same_bits(cut, generator):
     model = job_model(cut=cut, generator=generator, second=3 if cut else 1)
     owned = shards(tokens_and_labels(24), 4, 1.0, 0)
@@ -77,11 +75,11 @@ def test_three_rounds_with_faults_end_in_the_same_bits(cut, generator):
 
 
 def test_a_decoder_learns_in_a_federation():
-    model = job_model(decoder(layers=1), rounds=4, steps=8, rate=0.02, batch=12)
-    samples = tokens_and_labels(48)
+    model = job_model(decoder(layers=1), rounds=3, steps=6, rate=0.03, batch=8)
+    samples = tokens_and_labels(32)
     outcome = federate(model, shards(samples, 4, float("inf"), 0), samples)
     assert outcome.bit_identical
-    assert outcome.curve[-1].loss < outcome.curve[0].loss - 0.1
+    assert outcome.curve[-1].loss < outcome.curve[0].loss - 0.05
 
 
 def test_the_server_s_tables_are_the_average_of_the_messages_replayed():

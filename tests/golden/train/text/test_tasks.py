@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
+from fabtune.golden.train.text.label_words import Wording
 from fabtune.golden.train.text.tasks import SEEDS, text_task
 
 
@@ -48,6 +49,22 @@ def test_a_users_folder(mine):
     assert len(text_task(f"csv:{mine}", shots=5, tests=2).test) == 2
 
 
+def test_label_words_of_a_user(mine):
+    assert text_task(f"csv:{mine}").wording is None
+    (mine / "label-words.txt").write_text("{0} It was\n bad\n good\n")
+    task = text_task(f"csv:{mine}")
+    assert task.wording == Wording("{0} It was", (" bad", " good"))
+    assert task.classes == 2
+    for text, says in (
+        ("{0} It was\n bad\n", r"label-words\.txt has 2 lines: write the template, and a word for each of 2 classes"),
+        ("It was\n bad\n good\n", r"label-words\.txt: 'It was' is no template"),
+        ("{0} It {1}\n bad\n good\n", r"label-words\.txt: \{1\} is for pairs of sentences"),
+    ):
+        (mine / "label-words.txt").write_text(text)
+        with pytest.raises(UserError, match=says):
+            text_task(f"csv:{mine}")
+
+
 def test_a_text_in_quotes_is_whole(mine):
     (mine / "test.csv").write_bytes(b'0,"bad\r\nfilm"\r\n\r\n1,"a ""good"" one, really"\r\n')
     assert text_task(f"csv:{mine}").test.sentences == ("bad\r\nfilm", 'a "good" one, really')
@@ -83,6 +100,77 @@ def test_other_shots_come_from_the_full_set(kshot):
     assert np.bincount(task.tune.labels).tolist() == [3] * 6
     assert "café" in task.tune.sentences[0]
     assert len(task.test) == 6
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """LM-BFF's RTE and MNLI, of which the second has more columns and no test set, and RTE's full set."""
+    rte = ["index\tsentence1\tsentence2\tlabel", '4\tA "b" c\tD\tentailment', "5\tE\tF .\tnot_entailment"]
+    mnli = ["index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label"]
+    mnli += [f"1\tx\tA\t{label} b\tneutral\t{label}" for label in ("neutral", "entailment", "contradiction")]
+    for seed in SEEDS:
+        for name, parts, lines in (("RTE", ("train", "test"), rte), ("MNLI", ("train", "dev_matched"), mnli)):
+            folder = tmp_path / "text" / "lmbff-kshot" / name / f"16-{seed}"
+            folder.mkdir(parents=True)
+            for part in parts:
+                (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "text" / "rte").mkdir()
+    more = [f"{at}\tP {at}\tQ\t{('entailment', 'not_entailment')[at % 2]}" for at in range(20)]
+    (tmp_path / "text" / "rte" / "train.tsv").write_text("\n".join([*rte, *more]) + "\n")
+    return tmp_path
+
+
+def test_tasks_of_pairs(pairs):
+    rte = text_task("rte", pairs)
+    assert rte.tune.sentences == (('A "b" c', "D"), ("E", "F ."))
+    assert rte.tune.labels.tolist() == rte.test.labels.tolist() == [0, 1]
+    assert rte.wording.pairs
+    assert (rte.prompts, rte.classes) == ((), 2)
+    mnli = text_task("mnli", pairs)
+    assert mnli.tune.sentences[0] == ("A", "neutral b")
+    assert mnli.tune.labels.tolist() == mnli.test.labels.tolist() == [2, 1, 0]
+    assert [mnli.wording.words[at] for at in mnli.tune.labels] == ["Maybe", "Yes", "No"]
+    with pytest.raises(UserError, match="pairs of sentences take label words"):
+        _ = mnli.tune.singles
+
+
+def test_other_shots_of_pairs(pairs):
+    task = text_task("rte", pairs, shots=4)
+    assert np.bincount(task.tune.labels).tolist() == [4, 4]
+    assert not set(task.tune.sentences) & set(task.test.sentences)
+    with pytest.raises(UserError, match="shots = 4: mnli has only its splits of 16 sentences"):
+        text_task("mnli", pairs, shots=4)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (
+            ["sentence1\tsentence2\tlabel", "a\tb\tmaybe"],
+            "line 2: 'maybe', 'a', 'b' is not a label of entailment, not_",
+        ),
+        (["sentence1\tsentence2\tlabel", "a\t \tentailment"], "line 2: 'entailment', 'a', ' ' is not"),
+        (["sentence1\tsentence2\tlabel", "a\tentailment"], "line 2: 2 cells, and 3 in the header"),
+        (["sentence1\tlabel", "a\tentailment"], "line 1: a file with sentence1 has sentence2 and label"),
+    ],
+)
+def test_files_of_pairs_that_are_wrong(pairs, lines, says):
+    (pairs / "text" / "lmbff-kshot" / "RTE" / "16-13" / "train.tsv").write_text("\n".join(lines))
+    with pytest.raises(UserError, match=rf"train\.tsv: {says}"):
+        text_task("rte", pairs)
+
+
+def test_fine_labels(kshot):
+    folder = kshot / "text" / "lmbff-kshot" / "sst-5" / "16-13"
+    folder.mkdir(parents=True)
+    for part in ("train", "test"):
+        (folder / f"{part}.csv").write_text("\n".join(f'{label},"film {label}"' for label in range(5)))
+    task = text_task("sst-5", kshot)
+    assert task.tune.labels.tolist() == [0, 1, 2, 3, 4]
+    assert task.wording.words == (" terrible", " bad", " okay", " good", " great")
+    (folder / "test.csv").write_text("5,film\n")
+    with pytest.raises(UserError, match="'5', 'film' is not a label below 5"):
+        text_task("sst-5", kshot)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +217,12 @@ def test_mistakes(arguments, says):
 
 
 @pytest.mark.skipif("FABTUNE_DATA" not in os.environ, reason="needs the real data: set FABTUNE_DATA")
-@pytest.mark.parametrize(("name", "classes", "tests"), [("sst-2", 2, 872), ("sst-5", 5, 1000), ("trec", 6, 500)])
+@pytest.mark.parametrize(
+    ("name", "classes", "tests"),
+    [("sst-2", 2, 872), ("sst-5", 5, 1000), ("trec", 6, 500), ("rte", 2, 277), ("mnli", 3, 48)],
+)
 def test_the_real_tasks(name, classes, tests):
-    for shots in (16, 64):
+    for shots in (16,) if name == "mnli" else (16, 64):
         task = text_task(name, Path(os.environ["FABTUNE_DATA"]), shots)
         assert np.bincount(task.tune.labels).tolist() == [shots] * classes
         assert len(task.test) == tests

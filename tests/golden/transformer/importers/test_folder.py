@@ -88,6 +88,30 @@ def test_hidden_states_are_the_library_s(tmp_path, kind):
     assert set(imported.unused) <= names
 
 
+@pytest.mark.parametrize("kind", ["llama", "tied llama", "opt"])
+def test_heads_give_the_library_s_logits(tmp_path, kind):
+    model = saved(tmp_path, kind).double()
+    found, imported = hidden(tmp_path)
+    with torch.no_grad():
+        wanted = np.concatenate([model(torch.tensor([one])).logits[0].numpy() for one in TOKENS])
+    np.testing.assert_allclose(found @ imported.head.astype(np.float64).T, wanted, rtol=1e-6, atol=1e-6)
+    assert (imported.head is imported.words) is (kind != "llama")
+    assert "lm_head.weight" not in imported.unused
+
+
+def test_models_without_a_head_of_words(tmp_path):
+    for kind in ("bert for masks", "qwen2"):
+        saved(tmp_path / kind, kind)
+        assert hidden(tmp_path / kind)[1].head is None
+
+
+def test_a_tied_head_that_is_another_one_is_refused(tmp_path):
+    saved(tmp_path, "llama")
+    changed(tmp_path, tie_word_embeddings=True)
+    with pytest.raises(UserError, match=r"a lm_head\.weight that is not the embeddings"):
+        read_folder(tmp_path)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_shorter_floats_are_converted_and_said_so(tmp_path, dtype):
     saved(tmp_path, "llama", dtype)

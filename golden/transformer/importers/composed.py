@@ -1,0 +1,190 @@
+"""Functions and norms that a model computes by several operators: GELU by erf, SiLU, norms, division by the length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ...models.importers.graph import Place
+from ..blocks import Activation
+from .row_graph import Constant, RowGraph, Rows
+from .row_operations import activation, norm, squared, unit_length
+
+_CLOSE = 1e-6
+Kind = Literal[
+    "mean",
+    "centred",
+    "square",
+    "centred square",
+    "mean square",
+    "variance",
+    "root",
+    "inverse root",
+    "length",
+    "erf",
+    "erf + 1",
+    "twice gelu",
+    "sigmoid",
+    "softmax",
+    "log_softmax",
+]
+"""What operators compute on the way; a softmax is that of the outputs, which nothing reads here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """Intermediate result.
+
+    Parameters
+    ----------
+    kind : str
+    rows : Rows
+        Of what it is.
+    index : Tensor
+        Of its shape, without a meaning of its values where it is one value a row.
+    value : float
+        What was added to a mean of squares; factor of twice GELU.
+    centred : bool
+        Of a root: whether it is that of a variance.
+    """
+
+    kind: Kind
+    rows: Rows
+    index: Tensor
+    value: float = 0.0
+    centred: bool = False
+
+
+def same(first: Rows, second: Rows) -> bool:
+    """Tell whether two tensors are one."""
+    return first.number == second.number and first.factor == second.factor and torch.equal(first.index, second.index)
+
+
+def _over_rows(place: Place, index: Tensor, dims: list[int], keep: bool) -> Tensor:
+    if [one % index.ndim for one in dims] != [index.ndim - 1] or not keep:
+        raise place.error(f"is over {dims}: over the features of a token, kept as an axis of 1, it is known")
+    return index[..., :1]
+
+
+def mean(place: Place, given: Rows | Composed, dims: list[int], keep: bool) -> Composed:
+    """Mean over the features of a token, or of their squares."""
+    index = _over_rows(place, given.index, dims, keep)
+    if isinstance(given, Rows):
+        return Composed("mean", given, index)
+    kinds: dict[str, Kind] = {"square": "mean square", "centred square": "variance"}
+    if given.kind not in kinds:
+        raise place.error(f"is a mean of a {given.kind}")
+    return Composed(kinds[given.kind], given.rows, index)
+
+
+def variance(place: Place, given: Rows, dims: list[int], keep: bool) -> Composed:
+    """Variance over the features of a token, that of all, not of a sample."""
+    return Composed("variance", given, _over_rows(place, given.index, dims, keep))
+
+
+def length(place: Place, given: Rows, dims: list[int], keep: bool) -> Composed:
+    """L2 norm over the features of a token."""
+    return Composed("length", given, _over_rows(place, given.index, dims, keep))
+
+
+def square(graph: RowGraph, place: Place, given: Rows | Composed) -> Rows | Composed:
+    """Square: of a ReLU a function of its own, else a part of a norm."""
+    if isinstance(given, Composed):
+        if given.kind != "centred":
+            raise place.error(f"is the square of a {given.kind}")
+        return replace(given, kind="centred square")
+    if given.number >= 0 and graph.nodes[given.number].operation == Activation("relu"):
+        return squared(graph, place, given)
+    return Composed("square", given, given.index)
+
+
+def root(place: Place, given: Composed, inverse: bool) -> Composed:
+    """Square root of a mean of squares, or its inverse."""
+    if given.kind not in ("variance", "mean square"):
+        raise place.error(f"is the root of a {given.kind}")
+    kind: Kind = "inverse root" if inverse else "root"
+    return replace(given, kind=kind, centred=given.kind == "variance")
+
+
+def erf(place: Place, given: Rows) -> Composed:
+    """Error function of x / sqrt(2)."""
+    if abs(given.factor * 2**0.5 - 1) > _CLOSE:
+        raise place.error(f"is of {given.factor:g} x: in GELU it is of x / sqrt(2)")
+    return Composed("erf", replace(given, factor=1.0), given.index)
+
+
+def plus_number(place: Place, given: Composed, number: float) -> Composed:
+    """Add a number: eps to a mean of squares, 1 to an error function."""
+    if given.kind in ("variance", "mean square") and 0 < number < 1 and not given.value:
+        return replace(given, value=number)
+    if given.kind == "erf" and number == 1:
+        return replace(given, kind="erf + 1")
+    raise place.error(f"adds {number:g} to a {given.kind}")
+
+
+def at_least(place: Place, given: Composed, number: float) -> Composed:
+    """Bound a length from below by a number that keeps a division by it finite."""
+    if given.kind != "length" or not 0 <= number <= 1e-6:
+        raise place.error(f"is at least {number:g} of a {given.kind}")
+    return given
+
+
+def times_number(graph: RowGraph, place: Place, given: Composed, number: float) -> Rows | Composed:
+    """Multiply by a number: twice GELU by a half."""
+    if given.kind != "twice gelu":
+        raise place.error(f"multiplies a {given.kind} by {number:g}")
+    return _gelu(graph, place, replace(given, value=given.value * number))
+
+
+def minus(place: Place, first: Rows, second: Composed) -> Composed:
+    """Subtract the mean."""
+    if second.kind != "mean" or not same(first, second.rows):
+        raise place.error(f"subtracts a {second.kind} of something else")
+    return Composed("centred", first, first.index)
+
+
+def times(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows | Composed:
+    """Multiply by a part of a function or norm."""
+    rows = first if isinstance(first, Rows) else first.rows
+    if isinstance(first, Rows) and same(replace(first, factor=1.0), second.rows):
+        if second.kind == "erf + 1":
+            return _gelu(graph, place, Composed("twice gelu", second.rows, first.index, first.factor))
+        if second.kind == "sigmoid" and first.factor == 1:
+            return activation(graph, place, first, "silu")
+    if second.kind == "inverse root" and same(rows, second.rows):
+        return _norm(graph, place, first, second)
+    if isinstance(first, Composed) and first.kind == second.kind and same(rows, second.rows):
+        return square(graph, place, first)
+    kind = first.kind if isinstance(first, Composed) else "value"
+    raise place.error(f"is the product of a {kind} and the {second.kind} of something else")
+
+
+def over(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows:
+    """Divide by a root, or by the length."""
+    rows = first if isinstance(first, Rows) else first.rows
+    if second.kind == "root" and same(rows, second.rows):
+        return _norm(graph, place, first, second)
+    if second.kind == "length" and isinstance(first, Rows) and same(first, second.rows):
+        return unit_length(graph, place, first)
+    raise place.error(f"divides by the {second.kind} of something else")
+
+
+def _norm(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows:
+    centred = isinstance(first, Composed)
+    if (isinstance(first, Composed) and first.kind != "centred") or centred != second.centred or not second.value:
+        raise place.error("is a norm without eps, or subtracts the mean in one place only")
+    return norm(graph, place, second.rows, None, None, second.value, centred)
+
+
+def _gelu(graph: RowGraph, place: Place, given: Composed) -> Rows | Composed:
+    if abs(given.value - 0.5) > _CLOSE:
+        return given
+    return activation(graph, place, given.rows, "gelu")
+
+
+def number_of(constant: Constant) -> float | None:
+    """Value of a constant that is one number."""
+    return float(constant.tensor) if constant.tensor.numel() == 1 else None
