@@ -26,6 +26,7 @@ FINE_TUNING = (
     "few-shot",
     "transformers",
     "stream-cost",
+    "stream-program",
     "federated",
 )
 

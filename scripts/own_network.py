@@ -24,6 +24,7 @@ from ..golden.models.network import Network
 from ..golden.models.presets import NETWORKS
 from ..golden.models.text import network_from
 from ..golden.settings import build, preset_of
+from ..golden.transformer.sample_model import SampleTransformer
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class OwnNetwork:
         return user_network(self.model, self.shape)
 
 
-def with_weights(network: Network, module: nn.Module, weights: Path | None) -> nn.Module:
+def with_weights(network: Network | SampleTransformer, module: nn.Module, weights: Path | None) -> nn.Module:
     """Load a file of weights, if there is one, into a network's module; it is then in evaluation mode.
 
     Raises
@@ -93,7 +94,7 @@ def with_weights(network: Network, module: nn.Module, weights: Path | None) -> n
     return module.eval()
 
 
-def check_samples(network: Network, task: Task) -> None:
+def check_samples(network: Network | SampleTransformer, task: Task) -> None:
     """Refuse samples that are not of a network's shape and classes, or not finite.
 
     Raises
@@ -107,7 +108,7 @@ def check_samples(network: Network, task: Task) -> None:
             part.check(task.name, network.classes)
 
 
-def check_shape(network: Network, shape: Shape, where: str | Path) -> None:
+def check_shape(network: Network | SampleTransformer, shape: Shape, where: str | Path) -> None:
     """Refuse samples of another shape than a network's, and say what to write where it is a question of axes.
 
     Raises

@@ -21,6 +21,9 @@ from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, accuracy_of, at_chance, pretrained
+from ..golden.transformer.blocks import Transformer
+from ..golden.transformer.presets import TRANSFORMERS
+from ..golden.transformer.sample_model import SampleModule, SampleTransformer
 from .own_network import OwnNetwork, check_samples, with_weights
 from .progress import Bars, advance
 
@@ -89,6 +92,8 @@ class Start:
             torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
             known = self.shape or (None if is_onnx(self.model) else task.test.shape)
             network, module = OwnNetwork(self.model, self.weights, known).built()
+        elif self.network in TRANSFORMERS:
+            raise UserError(f"{self.network} is a transformer, which zeroth order tunes: --method pezo-otf or mezo")
         else:
             network = preset(self.network or network_for(self.data))
             module = module_of(network)
@@ -100,8 +105,18 @@ class Start:
         check_samples(network, task)
         return network, with_weights(network, module, self.weights)
 
+    def transformer_for(self, task: Task) -> tuple[SampleTransformer, nn.Module]:
+        """Make a preset transformer and its module, which `ready` may have to pre-train; as `network_for`."""
+        if self.model:
+            raise UserError("give --network or --model, not both")
+        if self.shape:
+            raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
+        model = TRANSFORMERS[self.network or ""](self.seed)
+        check_samples(model, task)
+        return model, with_weights(model, SampleModule(model), self.weights)
+
     def ready(
-        self, network: Network, module: nn.Module, task: Task, settings: Pretraining, console: Console
+        self, network: Network | Transformer, module: nn.Module, task: Task, settings: Pretraining, console: Console
     ) -> tuple[nn.Module, Origin]:
         """Pre-train the module of `network_for`, or take it from the cache, where it is to be, see `pretrains`.
 
@@ -126,7 +141,7 @@ class Start:
         # in a log nothing is left of it: an error of the work that follows is one line there, too
         with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task(name, total=settings.epochs)
-            start = module if self.model or self.weights else None
+            start = module if self.model or self.weights or isinstance(network, Transformer) else None
             trained, file = pretrained(network, task.pretrain, settings, advance(progress, bar, name), start)
             done = f"pre-trained {network.name}, cached in {file.name}"
             progress.update(bar, completed=settings.epochs, description=done)

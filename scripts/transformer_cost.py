@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ..boards.board import BOARDS, DEFAULT_MHZ, Board
+from ..golden.errors import UserError
 from ..golden.models.presets import NETWORKS
 from ..golden.stream.core_size import ARRAYS, PORT_SHARE, CoreSize
 from ..golden.stream.cost_model import StepCost, on_paper
 from ..golden.transformer.blocks import Linear, Transformer
 from ..golden.transformer.float_bytes import FloatBytes, float_bytes
 from ..golden.transformer.importers.shapes import PUBLISHED, shapes_of
+from ..golden.transformer.layers import layer_starts
+from ..golden.transformer.presets import TRANSFORMERS
 
 Show = Callable[[Sequence[str], list[list[str]], str], None]
 _CLASSES = 2
@@ -24,8 +27,8 @@ _FUNCTION_DSPS = 50
 
 
 def is_transformer(name: str) -> bool:
-    """Tell whether a name is that of a published transformer, or of a folder, and not of a preset network."""
-    return name in PUBLISHED or (name not in NETWORKS and Path(name).is_dir())
+    """Tell whether a name is that of a published or preset transformer, or of a folder, and not of a preset network."""
+    return name in PUBLISHED or name in TRANSFORMERS or (name not in NETWORKS and Path(name).is_dir())
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,11 @@ class TransformerCost:
     Parameters
     ----------
     name : str
-        One of `PUBLISHED`, or a folder.
+        One of `PUBLISHED` or `TRANSFORMERS`, or a folder.
     sentences, tokens : int
-        Of a step, and of each sentence.
+        Of a step, and of each sentence; without effect where a sample has a number of tokens.
+    from_layer : int
+        First layer that is tuned: what is below comes from a cache.
     arrays : tuple of str
         Lanes x columns.
     """
@@ -45,6 +50,7 @@ class TransformerCost:
     name: str
     sentences: int
     tokens: int
+    from_layer: int = 0
     arrays: tuple[str, ...] = ARRAYS
 
     def run(self) -> dict[str, Any]:
@@ -55,15 +61,19 @@ class TransformerCost:
         UserError
             If there is no such model, or the core has no place for it.
         """
-        network, embeddings = _network(self.name)
-        transformer, lengths = on_paper(network), (self.tokens,) * self.sentences
-        costs = {array: StepCost(transformer, lengths, CoreSize.of_array(array)) for array in self.arrays}
+        network, embeddings, own_tokens = _network(self.name)
+        tokens, starts = own_tokens or self.tokens, (0, *layer_starts(network)[1:])
+        if self.from_layer >= len(starts):
+            raise UserError(f"{self.name} has layers 0 to {len(starts) - 1}, not {self.from_layer}")
+        transformer, lengths, first_one = on_paper(network), (tokens,) * self.sentences, starts[self.from_layer]
+        costs = {array: StepCost(transformer, lengths, CoreSize.of_array(array), first_one) for array in self.arrays}
         first, floats = costs[self.arrays[0]], float_bytes(network, embeddings, lengths)
         return {
             "network": self.name,
             "parameters": {"network": sum(map(prod, network.parameter_shapes.values())), "embeddings": embeddings},
             "sentences": self.sentences,
-            "tokens": self.tokens,
+            "tokens": tokens,
+            "from_layer": self.from_layer,
             "multiply_accumulates": first.products,
             "arrays": {array: _time(cost) for array, cost in costs.items()},
             "kinds": _kinds(first),
@@ -72,8 +82,14 @@ class TransformerCost:
         }
 
 
-def _network(name: str) -> tuple[Transformer, int]:
-    """Network of a model with a head of two classes, and the parameters of its embeddings."""
+def _network(name: str) -> tuple[Transformer, int, int]:
+    """Network of a model, with a head of two classes where it has none; parameters of its embeddings; tokens of a sample.
+
+    Sentences have any number: it is 0.
+    """
+    if name in TRANSFORMERS:
+        preset = TRANSFORMERS[name](0)
+        return preset.network, 0, len(preset.places)
     found = shapes_of(PUBLISHED[name], name) if name in PUBLISHED else shapes_of(Path(name))
     made = found.builder
     if found.causal:
@@ -81,7 +97,7 @@ def _network(name: str) -> tuple[Transformer, int]:
     else:
         pooled = made.unit_length("unit length", made.pool("mean", found.last, "mean"))
     made.add("head", Linear(_CLASSES), pooled)
-    return made.network(), prod(found.words.shape)
+    return made.network(), prod(found.words.shape), 0
 
 
 def _time(cost: StepCost) -> dict[str, Any]:
@@ -162,6 +178,7 @@ def _assumptions() -> list[str]:
 def show(result: dict[str, Any], table: Show, line: Callable[[str], None]) -> None:
     """Print what `TransformerCost.run` has found."""
     title = f"{result['network']}, {result['sentences']} sentences of {result['tokens']} tokens"
+    title += f", layers from {result['from_layer']} on" if result["from_layer"] else ""
     line(f"{title}: {result['multiply_accumulates']:,} multiply-accumulates a step")
     columns = (
         "array",

@@ -84,7 +84,7 @@ class CoreSize:
 
     @property
     def load_cycles(self) -> int:
-        """Cycles in which a tile of one side is made of its codes: a column a cycle and port."""
+        """Cycles in which a tile of one side is loaded: as many weights a cycle and port as there are lanes."""
         return -(-self.columns // self.ports)
 
 

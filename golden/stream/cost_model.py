@@ -28,6 +28,7 @@ from ..transformer.blocks import (
     UnitLength,
 )
 from ..transformer.builder import INPUTS
+from ..transformer.layers import products
 from ..zo.memory_layout import ZerothOrderLayout
 from .core_size import DEFAULT_SIZE, CoreSize
 from .forward import WEIGHT_BITS, IntegerTransformer, is_weight
@@ -234,20 +235,25 @@ class StepCost:
 
     def _cost(self, step: Step) -> OperationCost:
         operation, network = self.transformer.network.operations[step.number], self.transformer.network
-        total = products = read = 0.0
+        total = read = 0.0
         longest: dict[str, float] = {}
         for one in self.passes:
-            bounds, own, stream = self._bounds(step, one)
+            bounds, stream = self._bounds(step, one)
             bounds["DRAM"] = stream / self.size.port_bytes
             total += max(bounds.values())
-            products, read = products + own, read + stream
+            read += stream
             longest = {name: longest.get(name, 0.0) + value for name, value in bounds.items()}
         bound = max(longest, key=lambda name: longest[name])
         title, kind = network.titles[step.number], type(operation).__name__
-        return OperationCost(step.number, title, kind, total, bound, int(products), int(read))
+        return OperationCost(step.number, title, kind, total, bound, SIDES * self._products[step.number], int(read))
 
-    def _bounds(self, step: Step, one: Pass) -> tuple[dict[str, float], int, int]:
-        """Cycles by what bounds them, products, and bytes of the stream, of a step in one pass."""
+    @cached_property
+    def _products(self) -> tuple[int, ...]:
+        """Multiply-accumulates of each operation, of one side."""
+        return products(self.transformer.network, self.lengths)
+
+    def _bounds(self, step: Step, one: Pass) -> tuple[dict[str, float], int]:
+        """Cycles by what bounds them, and bytes of the stream, of a step in one pass."""
         network, size = self.transformer.network, self.size
         operation, inputs = network.operations[step.number], network.inputs(step.number)
         features, pooled = network.shapes[step.result]
@@ -261,17 +267,17 @@ class StepCost:
                 passed = step.activation is not None or step.number in self._rotated
                 bounds: dict[str, float] = {"array": tiles * rows, "loading": tiles * one.sides * size.load_cycles}
                 bounds["functions"] = through / size.functions if passed else 0.0
-                return bounds, inputs * through, records * (CODE_BYTES + SCALE_BYTES) + vectors
+                return bounds, records * (CODE_BYTES + SCALE_BYTES) + vectors
             case SelfAttention():
-                return self._attention(operation, one)
+                return self._attention(operation, one), 0
             case Normalisation():
-                return {"functions": rows * -(-features // size.norm_lanes)}, 0, vectors
+                return {"functions": rows * -(-features // size.norm_lanes)}, vectors
             case UnitLength():
-                return {"functions": 2 * rows * -(-features // size.norm_lanes)}, 0, 0
+                return {"functions": 2 * rows * -(-features // size.norm_lanes)}, 0
             case Activation() | Gate():
-                return {"functions": through / size.functions}, 0, 0
+                return {"functions": through / size.functions}, 0
             case PoolTokens() | Residual() | Positions():
-                return {"functions": one.rows * -(-inputs // size.columns)}, 0, vectors
+                return {"functions": one.rows * -(-inputs // size.columns)}, vectors
 
     @cached_property
     def _rotated(self) -> set[int]:
@@ -292,8 +298,8 @@ class StepCost:
                 found += -(-4 * values // BEAT) * BEAT
         return found
 
-    def _attention(self, operation: SelfAttention, one: Pass) -> tuple[dict[str, float], int, int]:
-        """Bounds and products of attention: keys, then values are tiles, and what a token does not see is left out.
+    def _attention(self, operation: SelfAttention, one: Pass) -> dict[str, float]:
+        """Bounds of attention: keys, then values are tiles, and what a token does not see is left out.
 
         A token's keys are a column of a tile, its values a lane; one token is loaded a cycle.
         """
@@ -308,8 +314,7 @@ class StepCost:
             pairs += length * (length + 1) // 2 if operation.causal else length**2
         sides = one.sides * operation.key_heads
         exponentials = one.sides * operation.heads * pairs
-        bounds = {"array": float(sides * array), "functions": exponentials / self.size.exponentials}
-        return bounds, 2 * exponentials * width, 0
+        return {"array": float(sides * array), "functions": exponentials / self.size.exponentials}
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 

@@ -196,8 +196,9 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
             f"{layout.transformer.network.name} needs {schedule.rows} rows of activations and {schedule.wide_rows} of "
             f"sums for a token; the core has {size.rows} and {size.wide_rows}"
         )
-    tiles = {"lanes": size.lanes, "columns": size.columns}
-    order = TransformerModel(layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, **tiles).order
+    order = TransformerModel(
+        layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
+    ).order
     made = _Instructions(layout, {name: place.start for name, place in order.places.items()})
     instructions = tuple(made.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])

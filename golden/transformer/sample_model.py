@@ -59,6 +59,11 @@ class SampleTransformer:
             raise UserError(f"{self.network.name} gives outputs for each token: it needs a pooling and a head")
 
     @property
+    def name(self) -> str:
+        """Origin, for messages."""
+        return self.network.name
+
+    @property
     def tokens(self) -> int:
         """Tokens of a sample."""
         return len(self.places)
@@ -84,17 +89,25 @@ class SampleTransformer:
 
 
 class SampleModule(nn.Module):
-    """Module of a `SampleTransformer`: samples of (n, ...) to logits, with its tensors as float32 parameters."""
+    """Module of a `SampleTransformer`: samples of (n, ...) to logits, with its tensors as float32 parameters.
+
+    Parameters
+    ----------
+    model : SampleTransformer
+        All its tensors have names, which are those of the parameters.
+    """
 
     def __init__(self, model: SampleTransformer) -> None:
         super().__init__()
         self._model = model
-        self.tensors = nn.ParameterDict(
-            {
-                f"{number}-{kind}": torch.tensor(one, dtype=torch.float32)
-                for (number, kind), one in model.parameters.items()
-            }
-        )
+        for name, values in model.parameters.items():
+            owner: nn.Module = self
+            *parts, own = model.tensor_names[name].split(".")
+            for part in parts:
+                if part not in dict(owner.named_children()):
+                    owner.add_module(part, nn.Module())
+                owner = owner.get_submodule(part)
+            owner.register_parameter(own, nn.Parameter(torch.tensor(values, dtype=torch.float32)))
         self.register_buffer("_places", torch.from_numpy(model.places), persistent=False)
 
     def forward(self, samples: Tensor) -> Tensor:
@@ -105,8 +118,7 @@ class SampleModule(nn.Module):
 
     @property
     def _named(self) -> dict[tuple[int, str], Tensor]:
-        names = self._model.parameters
-        return {(number, kind): self.tensors[f"{number}-{kind}"] for number, kind in names}
+        return {name: self.get_parameter(title) for name, title in self._model.tensor_names.items()}
 
     def parameters_as_trained(self) -> Parameters:
         """Tensors as they are now, by number of the operation and kind."""

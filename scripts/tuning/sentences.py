@@ -139,5 +139,5 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
         )
     if result["saturated"]:
         yield "clipped: " + ", ".join(f"{count} of {place}" for place, count in result["saturated"].items())
-    if result["cut_sentences"]:
+    if result.get("cut_sentences"):
         yield f"{result['cut_sentences']} sentences are longer than {result['most_tokens']} tokens, and were cut"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +28,10 @@ from ...golden.train.zo.integer_run import IntegerRun
 from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.methods import METHODS
 from ...golden.train.zo.network_objective import NetworkObjective
+from ...golden.train.zo.sample_tuning import SampleTuning
 from ...golden.train.zo.schedule import Schedule
+from ...golden.transformer.presets import TRANSFORMERS
+from ...golden.transformer.sample_model import SampleModule
 from ...golden.zo.split import Split
 from ...sim.simulator import compiler
 from ..options import given
@@ -56,7 +60,8 @@ class ZerothOrderTuning(Tuning):
         """List options that others leave without effect."""
         if options["mask"] != "generic":
             yield ["generic"], f"--mask {options['mask']}"
-        if not is_text(options["data"]) and (name := given(("generic", "shots", "precision", *IN_INTEGERS))):
+        of_text = {"generic", "shots", "precision", *IN_INTEGERS} - ({"base"} if is_transformer(options) else set())
+        if not is_text(options["data"]) and (name := given(tuple(sorted(of_text)))):
             raise UserError(f"{name} belongs to a text task")
 
     @property
@@ -89,6 +94,8 @@ class ZerothOrderTuning(Tuning):
         torch.set_num_threads(2 if text else 1)
         if text:
             self._prepare_text(console)
+        elif is_transformer(options):
+            self._prepare_transformer(console)
         else:
             self._prepare_network(console, settings.writes_deltas)
 
@@ -123,6 +130,35 @@ class ZerothOrderTuning(Tuning):
         self.run_start = {"model": folder.name, "fabtune": __version__, "seed": str(self.start.seed)}
         prepare = partial(sentence_job, options, task, folder, core_settings(settings), objective)
         self.job = self._masked(settings, console, prepare)
+
+    def _prepare_transformer(self, console: Console) -> None:
+        """Load samples and a preset transformer, and pre-train it."""
+        for name in ("core", "cut"):
+            if self.options[name] is not None:
+                raise UserError(f"--{name} belongs to a network of layers, not to {self.options['network']}")
+        if self.options["engine"] == "rtl":
+            raise UserError(f"--engine rtl is for a network of layers: {self.options['network']} has golden and float")
+        if self.options["method"] == "sparse-zo":
+            raise UserError(f"--method sparse-zo is for a network of layers or text, not for {self.options['network']}")
+        start, task = self.start, self.start.task()
+        model, module = start.transformer_for(task)
+        settings = self.settings(model.name)
+        settings = self.settings(model.name, core=settings.writes_deltas)
+        if self.options["base"] is not None and not settings.writes_deltas:
+            raise UserError("--base belongs to integers of all parameters: --method pezo-otf or pezo-pool")
+        self.check_samples(task, settings.writes_deltas)
+        module, self.origin = start.ready(
+            model.network, module, task, pretraining_defaults(model.name, start.seed), console
+        )
+        self.network, self.classes, self.held_out = model.name, model.classes, task.test.labels
+        self.run_start = {"model": model.name, "fabtune": __version__, "seed": str(start.seed)}
+        if not settings.writes_deltas:
+            objective = NetworkObjective(module, task)
+            self.job = self._masked(settings, console, partial(FineTuning, objective, settings))
+            return
+        assert isinstance(module, SampleModule), "that of a preset"
+        trained = replace(model, parameters=module.parameters_as_trained())
+        self.job = SampleTuning(trained, task, core_settings(settings), self.options["base"] or "nf4")
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
@@ -179,7 +215,7 @@ class ZerothOrderTuning(Tuning):
             "trained_parameters": result.trained_parameters,
             "directions": result.directions,
             **({} if result.saturations is None else {"saturations": result.saturations}),
-            **(self.job.facts() if isinstance(self.job, SentenceTuning) else {}),
+            **(self.job.facts() if isinstance(self.job, SentenceTuning | SampleTuning) else {}),
         }
 
     @property
@@ -238,6 +274,11 @@ class ZerothOrderTuning(Tuning):
             *(lines(result) if "base" in result else ()),
             f"{result['trained_parameters']:,} parameters; {different} different perturbations{clipped}",
         ]
+
+
+def is_transformer(options: Mapping[str, Any]) -> bool:
+    """Tell whether the network is a preset transformer on samples."""
+    return options["network"] in TRANSFORMERS
 
 
 def _losses(result: Mapping[str, Any]) -> str:

@@ -13,27 +13,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import UserError
-from ...fixed import Q8_16, Integers, Narrower
+from ...fixed import Integers
 from ...stream.forward_cache import CachedModel, CacheKind
 from ...stream.frozen_base import BaseKind
 from ...stream.words import TensorName
 from ...transformer.blocks import Normalisation
 from ...transformer.float_model import last_float
 from ...transformer.layers import layer_starts
-from ..metrics import cross_entropy
 from ..sparse.masks import Mask
 from ..zo.delta_file import Delta
 from ..zo.finetune import ZoSettings
 from ..zo.tile_order import TileOrder
-from ..zo.transformer_tuning import LabelledInputs, TransformerTuning, with_delta
+from ..zo.transformer_tuning import COMPARED, LabelledInputs, TransformerTuning, base_error, with_delta
 from .label_words import Wording
 from .sentence_model import SentenceModel
 from .tasks import Texts, TextTask
 
 TunedKind = Literal["all", "norms"]
 TUNED: tuple[TunedKind, ...] = get_args(TunedKind)
-_COMPARED = 48
-"""Sentences on which the frozen base is compared with the floats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,17 +128,12 @@ class SentenceTuning(TransformerTuning):
 
     def comparison(self) -> dict[str, float]:
         """Loss and logits of the base against the floats', on tuning sentences; without deltas."""
-        chosen = np.random.default_rng(0).permutation(len(self.task.tune))[:_COMPARED]
+        chosen = np.random.default_rng(0).permutation(len(self.task.tune))[:COMPARED]
         inputs, labels = self.tune.inputs[chosen], self.tune.labels[chosen]
         there, model = inputs >= 0, self.sentences
         lengths = tuple(map(int, there.sum(axis=1)))
         exact = last_float(model.network, model.parameters, model.words[inputs[there]], lengths)
-        found = Q8_16.to_float(self.model.run(inputs, self.model.frozen, Narrower()))
-        return {
-            "loss_float": cross_entropy(exact, labels),
-            "loss_base": cross_entropy(found, labels),
-            "logits_error": float(np.sqrt(np.mean((found - exact) ** 2))),
-        }
+        return base_error(self.model, inputs, labels, exact)
 
     def facts(self) -> dict[str, Any]:
         """Errors of the base, forward work, and what was clipped or cut, by their keys in ``--json``."""
@@ -149,7 +141,7 @@ class SentenceTuning(TransformerTuning):
         places = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
         return {
             "base": self.base,
-            **{name: round(value, 6) for name, value in self.comparison().items()},
+            **self.comparison(),
             "errors": errors,
             "forward_work": round(self.forward_work, 4),
             **({"cache": self.cached.kind, "cache_bytes": self.cached.bytes} if self.cached else {}),

@@ -222,6 +222,8 @@ def text_task(
     test = _read(split / next((one for one in names if (split / one).exists()), names[0]), kind.classes)
     if shots == SHOTS:
         train = _read(split / f"train.{ending}", kind.classes)
+        if missing := set(range(len(kind.classes))) - set(train.labels.tolist()):
+            raise UserError(f"{split / f'train.{ending}'} has no sentence of class {min(missing)}")
     elif kind.full is None:
         raise UserError(f"shots = {shots}: {name} has only its splits of {SHOTS} sentences per class here")
     else:

@@ -37,6 +37,7 @@ class ZoDefaults:
 _DEFAULTS = {
     "digits": ZoDefaults(2000, 20, 5e-4, 1e-2),
     "fan": ZoDefaults(500, 20, 1e-4, 2e-3, core_rate=1e-3),
+    "vit-digits": ZoDefaults(2000, 20, 2e-4, 2e-3),
     "transformer": ZoDefaults(500, 16, 4e-5, 4e-4),
 }
 _OTHER = ZoDefaults(1000, 20, 2e-4, 2e-3)

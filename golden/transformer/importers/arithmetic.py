@@ -72,6 +72,7 @@ def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
             raise place.error("multiplies scores or a part of a norm by a tensor")
         if isinstance(first, Composed):
             return composed.times_number(graph, place, first, number)
+        assert isinstance(first, Scores), "the only other value that depends on the samples"
         if first.weights:
             raise place.error("multiplies the softmax by a number")
         if first.causal:
@@ -131,7 +132,8 @@ def einsum(graph: RowGraph, place: Place, equation: str, tensors: Sequence[Any])
     )
     order = [*leading, *rows, *columns]
     index = found.index.reshape([sizes[one] for one in order]).permute([order.index(one) for one in wanted])
-    return replace(found, index=index)
+    made: Value = replace(found, index=index)
+    return made
 
 
 def _shape(value: Any) -> torch.Size:

@@ -47,7 +47,11 @@ def transformer_of(module: nn.Module, input_shape: Shape, name: str) -> FoundTra
     UserError
         If the module cannot be exported, or something in it has no place in the normal form; with its line.
     """
-    program = exported(module, input_shape, name)
+    return walked(exported(module, input_shape, name), input_shape, name)
+
+
+def walked(program: torch.export.ExportedProgram, input_shape: Shape, name: str) -> FoundTransformer:
+    """Import an exported program; parameters and errors as of `transformer_of`."""
     with torch.no_grad():
         return _Walk(program, input_shape, name).run()
 
@@ -80,10 +84,9 @@ class _Walk:
         if mutated:
             raise UserError(f"{self._name} changes {mutated[0].target or 'its input'} when it runs")
         (found,) = self._argument(node.args)
-        value: Value = found[0]
-        host = ""
+        value, host = found[0], ""
         if isinstance(value, Composed) and value.kind in ("softmax", "log_softmax"):
-            value, host = value.rows, value.kind
+            host, value = value.kind, value.rows
         if not isinstance(value, Rows):
             raise UserError(f"{self._name} gives what is no output of an operation")
         return self.graph.finish(value, self._program.state_dict, host)

@@ -14,6 +14,9 @@ from ...options import SectionedCommand, as_json, network_options, option, refus
 _TRANSFORMER = (
     option("--sentences", type=click.IntRange(1, 256), default=16, show_default=True, help="Sentences of a step."),
     option("--tokens", type=click.IntRange(1, 100_000), default=32, show_default=True, help="Tokens of each sentence."),
+    option(
+        "--from-layer", type=click.IntRange(0), default=0, help="First layer that is tuned; a cache has what is below."
+    ),
     option("--array", "arrays", metavar="LANESxCOLUMNS", multiple=True, help="Array of the core; may be repeated."),
 )
 
@@ -31,6 +34,7 @@ def command(
     shape: tuple[int, ...] | None,
     sentences: int,
     tokens: int,
+    from_layer: int,
     arrays: tuple[str, ...],
     rank: int,
     as_json: bool,
@@ -40,11 +44,13 @@ def command(
     NETWORK is a preset, by default lenet5-mnist, or a network as one line, as `fabtune import` prints it.
 
     Of a transformer, memory and time of a step of zeroth-order training are computed, on paper. It is --model FOLDER
-    with its config.json, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b.
+    with its config.json, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b,
+    vit-digits.
     """
     from ....golden.stream.core_size import ARRAYS
     from ....golden.train.adapters.cost_model import cost
     from ....golden.train.adapters.methods import METHODS
+    from ....golden.transformer.presets import TRANSFORMERS
     from ...own_network import OwnNetwork
     from ...transformer_cost import TransformerCost, is_transformer, show
 
@@ -52,14 +58,16 @@ def command(
         raise UserError(f"{network} and --model {model} both name the network: give one of them")
     if (named := network or model) and is_transformer(named):
         refuse_options(["weights", "shape", "rank"], f"a transformer: {named}")
+        if named in TRANSFORMERS:
+            refuse_options(["tokens"], f"{named}, whose samples have a number of tokens")
         chosen_arrays = tuple(dict.fromkeys(arrays)) or ARRAYS
-        result = TransformerCost(named, sentences, tokens, chosen_arrays).run()
+        result = TransformerCost(named, sentences, tokens, from_layer, chosen_arrays).run()
         if as_json:
             show_json(result)
         else:
             show(result, lambda columns, rows, title: show_table(columns, rows, title, piped_width=400), click.echo)
         return
-    refuse_options(["sentences", "tokens", "arrays"], "a network that is no transformer")
+    refuse_options(["sentences", "tokens", "from_layer", "arrays"], "a network that is no transformer")
     if weights:
         refuse_options(["weights"], "cost, which does not depend on them")
     named = network or model or "lenet5-mnist"

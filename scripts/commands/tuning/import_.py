@@ -17,6 +17,7 @@ from ...options import FILE, SectionedCommand, as_json, network_options, option,
     "The network",
     network_options,
     option("--samples", type=FILE, help="NPZ file with x_test, for the range of each tensor."),
+    option("--sentences", type=FILE, help="Text with a sentence a line, for the same of a FOLDER with a tokenizer."),
     scale,
 )
 @section(
@@ -30,6 +31,7 @@ def command(
     shape: tuple[int, ...] | None,
     weights: Path | None,
     samples: Path | None,
+    sentences: Path | None,
     scale: float,
     estimate: tuple[str, ...],
     as_json: bool,
@@ -37,18 +39,19 @@ def command(
     """Show what a MODEL becomes: its stages, where it fits, what saturates.
 
     MODEL, also given as --model, is a preset, a file of ONNX, or file.py:build, a function that returns a
-    torch.nn.Module; file.py is run.
+    torch.nn.Module; file.py is run. Or it is a transformer: such a module, or a folder that the library transformers
+    saved.
     """
     if argument and model:
         raise UserError(f"{argument} and --model {model} both name the network: give one of them")
     if not (named := argument or model):
-        raise UserError("name the network: fabtune import FILE.py:BUILD, FILE.onnx or a preset")
+        raise UserError("name the network: fabtune import FILE.py:BUILD, FILE.onnx, FOLDER or a preset")
     if samples is None:
         refuse_options(["scale"], "no --samples")
-    from ...import_model import ImportRequest, run, summary
+    from ...import_any import run, summary
     from ...own_network import OwnNetwork
 
-    result = run(ImportRequest(OwnNetwork(named, weights, shape), samples, scale, estimate))
+    result = run(OwnNetwork(named, weights, shape), samples, sentences, scale, estimate)
     if as_json:
         show_json(result)
         return

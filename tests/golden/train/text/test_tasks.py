@@ -49,6 +49,16 @@ def test_a_users_folder(mine):
     assert len(text_task(f"csv:{mine}", shots=5, tests=2).test) == 2
 
 
+def test_a_class_without_sentences_is_refused(mine, kshot):
+    (mine / "train.csv").write_text("0,bad\n0,poor\n")
+    with pytest.raises(UserError, match="has no sentence of class 1"):
+        text_task(f"csv:{mine}")
+    path = kshot / "text/lmbff-kshot/SST-2" / f"16-{SEEDS[0]}" / "train.tsv"
+    path.write_text("sentence\tlabel\nfine\t1\n")
+    with pytest.raises(UserError, match=r"train\.tsv has no sentence of class 0"):
+        text_task("sst-2", kshot)
+
+
 def test_label_words_of_a_user(mine):
     assert text_task(f"csv:{mine}").wording is None
     (mine / "label-words.txt").write_text("{0} It was\n bad\n good\n")

@@ -75,13 +75,13 @@ def drawn(seed):
     return randomised(own.Rows(block), seed), (5, 16)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_modules_are_equal(seed):
     compare(*drawn(seed))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 120))
+@pytest.mark.parametrize("seed", range(2, 120))
 def test_more_random_modules_are_equal(seed):
     compare(*drawn(seed))
 
@@ -160,6 +160,7 @@ WRONG = {
         lambda self, x: self.first(x) * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt(),
         "the inverse root of something else",
     ),
+    "another norm": (lambda self, x: functional.group_norm(self.first(x), 2), "aten.group_norm has no place"),
     "two axes": (lambda self, x: functional.layer_norm(x, (4, 4)), "over the last 2 axes"),
     "scaled sum": (lambda self, x: self.first(x) + 0.5 * x, "reads a product with 0.5"),
     "quick gelu": (lambda self, x: x * torch.sigmoid(1.702 * self.first(x)), "of something else"),
@@ -168,7 +169,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("which", WRONG)
+FAST = ("softmax over queries", "window", "mixed samples", "second token", "random")
+
+
+@pytest.mark.parametrize("which", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in WRONG])
 def test_what_is_no_transformer_is_refused_at_its_line(which):
     function, reason = WRONG[which]
     with pytest.raises(UserError, match=rf"test_exported\.py:\d+: .*{reason}|own gives .*{reason}|{reason}"):

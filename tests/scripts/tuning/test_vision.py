@@ -1,0 +1,69 @@
+"""`fabtune tune --network vit-digits`, as a user meets it."""
+
+import json
+
+import pytest
+from safetensors.torch import save_file
+
+from fabtune.golden.models.checkpoint import load_saved
+from fabtune.golden.transformer.presets import vit_digits
+from fabtune.golden.transformer.sample_model import SampleModule
+
+pytestmark = pytest.mark.usefixtures("sentences")
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Weights that nothing has trained, which need no pre-training."""
+    save_file(SampleModule(vit_digits(2)).state_dict(), tmp_path / "vit.safetensors")
+    return "vit.safetensors"
+
+
+@pytest.mark.parametrize(("method", "engine"), [("pezo-otf", "golden"), ("mezo", "float")])
+def test_a_run(fabtune, tmp_path, weights, method, engine):
+    asked = ("--network", "vit-digits", "--weights", weights, "--method", method, "--steps", 2, "--batch", 4)
+    delta = ("--delta", "delta.safetensors") if engine == "golden" else ()
+    extra = () if engine == "golden" else ("--engine", "float")
+    status, out, err = fabtune("tune", *asked, *delta, *extra, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert (report["network"], report["engine"], report["data"]) == ("vit-digits", engine, "digits")
+    tensors, metadata = load_saved(tmp_path / report["weights"])
+    assert metadata["model"] == "vit-digits"
+    assert set(tensors) == set(SampleModule(vit_digits()).state_dict())
+    assert ("base" in report) == (engine == "golden")
+    if engine == "golden":
+        assert report["base"] == "nf4"
+        assert 0.08 < report["errors"]["0.query.weight"] < 0.12
+        assert load_saved(tmp_path / "delta.safetensors")[0]["deltas"].shape == (255, 31)
+        assert "base nf4: matrices up to" in fabtune("tune", *asked)[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--method", "pezo-otf", "--core", "small"), "--core belongs to a network of layers, not to vit-digits"),
+        (("--method", "pezo-otf", "--engine", "rtl"), "--engine rtl is for a network of layers"),
+        (("--method", "pezo-otf", "--from-layer", "1"), "--from-layer belongs to a text task"),
+        (("--method", "pezo-otf", "--base", "fp8"), "base = 'fp8' is not one of nf4, 18-bit"),
+        (("--method", "sparse-zo"), "--method sparse-zo is for a network of layers or text, not for vit-digits"),
+        (("--method", "mezo", "--base", "nf4"), "--base belongs to integers of all parameters"),
+        (("--method", "instantft"), "vit-digits is a transformer, which zeroth order tunes: --method pezo-otf"),
+        (("--method", "pezo-otf", "--input", "1x8x8"), "--input is the shape of your own network's samples"),
+        (("--method", "pezo-otf", "--data", "digits", "--model", "digits"), "give --network or --model, not both"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(fabtune, weights, options, reason):
+    status, out, err = fabtune("tune", "--network", "vit-digits", "--weights", weights, *options)
+    assert (status, out) == (2, "")
+    assert reason in err
+
+
+@pytest.mark.slow
+def test_it_learns(fabtune):
+    asked = ("--network", "vit-digits", "--method", "pezo-otf", "--steps", 1000, "--json")
+    status, out, err = fabtune("tune", *asked)
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["accuracy_before"] < 0.5
+    assert report["accuracy_after"] > report["accuracy_before"] + 0.1
