@@ -1,14 +1,14 @@
-"""`activation_function`: ReLU, GELU, its approximation by a hyperbolic tangent, and SiLU, chosen word by word.
+"""`activation_function`: GELU, its approximation by a hyperbolic tangent, ReLU, SiLU or none, chosen word by word.
 
 The functions are those of `functions`, on values of 16 fraction bits. A network's activations have fewer of them where
-some are large: they are shifted before, and rounded behind.
+some are large: they are shifted before, and rounded behind. A squared ReLU is a ReLU here, and a product behind it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from ..errors import UserError
 from ..fixed import Q8_16, Format, shifted
 from ..memories.plan import MemoryShape
 from ..rng.urng import BIT
+from ..transformer.blocks import ActivationKind
 from .functions import ACTIVATIONS, TABLES
 from .pwl_memory import FunctionMemory
 
-KINDS = ("relu", "gelu", "gelu-tanh", "silu")
-"""Functions by their number in a word."""
-KIND = Format(2, 0, signed=False)
+KINDS = ("none", *get_args(ActivationKind))
+"""Functions by their number in a word, which is that of an instruction of the streaming core."""
+TABULATED = tuple(kind for kind in KINDS if kind in TABLES)
+KIND = Format(3, 0, signed=False)
 SHIFT = Format(3, 0, signed=False)
 
 
@@ -39,7 +41,7 @@ class ActivationFunctionSpec(Spec):
     """
 
     name: ClassVar[str] = "activation_function"
-    summary: ClassVar[str] = "ReLU, GELU or SiLU of values in Q8.16 or shifted, a table and a DSP a lane"
+    summary: ClassVar[str] = "GELU, SiLU, ReLU or none of values in Q8.16 or shifted, a table and a DSP a lane"
 
     lanes: int = 4
     tag: int = 0
@@ -52,8 +54,8 @@ class ActivationFunctionSpec(Spec):
 
     @cached_property
     def table(self) -> FunctionMemory:
-        """What is subtracted from a ReLU, by kinds in the order of `KINDS` behind the first."""
-        return FunctionMemory(tuple(TABLES[kind] for kind in KINDS[1:]))
+        """What is subtracted from a ReLU, by kinds in the order of `TABULATED`."""
+        return FunctionMemory(tuple(TABLES[kind] for kind in TABULATED))
 
     @property
     def latency(self) -> int:
@@ -73,10 +75,10 @@ class ActivationFunctionSpec(Spec):
         """Compute the functions word for word."""
         given = {name: column[:words] for name, column in inputs["i"].items()}
         aligned = given["value"] << given["input_shift"]
-        exact = np.zeros_like(aligned)
-        for number, kind in enumerate(KINDS):
+        exact = aligned.copy()
+        for number, kind in enumerate(KINDS[1:], start=1):
             chosen = given["kind"][:, 0] == number
-            exact[chosen] = ACTIVATIONS[kind](aligned[chosen])
+            exact[chosen] = ACTIVATIONS[kind.removesuffix("-squared")](aligned[chosen])
         rounded = shifted(exact, given["output_shift"])
         value = np.clip(rounded, Q8_16.minimum, Q8_16.maximum)
         clipped = (value != rounded).astype(np.int64)

@@ -10,7 +10,9 @@ from fabtune.golden.fixed import Q8_16
 from fabtune.golden.stream.activation_function import KINDS, ActivationFunctionSpec
 
 FLOATS = {
+    "none": torch.clone,
     "relu": torch.relu,
+    "relu-squared": torch.relu,  # its square is the product of another part
     "gelu": functional.gelu,
     "gelu-tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "silu": functional.silu,
