@@ -108,9 +108,9 @@ class SentenceTuning(TransformerTuning):
         self.frozen = sentences.base(chosen.base, sensitive)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
         model = sentences.on_base(self.frozen, tuned, sensitive, times)
-        samples = (self._inputs(some) for some in (task.tune, task.test))
+        tune, test = (self._inputs(some) for some in (task.tune, task.test))
         cached = CachedModel(model, start, chosen.cache) if start else None
-        super().__init__(model, *samples, settings, sentences.names, cached, chosen.base)
+        super().__init__(model, tune, test, settings, sentences.names, cached, chosen.base)
 
     def _start(self) -> int:
         """First operation that is tuned."""
@@ -144,7 +144,7 @@ class SentenceTuning(TransformerTuning):
             **self.comparison(),
             "errors": errors,
             "forward_work": round(self.forward_work, 4),
-            **({"cache": self.cached.kind, "cache_bytes": self.cached.bytes} if self.cached else {}),
+            **({"cache": self.cached.kind, "cache_bytes": self.cached.size} if self.cached else {}),
             "saturated": places,
             "cut_sentences": self.sentences.cut((*self.task.tune.sentences, *self.task.test.sentences)),
             "most_tokens": self.sentences.most_tokens,
