@@ -237,7 +237,7 @@ def test_label_words_of_a_decoder(fabtune, tmp_path, own, tiny_transformer, tiny
     assert status == 0, err
     report = json.loads(out)
     assert report["bit_identical"] is True
-    assert report["cut"] == "label words"
+    assert report["cut"] == "label_words"
     assert set(report["baselines"]) == {"FedZO", "DeComFL"}
     assert all(one["loss_after"] != one["loss_before"] for one in (report, *report["baselines"].values()))
     assert report["lora_upload_bytes"] == 4 * 2 * 2 * 4 * 32
