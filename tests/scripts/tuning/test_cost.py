@@ -56,6 +56,7 @@ def test_a_transformer_by_its_sizes(fabtune):
     )
     for parts in memory.values():
         assert parts["sum"] == sum(parts.values()) - parts["sum"]
+    assert found["kinds"]["Positions"]["cycles"] > 0  # what is before the first layer, too
     assert any("on paper" in one for one in found["assumptions"])
 
 

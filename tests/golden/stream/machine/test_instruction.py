@@ -50,7 +50,7 @@ WRONG = {
     "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}, "at most 18 fraction bits, not 19"),
     "overlap": (Kind.LINEAR, lambda one: {"destination": one.source}, "the result in rows .* overlaps source in rows"),
     "values": (Kind.ATTENTION, lambda one: {"destination": one.third}, "overlaps third in rows"),
-    "shifted": (Kind.ATTENTION, lambda one: {"destination": over(one.source, 1)}, "overlaps"),
+    "shifted": (Kind.POSITIONS, lambda one: {"destination": over(one.source, 1)}, "overlaps source in rows"),
     "memory": (Kind.LINEAR, lambda one: {"source": over(one.source, 24_000)}, "outside a memory of 24576 rows"),
     "wide memory": (Kind.LINEAR, lambda one: {"destination": Buffer(True, 16_384).bits}, "memory of 16384 rows"),
     "stream": (Kind.LINEAR, lambda one: {"beat": 1 << 30}, "beats 1073741824 to .* are outside a stream of"),
