@@ -28,6 +28,7 @@ FINE_TUNING = (
     "stream-cost",
     "stream-program",
     "federated",
+    "federated-text",
 )
 
 project = "fabtune"

@@ -18,9 +18,9 @@ from ...golden.files import lines_of, read_text
 from ...golden.fixed import Q8_16, Format
 from ...golden.models.importers.axes import with_height
 from ...golden.stream.calibration import activation_formats, operation_ranges
-from ...golden.stream.core_size import ARRAYS, CoreSize
-from ...golden.stream.cost_model import StepCost, on_paper
 from ...golden.stream.frozen_base import FrozenBase, frozen_base
+from ...golden.stream.machine.core_size import ARRAYS, CoreSize
+from ...golden.stream.machine.cost_model import StepCost, on_paper
 from ...golden.stream.nf4_weights import BLOCK, SCALE_BITS
 from ...golden.transformer.blocks import Linear, Parameters, Transformer
 from ...golden.transformer.builder import TransformerBuilder

@@ -82,7 +82,7 @@ MISTAKES = {
     "delta show gone.safetensors": "gone.safetensors",
     "delta show base.safetensors": "is not a delta file",
     "delta add": "Missing argument 'FILE...'",
-    "delta apply base.safetensors -o x.safetensors": "Missing option '--weights'",
+    "delta apply base.safetensors -o x.safetensors": "give --weights FILE, or for a transformer --model FOLDER",
     "tune --method mezo --delta d.safetensors": "--delta belongs to integers of all parameters",
     "tune --method sparse-zo --delta d.safetensors": "--delta belongs to integers of all parameters",
     "tune --method pezo-otf --engine float --delta d.safetensors": "--delta belongs to integers of all parameters",

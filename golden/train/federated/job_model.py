@@ -20,6 +20,7 @@ from ...zo.step_settings import StepSettings
 from ..metrics import accuracy, cross_entropy
 from ..zo.integer_run import loss_of
 from ..zo.integer_tuning import eps_shift_of
+from ..zo.transformer_tuning import LARGEST_EPS
 from .configuration import FederatedConfig
 from .federated_model import Totals
 
@@ -58,6 +59,8 @@ class JobModel:
     def __init__(
         self, model: TransformerModel, cut: int, config: FederatedConfig, inputs_of: Callable[[Any], Integers]
     ) -> None:
+        if config.eps > LARGEST_EPS:
+            raise UserError(f"eps = {config.eps:g}: a transformer's slope is true up to {LARGEST_EPS}: take 2**-10")
         self.model, self.config, self.inputs_of = model, config, inputs_of
         self._settings = StepSettings(
             eps_shift=eps_shift_of(config.eps), split=Split(cut, config.first, config.second), scalars=True

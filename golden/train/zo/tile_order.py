@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import UserError
 from ...fixed import Integers
@@ -43,7 +46,7 @@ class TileOrder:
         return f"{self.lanes} x {self.columns} {self.base}"
 
     @classmethod
-    def parse(cls, text: str, sensitive: dict[str, Integers]) -> TileOrder:
+    def parse(cls, text: str, sensitive: Mapping[str, NDArray[Any]]) -> TileOrder:
         """Make the order of a text, and of places by name."""
         size, base = text.rsplit(" ", 1)
         lanes, columns = map(int, size.split(" x "))

@@ -44,7 +44,7 @@ def test_an_exact_cache_changes_no_bit(made):
     assert (one.total == other.total).all()
     assert (one.logits(tokens) == other.logits(tokens)).all()
     assert cached.samples == len(tokens)
-    assert cached.bytes == 3 * 24 * (tokens >= 0).sum()
+    assert cached.size == 3 * 24 * (tokens >= 0).sum()
 
 
 def test_samples_of_rows_are_cached_too():
@@ -64,7 +64,7 @@ def test_a_head_alone_reads_one_row_a_sentence():
     cached = CachedModel(model, start)
     one, other = jobs([model, cached], tokens, labels)
     assert (one.total == other.total).all()
-    assert cached.bytes == 3 * 24 * len(tokens)
+    assert cached.size == 3 * 24 * len(tokens)
 
 
 def test_lower_operations_are_skipped(monkeypatch):
@@ -95,7 +95,7 @@ def test_a_cache_in_nf4_is_near_and_small():
     near, far = (one.forward(tokens, offsets, Narrower()) for one in (exact, coarse))
     error = np.sqrt(np.mean((near - far) ** 2) / np.mean(near**2))
     assert 0.001 < error < 0.2
-    assert coarse.bytes == (tokens >= 0).sum() * (24 // 2 + 3)
+    assert coarse.size == (tokens >= 0).sum() * (24 // 2 + 3)
     assert jobs([coarse], tokens, labels)[0].total.any()
 
 

@@ -127,6 +127,8 @@ def test_what_a_job_does_not_take_is_refused():
         job_model(made, "0.attention")
     with pytest.raises(UserError, match=r"eps = 0.001: a core's is a power of two"):
         job_model(made, eps=1e-3)
+    with pytest.raises(UserError, match=r"eps = 0.0078125: a transformer's slope is true up to 0.00390625"):
+        job_model(made, eps=2**-7)
     with pytest.raises(UserError, match="P1 = 17 is not in 1 to 16"):
         job_model(made, first=17)
     with pytest.raises(UserError, match="P2 = 3 without a second part"):
