@@ -57,6 +57,8 @@ def test_a_vision_transformer_of_the_older_exporter(tmp_path):
 @pytest.mark.parametrize("seed", range(8))
 def test_random_modules(tmp_path, seed, dynamo, opset):
     module, shape = drawn(seed)
+    if not dynamo and isinstance(module.block.norm1, nn.RMSNorm):
+        pytest.skip("PyTorch's older exporter has no RMS norm")
     exported(module, shape, tmp_path / "own.onnx", dynamo, opset)
     if opset == 14 and module.block.ffn.kind == "tanh":
         # its hyperbolic tangent is in pieces, before GELU is one node
