@@ -25,6 +25,7 @@ FINE_TUNING = (
     "sparse",
     "few-shot",
     "transformers",
+    "transformer-tuning",
     "stream-cost",
     "stream-program",
     "federated",

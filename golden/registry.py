@@ -23,6 +23,7 @@ from .rng.pezo import PezoSpec
 from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
+from .stream.activation_function import ActivationFunctionSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -57,6 +58,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ConvSpec,
         DepthwiseSpec,
         AdapterSpec,
+        ActivationFunctionSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

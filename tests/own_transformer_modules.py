@@ -41,7 +41,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         tokens = x.shape[1]
-        hidden = torch.triu(torch.full((tokens, tokens), -torch.inf), 1)
+        hidden = torch.triu(torch.full((tokens, tokens), -torch.inf, dtype=x.dtype), 1)
         if self.way.startswith("module"):
             weights = self.way == "module with weights"
             mask = {"attn_mask": hidden, "is_causal": not weights} if self.causal else {}

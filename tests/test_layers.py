@@ -32,7 +32,7 @@ AREAS = {
         "lora": {"rng", "nf4", "axi", "nn", "models"},
         "zo": {"rng", "nf4", "axi", "nn", "models"},
         "transformer": {"models"},
-        "stream": {"axi", "nf4", "nn", "transformer", "zo"},
+        "stream": {"rng", "axi", "nf4", "nn", "transformer", "zo"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
         "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},
     },
@@ -44,6 +44,7 @@ AREAS = {
         "nn": {"primitives", "axi"},
         "lora": {"primitives", "rng", "nf4", "axi", "nn"},
         "zo": {"primitives", "rng", "nf4", "axi", "nn"},
+        "stream": {"primitives"},
         "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo"},
     },
 }

@@ -7,15 +7,17 @@ its residual is 26,000, and a gate 3,300, where other tokens have some hundreds 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fixed import Format
+from ..fixed import Q8_16, Format
 from ..transformer.blocks import Parameters, PoolTokens, Transformer
-from ..transformer.float_model import float_outputs
+from ..transformer.float_model import float_outputs, run_float
 from .forward import IntegerTransformer
+from .frozen_base import FrozenBase
 
 
 def largest_outputs(
@@ -43,4 +45,53 @@ def activation_formats(transformer: IntegerTransformer, largest: Mapping[int, fl
         integer = int(np.frexp(largest[number] * 9 / 8)[1]) + 1
         if integer > form.integer:
             found[number] = Format(integer, form.width - integer)
+    return found
+
+
+@dataclass(frozen=True)
+class OperationRange:
+    """Range of an operation's outputs.
+
+    Parameters
+    ----------
+    least, most : float
+        In float64.
+    saturated : int
+        Values that the integers clip.
+    values : int
+        Number of the outputs.
+    error : float
+        Relative rms error of the integers.
+    """
+
+    least: float
+    most: float
+    saturated: int
+    values: int
+    error: float
+
+
+def operation_ranges(
+    base: FrozenBase, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
+) -> list[OperationRange]:
+    """Compute all operations in float64 and in integers, and compare them.
+
+    Parameters
+    ----------
+    base : FrozenBase
+    parameters : mapping
+        The floats of which the base is.
+    rows : array of float, (tokens of all sentences, features)
+    lengths : tuple of int
+    """
+    model = base.transformer
+    exact = run_float(model.network, parameters, rows, lengths)
+    outputs, saturations = model.run(base.integers, Q8_16.from_float(rows), lengths)
+    found = []
+    for floats, integers, form, clipped in zip(exact, outputs, model.formats, saturations, strict=True):
+        size = float(np.sqrt(np.mean(floats**2)))
+        off = float(np.sqrt(np.mean((form.to_float(integers) - floats) ** 2)))
+        found.append(
+            OperationRange(float(floats.min()), float(floats.max()), clipped, floats.size, off / size if size else 0.0)
+        )
     return found

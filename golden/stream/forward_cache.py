@@ -16,6 +16,7 @@ from ..errors import UserError
 from ..fixed import Q8_16, Format, Integers, Narrower
 from ..nf4.codec import dequantise, quantise
 from ..nn.arithmetic.loss import Loss
+from .forward import TransformerIntegers
 from .nf4_weights import BLOCK
 from .transformer_model import TransformerModel, masked
 
@@ -121,13 +122,17 @@ class CachedModel:
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
         """Compute the outputs with offsets added to the parameters, as `TransformerModel.forward` does."""
+        return self.run(inputs, self._above.parameters(offsets), narrow)
+
+    def run(self, inputs: Integers, parameters: TransformerIntegers, narrow: Narrower) -> Integers:
+        """Compute the outputs with these parameters, as `TransformerModel.run` does; below `start` they are frozen."""
         keys = [one[one >= 0].tobytes() if self.model.embeddings is not None else one.tobytes() for one in inputs]
         if new := {key: at for at, key in enumerate(keys) if key not in self._kept}:
             self._keep(list(new), inputs[list(new.values())], narrow)
         found = [self._kept[key].astype(np.int64) for key in keys]
         pooled = found[0].ndim == 1
         passed = np.stack(found) if pooled else masked(np.concatenate(found), tuple(map(len, found)))
-        return self._above.forward(passed, offsets, narrow)
+        return self._above.run(passed, parameters, narrow)
 
     def _keep(self, keys: list[bytes], inputs: Integers, narrow: Narrower) -> None:
         """Compute and keep what passes of samples."""

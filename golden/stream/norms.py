@@ -98,7 +98,7 @@ class Norm:
         return scaled(rows - mean, self.form.fraction, inverse, NORMALISED, narrow)
 
     def _deviation(self, rows: Integers, sums: Integers, mean: Integers) -> tuple[Integers, Integers]:
-        """Octave and mantissa of the sum of squares about the mean plus `least`, which is exact: at most 66 bits."""
+        """Octave and mantissa of the sum of squares about the mean plus `least`, which is exact: at most 65 bits."""
         squares = rows * rows
         if self.features <= _FEATURES_OF_62_BITS:
             # its terms may be beyond 63 bits, what they leave is not

@@ -62,6 +62,11 @@ class PiecewiseLinear:
         residue = (values - line)[:, :-1]
         return self.constant.from_float((residue.max(axis=1) + residue.min(axis=1)) / 2), slopes
 
+    @property
+    def fraction(self) -> int:
+        """Fraction bits of the exact sum."""
+        return self.slope.fraction + self.argument_fraction
+
     def __call__(self, arguments: Integers) -> Integers:
         """Compute values of `result`.
 
@@ -72,6 +77,6 @@ class PiecewiseLinear:
         """
         constants, slopes = self.coefficients
         segment, step = arguments >> self.segment_bits, arguments & ((1 << self.segment_bits) - 1)
-        fraction = self.slope.fraction + self.argument_fraction
-        exact = np.take(constants << (fraction - self.constant.fraction), segment) + np.take(slopes, segment) * step
-        return narrow(exact, fraction, self.result)
+        constants = constants << (self.fraction - self.constant.fraction)
+        exact = np.take(constants, segment) + np.take(slopes, segment) * step
+        return narrow(exact, self.fraction, self.result)

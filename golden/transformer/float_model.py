@@ -93,13 +93,20 @@ def run_tensors(
 
 
 def tensor_outputs(
-    network: Transformer, tensors: Mapping[tuple[int, str], Tensor], inputs: Tensor, lengths: tuple[int, ...]
+    network: Transformer,
+    tensors: Mapping[tuple[int, str], Tensor],
+    inputs: Tensor,
+    lengths: tuple[int, ...],
+    first: int = 0,
 ) -> Iterator[tuple[int, Tensor]]:
-    """Compute the outputs of one operation after the other in PyTorch, as `float_outputs`."""
+    """Compute the outputs of one operation after the other in PyTorch, as `float_outputs`, from the first one on.
+
+    Where that is another one than 0, the inputs are those outputs that pass there, see `Transformer.crossing`.
+    """
     network.check_lengths(lengths)
     last_reader = {read: number for number, reads in enumerate(network.reads) for read in reads}
-    outputs = {INPUTS: inputs}
-    for number, reads in enumerate(network.reads):
+    outputs = {network.crossing(first) if first else INPUTS: inputs}
+    for number, reads in list(enumerate(network.reads))[first:]:
         found = _output(network, number, [outputs[read] for read in reads], tensors, lengths)
         outputs[number] = found
         for read in set(reads):

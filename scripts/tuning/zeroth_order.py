@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
@@ -19,7 +20,7 @@ from ...golden.models.importers.folding import described
 from ...golden.models.importers.own_tensors import stage_tensors, user_state
 from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.text.classifier import TextClassifier, default_folder
-from ...golden.train.text.integer_tuning import SentenceTuning
+from ...golden.train.text.integer_tuning import SentenceTuning, folder_state
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
 from ...golden.train.zo.defaults import CORE_EPS, EPS, zo_defaults
@@ -191,6 +192,13 @@ class ZerothOrderTuning(Tuning):
         with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task("choose sensitive weights", total=None, visible=settings.sparse)
             return prepare(lambda done, total: progress.update(bar, completed=done, total=total))
+
+    @property
+    def tensors(self) -> Mapping[str, NDArray[np.generic]]:
+        """Tuned tensors, by the user's own names; a transformer's positions as they stand in its file."""
+        if isinstance(self.job, SentenceTuning):
+            return self.job.tensors_in(folder_state(Path(self.origin.start)))
+        return super().tensors
 
     def bar(self, progress: Progress) -> dict[str, Any]:
         """Add a bar of the steps."""

@@ -157,17 +157,20 @@ NETWORKS = {
 
 
 def planned_as_emitted(spec, board):
-    """Compare the plan with the RTL, memory by memory: depth, width, kind, blocks and how many there are."""
+    """Compare the plan with the RTL, memory by memory: depth, width, kind, blocks and how many there are.
+
+    Of constants and of the FIFO of logits, whose memory is Amaranth's, synthesis chooses the kind.
+    """
     planned, found = Counter(), Counter()
     for shape, kind in spec.memory_plan(BOARDS[board].fabric).kinds.items():
         if (blocks := shape.blocks(kind)) != Blocks():
             one = shape.fit(kind).blocks * (1 if shape.two_way else shape.reads)
-            planned[shape.depth, shape.width, "" if shape.constant else kind, one] += shape.count
+            chosen = "" if shape.constant or shape.name == "logits" else kind
+            planned[shape.depth, shape.width, chosen, one] += shape.count
             assert one * shape.count == blocks
     for one in memories_of(emitted(spec, board).rtlil):
         if (blocks := Blocks(**one.blocks)) != Blocks():
-            style = "" if one.writes == 0 or one.name.endswith("waiting.storage") else one.style
-            found[one.depth, one.width, style, blocks] += 1
+            found[one.depth, one.width, one.style if one.writes else "", blocks] += 1
     return planned, found
 
 

@@ -123,7 +123,7 @@ def _no_work():
                 "scripts.cores.zotrain.pezo_core.pezo_core",
             ),
             *("boards.estimate.estimate.estimate_spec", "boards.estimate.estimate.estimate_verilog"),
-            *("scripts.import_model.estimate_spec", "scripts.sweep.run.run_trials"),
+            *("scripts.imports.network.estimate_spec", "scripts.sweep.run.run_trials"),
             *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),
             *("sim.mutation.block_campaign.netlist", "sim.mutation.core_campaign.netlist"),
         )

@@ -51,10 +51,16 @@ def onnx_network(path: Path) -> tuple[Network, NetworkModule]:
         If the package onnx is not there, the file is too large, damaged or no network with one input and one output, or
         a node has no hardware.
     """
+    model, opset = onnx_model(path)
+    return OnnxGraph(model, str(path), opset, NODES).run()
+
+
+def onnx_model(path: Path) -> tuple[onnx.ModelProto, int]:
+    """Read a file, and the version of its operators; errors as of `onnx_network`."""
     if find_spec("onnx") is None:
         raise UserError(f"{path} needs the package onnx: pip install 'fabtune[onnx]'")
     model = _loaded(path)
-    return OnnxGraph(model, str(path), _opset(model, path), NODES).run()
+    return model, _opset(model, path)
 
 
 def _loaded(path: Path) -> onnx.ModelProto:

@@ -130,34 +130,10 @@ class OnnxGraph:
         return value.shape
 
     def _ordered(self) -> list[onnx.NodeProto]:
-        """Nodes, each behind those that it reads: the standard wants them so, and a file in another order is read, too.
-
-        Raises
-        ------
-        UserError
-            If there is a cycle, or a node reads what nothing gives.
-        """
-        known = {*self._constants, *self._values, ""}
-        waiting, found = list(self._model.graph.node), []
-        while waiting:
-            later = []
-            for node in waiting:
-                if known.issuperset(node.input):
-                    if twice := known.intersection(node.output) - {""}:
-                        raise self._place(node).error(f"gives {min(twice)!r}, which is there already")
-                    known.update(node.output)
-                    found.append(node)
-                else:
-                    later.append(node)
-            if len(later) == len(waiting):
-                missing = next(name for name in waiting[0].input if name not in known)
-                raise self._place(waiting[0]).error(f"reads {missing!r}, which is missing, or there is a cycle")
-            waiting = later
-        return found
+        return ordered(self._model, {*self._constants, *self._values, ""}, self._name)
 
     def _place(self, node: onnx.NodeProto) -> Place:
-        title = node.name or next(iter(node.output), node.op_type)
-        return Place(title, f"{self._name}: node {title!r} ({node.op_type})")
+        return place_of(node, self._name)
 
     def _node(self, node: onnx.NodeProto) -> None:
         place = self._place(node)
@@ -182,15 +158,7 @@ class OnnxGraph:
                 raise place.error(f"gives {other!r} as well, which has no hardware")
 
     def _check(self, node: onnx.NodeProto, place: Place) -> None:
-        """Refuse a node whose attributes, or whose numbers of inputs and outputs, are not those of its operator."""
-        from onnx import checker
-
-        context = checker.C.CheckerContext()
-        context.ir_version, context.opset_imports = self._model.ir_version, {"": self.opset}
-        try:
-            checker.check_node(node, context)
-        except checker.ValidationError as error:
-            raise place.error(f"is not as opset {self.opset} has it: {first_line(error)}") from error
+        check_node(node, self._model, self.opset, place)
 
     def _shape(self, node: onnx.NodeProto, given: Attributes, place: Place) -> Array:
         """Shape of a tensor; an open batch is `BATCH`."""
@@ -391,3 +359,55 @@ def per_channel(value: Value, constant: Array) -> Array | None:
     spread = np.broadcast_to(constant.reshape(sizes)[0], value.sizes).reshape([size for size, _ in value.runs])
     rows = spread.transpose(outer_first(value.runs)).reshape(value.shape[0], -1)
     return rows[:, 0].astype(np.float32) if (rows == rows[:, :1]).all() else None
+
+
+def ordered(model: onnx.ModelProto, known: set[str], name: str) -> list[onnx.NodeProto]:
+    """Nodes, each behind those that it reads: the standard wants them so, and a file in another order is read, too.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+    known : set of str
+        Names of inputs and initializers; those of all outputs are added.
+    name : str
+        Of the file for messages.
+
+    Raises
+    ------
+    UserError
+        If there is a cycle, or a node reads what nothing gives.
+    """
+    waiting, found = list(model.graph.node), list["onnx.NodeProto"]()
+    while waiting:
+        later = []
+        for node in waiting:
+            if known.issuperset(node.input):
+                if twice := known.intersection(node.output) - {""}:
+                    raise place_of(node, name).error(f"gives {min(twice)!r}, which is there already")
+                known.update(node.output)
+                found.append(node)
+            else:
+                later.append(node)
+        if len(later) == len(waiting):
+            missing = next(one for one in waiting[0].input if one not in known)
+            raise place_of(waiting[0], name).error(f"reads {missing!r}, which is missing, or there is a cycle")
+        waiting = later
+    return found
+
+
+def place_of(node: onnx.NodeProto, name: str) -> Place:
+    """Node of a file, for messages."""
+    title = node.name or next(iter(node.output), node.op_type)
+    return Place(title, f"{name}: node {title!r} ({node.op_type})")
+
+
+def check_node(node: onnx.NodeProto, model: onnx.ModelProto, opset: int, place: Place) -> None:
+    """Refuse a node whose attributes, or whose numbers of inputs and outputs, are not those of its operator."""
+    from onnx import checker
+
+    context = checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = model.ir_version, {"": opset}
+    try:
+        checker.check_node(node, context)
+    except checker.ValidationError as error:
+        raise place.error(f"is not as opset {opset} has it: {first_line(error)}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -14,8 +15,10 @@ from torch import Tensor
 
 from ...errors import UserError
 from ...fixed import Integers
+from ...models.checkpoint import load_state
 from ...stream.forward_cache import CachedModel, CacheKind
 from ...stream.frozen_base import BaseKind
+from ...stream.transformer_model import TransformerModel
 from ...stream.words import TensorName
 from ...transformer.blocks import Normalisation
 from ...transformer.float_model import last_float
@@ -150,6 +153,12 @@ class SentenceTuning(TransformerTuning):
             "most_tokens": self.sentences.most_tokens,
         }
 
+    def tensors_in(self, state: Mapping[str, Tensor]) -> dict[str, NDArray[np.float32]]:
+        """Tuned tensors under the names and in the shapes of the user's file, see `in_file`."""
+        moved = self.parameters()
+        tuned = {name: moved[name] for name in self.model.order.shapes}
+        return in_file(self.sentences, self.model, tuned, state)
+
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
         """Sum of the updates so far, with the prompts of which the head is made, or template and label words."""
         wording = self.sentences.wording
@@ -207,14 +216,28 @@ def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tenso
     model = sentences.on_base(sentences.base(base, sensitive))
     moved = with_delta(model, delta, sentences.names)
     found = {name: (one.float() if one.is_floating_point() else one).numpy() for name, one in state.items()}
+    return {**found, **in_file(sentences, model, moved, state)}
+
+
+def in_file(
+    sentences: SentenceModel, model: TransformerModel, moved: Mapping[TensorName, Integers], state: Mapping[str, Tensor]
+) -> dict[str, NDArray[np.float32]]:
+    """Tensors of the normal form under the names and in the shapes of the user's file, see `with_tuned`."""
+    found = {}
     for name, values in moved.items():
         file, own = sentences.names[name], model.transformer.format_of(name).to_float(values)
         before = sentences.parameters[name].astype(np.float64)
-        whole = found.get(file, before).astype(np.float64)
+        whole = state[file].double().numpy().copy() if file in state else before.copy()
         # positions may lack the first rows of the file, and have another tensor's row added
         whole[len(whole) - len(before) :] += own - before
         found[file] = whole.astype(np.float32)
     return found
+
+
+def folder_state(path: Path) -> dict[str, Tensor]:
+    """Tensors of all files of a folder's model; none of a model in one file, whose tensors have their names there."""
+    files = sorted(path.glob("model*.safetensors")) if path.is_dir() else []
+    return {name: one for file in files for name, one in load_state(file).items()}
 
 
 def places_of(mask: Mask, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:

@@ -272,16 +272,17 @@ def _read(path: Path, classes: tuple[str, ...], encoding: str = "utf-8") -> Text
     """Read the sentences of a TSV, a CSV, or a file of lines ``label sentence``; `classes` are the labels' names."""
     kinds = {".tsv": _tabs, ".csv": _commas}
     text = read_text(path, encoding)
-    sentences, labels = [], []
+    sentences, labels = list[Sentence](), list[int]()
     try:
         for line, label, sentence in kinds.get(path.suffix, _blanks)(text):
-            texts = (sentence,) if isinstance(sentence, str) else sentence
+            texts = [sentence] if isinstance(sentence, str) else [*sentence]
             if label not in classes or not all(one.strip() for one in texts):
                 what = f"{label[:40]!r}, {', '.join(repr(one[:40]) for one in texts)}"
                 named = f"below {len(classes)}" if classes[0] == "0" else f"of {', '.join(classes)}"
                 raise UserError(f"line {line}: {what} is not a label {named} and a text")
             labels.append(classes.index(label))
-            sentences.append(sentence.strip() if isinstance(sentence, str) else (texts[0].strip(), texts[1].strip()))
+            first, *second = (one.strip() for one in texts)
+            sentences.append((first, second[0]) if second else first)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     if not labels:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples, Task
+from ...stream.calibration import activation_formats, largest_outputs
+from ...stream.forward import IntegerTransformer, weight_formats
 from ...stream.frozen_base import BaseKind, frozen_base
 from ...stream.transformer_model import TransformerModel
-from ...transformer.float_model import run_float
+from ...transformer.float_model import last_float
 from ...transformer.sample_model import SampleTransformer
 from ..conversion import Converter
 from .finetune import ZoSettings
@@ -36,11 +39,20 @@ class SampleTuning(TransformerTuning):
 
     def __init__(self, samples: SampleTransformer, task: Task, settings: ZoSettings, base: BaseKind = "nf4") -> None:
         self.samples, self.task = samples, task
-        self.frozen = frozen_base(samples.network, samples.parameters, base)
+        network, parameters = samples.network, samples.parameters
+        some = task.tune[:COMPARED]
+        largest = largest_outputs(network, parameters, *self._rows(some))
+        usual = IntegerTransformer(network, weight_formats(parameters))
+        activations = activation_formats(usual, largest)
+        self.frozen = frozen_base(network, parameters, base, activations=activations)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
         model = TransformerModel(self.frozen.transformer, self.frozen.integers, times=times)
         tune, test = (self._inputs(some) for some in (task.tune, task.test))
         super().__init__(model, tune, test, settings, samples.tensor_names, base=base)
+
+    def _rows(self, some: Samples) -> tuple[NDArray[Any], tuple[int, ...]]:
+        rows = self.samples.rows(some.values())
+        return rows.reshape(-1, rows.shape[2]), (self.samples.tokens,) * len(some)
 
     def _inputs(self, some: Samples) -> LabelledInputs:
         return LabelledInputs(self.samples.rows(Converter().samples(some)), some.labels.astype(np.int64))
@@ -48,10 +60,7 @@ class SampleTuning(TransformerTuning):
     def facts(self) -> dict[str, Any]:
         """Errors of the base, and what was clipped, by their keys in ``--json``."""
         some = self.task.tune[:COMPARED]
-        rows, network = self.samples.rows(some.values()), self.samples.network
-        exact = run_float(
-            network, self.samples.parameters, rows.reshape(-1, network.features), (self.samples.tokens,) * len(some)
-        )[-1]
+        exact = last_float(self.samples.network, self.samples.parameters, *self._rows(some))
         places = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
         return {
             "base": self.base,

@@ -79,6 +79,8 @@ class TransformerTuning(IntegerRun):
         check_transformer_settings(settings, len(tune.labels))
         self.model, self.tune, self.test, self.settings = model, tune, test, settings
         self.names, self.cached, self.base = names, cached, base
+        # apart from the job's, exact, and so with the same logits as without
+        self._tested = CachedModel(cached.model, cached.start) if cached else model
         self.source = source_of(settings, model.lanes * model.columns)
         steps = step_settings(settings)
         self._orders, steps = step_orders(tune.labels, settings.schedule, settings.rate, steps, self.source.spec)
@@ -114,10 +116,10 @@ class TransformerTuning(IntegerRun):
         take_steps(self._job, self.tune.inputs, self._orders, progress)
 
     def logits(self, inputs: Integers) -> Integers:
-        """Outputs of the whole model as tuned so far, without a cache, (samples, classes) in Q8.16."""
+        """Outputs of the whole model as tuned so far, (samples, classes) in Q8.16."""
         parameters = self.parameters()
         groups = range(0, len(inputs), _AT_ONCE)
-        return np.concatenate([self.model.run(inputs[at : at + _AT_ONCE], parameters, Narrower()) for at in groups])
+        return np.concatenate([self._tested.run(inputs[at : at + _AT_ONCE], parameters, Narrower()) for at in groups])
 
     def accuracy(self) -> float:
         """Fraction of held-out samples that the transformer as tuned so far classifies correctly."""

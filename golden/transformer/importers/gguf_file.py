@@ -94,7 +94,8 @@ class GgufCheckpoint(Checkpoint):
             for key, value in self.header.metadata.items()
             if key.startswith(f"{kind}.")
         }
-        found = {"model_type": _KINDS[kind], "hidden_act": "silu", "tie_word_embeddings": "output.weight" not in self}
+        found: dict[str, Any] = {"model_type": _KINDS[kind], "hidden_act": "silu"}
+        found["tie_word_embeddings"] = "output.weight" not in self
         wanted = list(_COUNTS.items()) + [(name, key) for name, key in _OPTIONAL.items() if key in own]
         for name, key in wanted:
             found[name] = self._number(own, f"{kind}.", key, int)

@@ -49,12 +49,13 @@ def gguf_tokenizer(path: Path) -> Any:
             f"{path} has a tokenizer of kind {kind!r}, split as {split!r}; "
             f"read is kind 'gpt2', split as {', '.join(_SPLITS)}"
         )
-    tokens, merges = given.texts("tokens"), [tuple(one.split(" ")) for one in given.texts("merges")]
+    tokens, merges = given.texts("tokens"), [one.split(" ") for one in given.texts("merges")]
     numbers = {token: number for number, token in enumerate(tokens)}
     if len(numbers) != len(tokens) or not all(len(one) == 2 for one in merges):
         raise UserError(f"{path} has a token twice, or a merge that is not two tokens")
+    pairs = [(first, second) for first, second in merges]
     try:
-        made = Tokenizer(models.BPE(numbers, merges, ignore_merges=split in _WHOLE))
+        made = Tokenizer(models.BPE(numbers, pairs, ignore_merges=split in _WHOLE))
     except Exception as error:  # a pair whose tokens are not there
         raise UserError(f"{path} has merges that are not its tokens': {error}") from None
     parts = [pre_tokenizers.Split(Regex(one), "isolated") for one in _SPLITS[split]]

@@ -12,10 +12,11 @@ from ...models.importers.onnx_file import is_onnx
 from ...models.importers.user_model import user_module
 from ...models.layers import Shape
 from .exported import walked
+from .onnx_model import onnx_transformer
 from .row_graph import FoundTransformer
 
-_SIGNS = frozenset(("layer_norm", "rms_norm", "scaled_dot_product_attention", "gelu", "silu", "bmm", "rsqrt", "erf"))
-"""Operators that only a transformer has here."""
+_SIGNS = frozenset(("layer_norm", "rms_norm", "scaled_dot_product_attention", "bmm"))
+"""Operators that only a transformer has here; it has one convolution at most, of its patches."""
 
 
 def own_transformer(reference: str, shape: Shape | None, weights: Path | None = None) -> FoundTransformer | None:
@@ -24,29 +25,32 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``; the file is executed.
+        ``path/to/file.py:function``, the file is executed; or ``path/to/file.onnx``.
     shape : tuple of int, optional
-        Of a sample.
+        Of a sample of a module; without it nothing is imported.
     weights : Path, optional
-        State dict, by default the module's own weights.
+        State dict for a module, by default its own weights.
 
     Returns
     -------
     FoundTransformer or None
-        None if nothing in the model is a transformer's alone.
+        None if the model has convolutions or batch norms of a network of layers, or nothing of a transformer.
 
     Raises
     ------
     UserError
         If a file is wrong, or the model has something that no transformer here has.
     """
-    if is_onnx(reference) or ":" not in reference:
+    if is_onnx(reference):
+        if weights:
+            raise UserError(f"--weights has no meaning with the transformer {reference}, which holds its own")
+        return onnx_transformer(Path(reference))
+    if ":" not in reference or shape is None:
         return None
-    if shape is None:
-        raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 64x384")
     module = user_module(reference)
     if weights:
         load_into(module, weights)
     program = exported(module, shape, reference)
-    operators = {title_of(node).split(".")[1] for node in program.graph.nodes if "." in title_of(node)}
-    return walked(program, shape, reference) if operators.intersection(_SIGNS) else None
+    operators = [title_of(node).split(".")[1] for node in program.graph.nodes if "." in title_of(node)]
+    layers = sum(one.startswith("conv") for one in operators) > 1 or any("batch_norm" in one for one in operators)
+    return None if layers or _SIGNS.isdisjoint(operators) else walked(program, shape, reference)

@@ -44,15 +44,15 @@ def command(
     NETWORK is a preset, by default lenet5-mnist, or a network as one line, as `fabtune import` prints it.
 
     Of a transformer, memory and time of a step of zeroth-order training are computed, on paper. It is --model FOLDER
-    with its config.json, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b,
-    vit-digits.
+    with its config.json, --model FILE.gguf, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m,
+    llama-2-7b, vit-digits.
     """
-    from ....golden.stream.core_size import ARRAYS
+    from ....golden.stream.machine.core_size import ARRAYS
     from ....golden.train.adapters.cost_model import cost
     from ....golden.train.adapters.methods import METHODS
     from ....golden.transformer.presets import TRANSFORMERS
     from ...own_network import OwnNetwork
-    from ...transformer_cost import TransformerCost, is_transformer, show
+    from ...tuning.transformer_cost import TransformerCost, is_transformer, show
 
     if network and model:
         raise UserError(f"{network} and --model {model} both name the network: give one of them")

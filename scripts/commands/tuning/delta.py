@@ -65,14 +65,11 @@ def apply(file: Path, weights: Path | None, model: Path | None, output: Path, fo
     refuse_outputs([output], None, force)
     delta = Delta.load(file)
     if model is not None:
-        from ....golden.train.text.integer_tuning import prompts_of, with_tuned, wording_of
+        from ....golden.train.text.integer_tuning import folder_state, prompts_of, with_tuned, wording_of
         from ....golden.train.text.sentence_model import sentence_model
 
         sentences = sentence_model(model, prompts_of(delta), wording_of(delta))
-        state = {
-            name: one for path in sorted(model.glob("model*.safetensors")) for name, one in load_state(path).items()
-        }
-        save_state(output, with_tuned(sentences, delta, state), {}, force)
+        save_state(output, with_tuned(sentences, delta, folder_state(model)), {}, force)
     elif weights is not None:
         tuned = delta.applied(load_state(weights))
         for name, one in tuned.items():

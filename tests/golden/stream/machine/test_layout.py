@@ -7,13 +7,14 @@ from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.stream.attention import rotations
-from fabtune.golden.stream.core_size import CoreSize
-from fabtune.golden.stream.cost_model import StepCost
 from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
 from fabtune.golden.stream.frozen_base import frozen_base
-from fabtune.golden.stream.layout import HEADER_BEATS, StreamLayout, matrix_beats
+from fabtune.golden.stream.machine.core_size import CoreSize
+from fabtune.golden.stream.machine.cost_model import StepCost
+from fabtune.golden.stream.machine.layout import HEADER_BEATS, StreamLayout, matrix_beats
 from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.words import tile_places
+from fabtune.golden.transformer.blocks import Positions
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from tests.own_transformers import NETWORKS
 
@@ -71,10 +72,16 @@ def test_a_record_is_two_beats_of_scales_and_a_beat_for_each_two_lanes_of_a_tile
     assert not last[1].any()
 
 
-def test_the_stream_has_the_bytes_of_the_cost_model():
-    """Without positions and rotations, which are tables behind the stream."""
-    layout, _ = made(*NETWORKS["connected"](), CoreSize(), coarse=lambda name: True)
-    assert layout.stream_beats * BEAT == sum(one.read for one in StepCost(layout.transformer, (1,)).operations)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["connected", "encoder"])
+def test_the_stream_has_the_bytes_of_the_cost_model(name, size):
+    """With positions, of which the cost model reads as many as the longest sentence has."""
+    layout, _ = made(*NETWORKS[name](), SIZES[size], coarse=lambda name: True)
+    positions = [one.length for one in layout.transformer.network.operations if isinstance(one, Positions)]
+    cost = StepCost(layout.transformer, (*positions, 1)[:1], SIZES[size])
+    assert len(cost.passes) == 1
+    assert layout.beats * BEAT == sum(one.read for one in cost.operations)
+    assert layout.beats * BEAT == cost.bytes.codes + cost.bytes.scales + cost.bytes.vectors
 
 
 def test_tensors_stand_in_the_order_of_their_use_and_tables_behind():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fabtune.golden.stream.cost_model import on_paper
-from fabtune.golden.stream.schedule import Schedule
+from fabtune.golden.stream.machine.cost_model import on_paper
+from fabtune.golden.stream.machine.schedule import Schedule
 from fabtune.golden.transformer.blocks import Activation, Gate, Residual
 from fabtune.golden.transformer.builder import INPUTS
 from tests.own_transformers import NETWORKS

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..golden.errors import UserError
-from . import import_model, import_transformer
-from .own_network import OwnNetwork
+from ...golden.errors import UserError
+from ..own_network import OwnNetwork
+from . import network, transformer
 
 
 def run(
@@ -24,21 +24,21 @@ def run(
     samples, sentences : Path or None
     scale : float
     estimate : tuple of str
-        See `import_model.ImportRequest`.
+        See `network.ImportRequest`.
 
     Returns
     -------
     dict
-        See `import_model.run` and `import_transformer.run`.
+        See `network.run` and `transformer.run`.
     """
-    request = import_transformer.TransformerRequest(model, samples, sentences, scale)
+    request = transformer.TransformerRequest(model, samples, sentences, scale)
     refusal: UserError | None = None
-    if not Path(model.model).is_dir() and not sentences:
+    if not transformer.is_language_model(Path(model.model)) and not sentences:
         try:
-            return import_model.run(import_model.ImportRequest(model, samples, scale, estimate))
+            return network.run(network.ImportRequest(model, samples, scale, estimate))
         except UserError as error:
             refusal = error
-    found = import_transformer.run(request)
+    found = transformer.run(request)
     if found is None:
         raise refusal or UserError(f"--sentences is for the folder of a transformer, which {model.model} is not")
     if estimate:
@@ -48,4 +48,4 @@ def run(
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
     """Show what `run` gave as tables, and return the lines below them."""
-    return import_transformer.summary(result, show) if "operations" in result else import_model.summary(result, show)
+    return transformer.summary(result, show) if "operations" in result else network.summary(result, show)

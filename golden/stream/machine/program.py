@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..axi.bus import BEAT
-from ..axi.regions import Bytes
-from ..errors import UserError
-from ..fixed import Q8_16, Format
-from ..transformer.blocks import (
+from ...axi.bus import BEAT
+from ...axi.regions import Bytes
+from ...errors import UserError
+from ...fixed import Q8_16, Format
+from ...transformer.blocks import (
     Activation,
     Gate,
     Linear,
@@ -28,8 +28,11 @@ from ..transformer.blocks import (
     SelfAttention,
     UnitLength,
 )
-from ..transformer.builder import INPUTS
-from .attention import Attention
+from ...transformer.builder import INPUTS
+from ..attention import Attention
+from ..norms import Q11_16, Norm
+from ..transformer_model import TransformerModel, everything
+from ..words import TensorName
 from .core_size import CoreSize
 from .instruction import (
     ACTIVATIONS,
@@ -45,10 +48,7 @@ from .instruction import (
     shifted_format,
 )
 from .layout import Rotation, StreamLayout
-from .norms import Q11_16, Norm
 from .schedule import Place, Step
-from .transformer_model import TransformerModel, everything
-from .words import TensorName
 
 MAGIC, VERSION = b"FTSP", 1
 _FIELDS = struct.Struct("<4s6H7I32s")

@@ -12,10 +12,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..axi.bus import BEAT
-from ..errors import UserError
-from ..fixed import Format
-from ..transformer.blocks import (
+from ...axi.bus import BEAT
+from ...errors import UserError
+from ...fixed import Format
+from ...transformer.blocks import (
     Activation,
     Gate,
     Linear,
@@ -27,20 +27,16 @@ from ..transformer.blocks import (
     Transformer,
     UnitLength,
 )
-from ..transformer.builder import INPUTS
-from ..transformer.layers import products
-from ..zo.memory_layout import ZerothOrderLayout
+from ...transformer.builder import INPUTS
+from ...transformer.layers import products
+from ...zo.memory_layout import ZerothOrderLayout
+from ..forward import WEIGHT_BITS, IntegerTransformer, is_weight
+from ..nf4_weights import BLOCK
 from .core_size import DEFAULT_SIZE, CoreSize
-from .forward import WEIGHT_BITS, IntegerTransformer, is_weight
-from .nf4_weights import BLOCK, SCALE_BITS
+from .layout import matrix_beats, scale_beats, vector_beats
 from .schedule import Schedule, Step
 
 SIDES = 2
-CODE_BITS, GROUP = 4, 16
-"""Bits of a code, and outputs of a record of the stream."""
-CODE_BYTES = BLOCK * GROUP * CODE_BITS // 8
-SCALE_BYTES = GROUP * SCALE_BITS // 8
-"""Bytes of the codes and of the scales of a record: 64 inputs x 16 outputs."""
 _ROW, _ROW_BYTES = 32, 96
 """Values and bytes of a row of inputs in DRAM: 24 bits each."""
 DELTA_BYTES = 255 * 31 * 4
@@ -263,11 +259,11 @@ class StepCost:
         match operation:
             case Linear():
                 tiles = -(-inputs // size.lanes) * -(-features // size.columns)
-                records = -(-inputs // BLOCK) * -(-features // GROUP)
+                stream = matrix_beats(size, features, inputs, coded=True) * BEAT
                 passed = step.activation is not None or step.number in self._rotated
                 bounds: dict[str, float] = {"array": tiles * rows, "loading": tiles * one.sides * size.load_cycles}
                 bounds["functions"] = through / size.functions if passed else 0.0
-                return bounds, records * (CODE_BYTES + SCALE_BYTES) + vectors
+                return bounds, stream + vectors
             case SelfAttention():
                 return self._attention(operation, one), 0
             case Normalisation():
@@ -294,8 +290,7 @@ class StepCost:
         shapes, found = self.transformer.network.parameter_shapes, 0
         for kind in ("bias", "factor", "position"):
             if shape := shapes.get((number, kind)):
-                values = shape[0] if kind != "position" else max(one.lengths) * shape[1]
-                found += -(-4 * values // BEAT) * BEAT
+                found += vector_beats(shape[-1]) * BEAT * (max(one.lengths) if kind == "position" else 1)
         return found
 
     def _attention(self, operation: SelfAttention, one: Pass) -> dict[str, float]:
@@ -323,11 +318,12 @@ class StepCost:
         """Bytes of the network, and of the largest pass."""
         network, schedule = self.transformer.network, self.schedule
         shapes = network.parameter_shapes
-        records = sum(
-            -(-shape[1] // BLOCK) * -(-shape[0] // GROUP) for (_, kind), shape in shapes.items() if kind == "weight"
-        )
+        matrices = [shape for (_, kind), shape in shapes.items() if kind == "weight"]
+        whole = sum(matrix_beats(self.size, outputs, inputs, coded=True) for outputs, inputs in matrices)
+        records = sum(-(-inputs // BLOCK) * -(-outputs // self.size.columns) for outputs, inputs in matrices)
+        scales = records * scale_beats(self.size)
         vectors = sum(
-            4 * shape[0] * (shape[1] if kind == "position" else 1)
+            vector_beats(shape[-1]) * (shape[0] if kind == "position" else 1)
             for (_, kind), shape in shapes.items()
             if kind != "weight"
         )
@@ -338,9 +334,8 @@ class StepCost:
         )
         bits = 24 * schedule.rows * self.size.lanes + 27 * schedule.wide_rows * self.size.columns
         kept = most * held * 24 // 8
-        return StreamBytes(
-            records * CODE_BYTES, records * SCALE_BYTES, vectors, DELTA_BYTES, most * bits // 8 - kept, kept
-        )
+        codes, activations = whole - scales, most * bits // 8 - kept
+        return StreamBytes(BEAT * codes, BEAT * scales, BEAT * vectors, DELTA_BYTES, activations, kept)
 
 
 def _groups(lengths: tuple[int, ...], most: int) -> list[tuple[int, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..axi.bus import BEAT
-from ..errors import UserError
+from ...axi.bus import BEAT
+from ...errors import UserError
 
 PORT_SHARE = 0.7
 """Part of its peak that a memory port gives, as in the simulated memory of the cores."""

@@ -9,16 +9,18 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ..boards.board import BOARDS, DEFAULT_MHZ, Board
-from ..golden.errors import UserError
-from ..golden.models.presets import NETWORKS
-from ..golden.stream.core_size import ARRAYS, PORT_SHARE, CoreSize
-from ..golden.stream.cost_model import StepCost, on_paper
-from ..golden.transformer.blocks import Linear, Transformer
-from ..golden.transformer.float_bytes import FloatBytes, float_bytes
-from ..golden.transformer.importers.shapes import PUBLISHED, shapes_of
-from ..golden.transformer.layers import layer_starts
-from ..golden.transformer.presets import TRANSFORMERS
+from ...boards.board import BOARDS, DEFAULT_MHZ, Board
+from ...golden.errors import UserError
+from ...golden.models.presets import NETWORKS
+from ...golden.stream.machine.core_size import ARRAYS, PORT_SHARE, CoreSize
+from ...golden.stream.machine.cost_model import StepCost, on_paper
+from ...golden.transformer.blocks import Linear, Transformer
+from ...golden.transformer.float_bytes import FloatBytes, float_bytes
+from ...golden.transformer.importers.gguf_file import read_gguf
+from ...golden.transformer.importers.shapes import PUBLISHED, shapes_of
+from ...golden.transformer.layers import layer_starts
+from ...golden.transformer.presets import TRANSFORMERS
+from .sentences import GGUF
 
 Show = Callable[[Sequence[str], list[list[str]], str], None]
 _CLASSES = 2
@@ -27,8 +29,9 @@ _FUNCTION_DSPS = 50
 
 
 def is_transformer(name: str) -> bool:
-    """Tell whether a name is that of a published or preset transformer, or of a folder, and not of a preset network."""
-    return name in PUBLISHED or name in TRANSFORMERS or (name not in NETWORKS and Path(name).is_dir())
+    """Tell whether a name is that of a published or preset transformer, a GGUF file, or a folder that is no preset."""
+    known = name in PUBLISHED or name in TRANSFORMERS or name.endswith(GGUF)
+    return known or (name not in NETWORKS and Path(name).is_dir())
 
 
 @dataclass(frozen=True)
@@ -83,14 +86,17 @@ class TransformerCost:
 
 
 def _network(name: str) -> tuple[Transformer, int, int]:
-    """Network of a model, with a head of two classes where it has none; parameters of its embeddings; tokens of a sample.
+    """Network of a model, parameters of its embeddings, and tokens of a sample, 0 where sentences have any number.
 
-    Sentences have any number: it is 0.
+    Language models have a head of two classes.
     """
     if name in TRANSFORMERS:
         preset = TRANSFORMERS[name](0)
         return preset.network, 0, len(preset.places)
-    found = shapes_of(PUBLISHED[name], name) if name in PUBLISHED else shapes_of(Path(name))
+    if name.endswith(GGUF):
+        found = read_gguf(Path(name))
+    else:
+        found = shapes_of(PUBLISHED[name], name) if name in PUBLISHED else shapes_of(Path(name))
     made = found.builder
     if found.causal:
         pooled = made.pool("last token", found.last, "last")

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..transformer.blocks import Activation, Gate, Linear, Normalisation, Positions, Residual, SelfAttention
-from ..transformer.builder import INPUTS
-from .forward import IntegerTransformer
-from .norms import Q11_16
+from ...transformer.blocks import Activation, Gate, Linear, Normalisation, Positions, Residual, SelfAttention
+from ...transformer.builder import INPUTS
+from ..forward import IntegerTransformer
+from ..norms import Q11_16
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,7 @@ def test_the_line_that_it_prints_is_the_network_for_set(fabtune):
 
 
 MISTAKES = {
-    "import": "name the network: fabtune import FILE.py:BUILD, FILE.onnx or a preset",
+    "import": "name the network: fabtune import FILE.py:BUILD, FILE.onnx, FOLDER or a preset",
     "import digits --model digits": "digits and --model digits both name the network: give one of them",
     "import lenet6": "lenet6 is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
     "import mine.py:build": "mine.py:build does not say which samples it takes: give --input, such as 3x32x32 or 640",

@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from ..boards.board import BOARDS
-from ..boards.estimate.estimate import estimate_spec
-from ..boards.fit import BoardFit
-from ..golden.cores.fit import CoreFit
-from ..golden.datasets.npz import inputs_of
-from ..golden.errors import UserError
-from ..golden.fixed import Q4_12, Q8_16
-from ..golden.models.importers.folding import described, folded
-from ..golden.models.layers import MaxPool, Weighted, by
-from ..golden.models.network import Network
-from ..golden.models.stages import Stage, Tensors
-from ..golden.models.text import text_of
-from ..golden.registry import CORES
-from ..golden.train.dynamic_range import StageRange, dynamic_range
-from ..golden.train.range_advice import parameters_advice, samples_advice
-from .own_network import OwnNetwork, check_shape
+from ...boards.board import BOARDS
+from ...boards.estimate.estimate import estimate_spec
+from ...boards.fit import BoardFit
+from ...golden.cores.fit import CoreFit
+from ...golden.datasets.npz import inputs_of
+from ...golden.errors import UserError
+from ...golden.fixed import Q4_12, Q8_16
+from ...golden.models.importers.folding import described, folded
+from ...golden.models.layers import MaxPool, Weighted, by
+from ...golden.models.network import Network
+from ...golden.models.stages import Stage, Tensors
+from ...golden.models.text import text_of
+from ...golden.registry import CORES
+from ...golden.train.dynamic_range import StageRange, dynamic_range
+from ...golden.train.range_advice import parameters_advice, samples_advice
+from ..own_network import OwnNetwork, check_shape
 
 
 @dataclass(frozen=True)

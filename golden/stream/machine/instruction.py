@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, get_args
 
-from ..axi.bus import BEAT
-from ..errors import UserError
-from ..fixed import Q8_16, Format
-from ..transformer.blocks import ActivationKind, PoolKind
-from .attention import Q6_12
+from ...axi.bus import BEAT
+from ...errors import UserError
+from ...fixed import Q8_16, Format
+from ...transformer.blocks import ActivationKind, PoolKind
+from ..attention import Q6_12
+from ..forward import WEIGHT_BITS
+from ..norms import LARGEST_HIDDEN, Q11_16
 from .core_size import CoreSize
-from .forward import WEIGHT_BITS
 from .layout import matrix_beats, vector_beats
-from .norms import LARGEST_HIDDEN, Q11_16
 
 FORMATS = (Q8_16, Q11_16, Q6_12)
 """Formats of results, by number."""

@@ -11,26 +11,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..boards.board import DEFAULT_MHZ
-from ..golden.datasets.npz import inputs_of
-from ..golden.errors import UserError
-from ..golden.files import lines_of, read_text
-from ..golden.fixed import Q8_16
-from ..golden.models.importers.axes import with_height
-from ..golden.stream.core_size import ARRAYS, CoreSize
-from ..golden.stream.cost_model import StepCost, on_paper
-from ..golden.stream.frozen_base import FrozenBase, frozen_base
-from ..golden.stream.nf4_weights import BLOCK, SCALE_BITS
-from ..golden.stream.ranges import operation_ranges
-from ..golden.transformer.blocks import Linear, Parameters, Transformer
-from ..golden.transformer.builder import TransformerBuilder
-from ..golden.transformer.importers.folder import read_folder
-from ..golden.transformer.importers.own_model import own_transformer
-from ..golden.transformer.layers import products
-from .own_network import OwnNetwork
+from ...boards.board import DEFAULT_MHZ
+from ...golden.datasets.npz import inputs_of
+from ...golden.errors import UserError
+from ...golden.files import lines_of, read_text
+from ...golden.fixed import Q8_16, Format
+from ...golden.models.importers.axes import with_height
+from ...golden.stream.calibration import activation_formats, operation_ranges
+from ...golden.stream.frozen_base import FrozenBase, frozen_base
+from ...golden.stream.machine.core_size import ARRAYS, CoreSize
+from ...golden.stream.machine.cost_model import StepCost, on_paper
+from ...golden.stream.nf4_weights import BLOCK, SCALE_BITS
+from ...golden.transformer.blocks import Linear, Parameters, Transformer
+from ...golden.transformer.builder import TransformerBuilder
+from ...golden.transformer.importers.folder import read_folder
+from ...golden.transformer.importers.gguf_file import read_gguf
+from ...golden.transformer.importers.own_model import own_transformer
+from ...golden.transformer.layers import products
+from ..own_network import OwnNetwork
 
 _SENTENCES, _TOKENS = 16, 32
 """Sentences of a step on paper, and tokens of each where no samples say it."""
+
+GGUF = ".gguf"
+"""Suffix of a language model in one file."""
 
 Rows = tuple[NDArray[np.floating[Any]], tuple[int, ...]]
 """Rows of the tokens of all sentences, and how many each sentence has."""
@@ -70,6 +74,11 @@ class _Imported:
     tokens: int
 
 
+def is_language_model(path: Path) -> bool:
+    """Tell whether a path is that of a folder, or of a GGUF file."""
+    return path.is_dir() or path.suffix == GGUF
+
+
 def run(request: TransformerRequest) -> dict[str, Any] | None:
     """Import a transformer and describe it.
 
@@ -80,7 +89,7 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
         ``left_to_host``, ``arrays``, ``advice`` and what is known of the origin; None for what is no transformer.
     """
     folder = Path(request.model.model)
-    found = _of_folder(folder, request) if folder.is_dir() else _of_model(request)
+    found = _of_folder(folder, request) if is_language_model(folder) else _of_model(request)
     if found is None:
         return None
     network, tokens = found.network, found.tokens
@@ -103,12 +112,12 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
 
 
 def _of_folder(folder: Path, request: TransformerRequest) -> _Imported:
-    """Read a folder of the library `transformers`, and the embeddings of the sentences."""
+    """Read a folder of the library `transformers`, or a GGUF file, and the embeddings of the sentences."""
     own = request.model
     for name, given in (("--weights", own.weights), ("--input", own.shape), ("--samples", request.samples)):
         if given is not None:
-            raise UserError(f"{name} has no meaning with the folder {folder}: leave it out")
-    model = read_folder(folder)
+            raise UserError(f"{name} has no meaning with the language model {folder}: leave it out")
+    model = read_gguf(folder) if folder.suffix == GGUF else read_folder(folder)
     network, parameters = model.builder.finish()
     facts = {
         "input": ["tokens", network.features],
@@ -118,13 +127,12 @@ def _of_folder(folder: Path, request: TransformerRequest) -> _Imported:
     }
     rows, tokens = None, _TOKENS
     if request.sentences:
-        from ..golden.train.text.classifier import load_tokenizer
-        from ..golden.train.text.sentence_model import longest, tokens_of
+        from ...golden.train.text.sentence_model import longest, read_model, tokens_of
 
         sentences = [one for one in lines_of(read_text(request.sentences)) if one.strip()]
         if not sentences:
             raise UserError(f"{request.sentences} has no sentence: write one on each line")
-        numbers = tokens_of(load_tokenizer(folder), sentences, longest(network))
+        numbers = tokens_of(read_model(folder)[1], sentences, longest(network))
         there = numbers >= 0
         lengths = tuple(map(int, there.sum(axis=1)))
         rows, tokens = (model.rows(numbers[there]), lengths), max(1, round(float(np.mean(lengths))))
@@ -219,13 +227,18 @@ def _costs(found: _Imported) -> dict[str, dict[str, Any]]:
 
 def _advice(found: _Imported, base: FrozenBase, operations: list[dict[str, Any]]) -> Iterator[str]:
     """Say what is clipped, coarse, converted or not used, and what to do."""
-    titles = found.network.titles
+    titles, wide = found.network.titles, dict[int, Format]()
+    if found.rows:
+        largest = {one["operation"]: max(-one["least"], one["most"]) for one in operations}
+        wide = activation_formats(base.transformer, largest)
     for one in operations:
         if one.get("saturated"):
             percent = 100 * one["saturated"] / one["values"]
+            other = wide.get(one["operation"])
+            remedy = f"tune takes {other} for it" if other else "it follows from what is clipped before it"
             yield (
                 f"{one['name']}: {percent:.3g} % of {one['values']:,} values saturate in {one['format']}, of "
-                f"{one['least']:.4g} to {one['most']:.4g}: scale the samples, or the layers before it"
+                f"{one['least']:.4g} to {one['most']:.4g}; {remedy}"
             )
     for (number, kind), count in base.clipped.items():
         yield f"{titles[number]}: {count} values of its {kind} saturate in {Q8_16}, -128 to 128"
@@ -238,7 +251,7 @@ def _advice(found: _Imported, base: FrozenBase, operations: list[dict[str, Any]]
 
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
-    """Show what `run` gave as tables, and return the lines below them; parameters as of `import_model.summary`."""
+    """Show what `run` gave as tables, and return the lines below them; parameters as of `network.summary`."""
     operations, measured = result["operations"], "saturated" in result["operations"][0]
     columns = ["", "name", "operation", "reads", "features", "parameters", "MACs", "format", "largest", "NF4 error"]
     rows = []

@@ -21,18 +21,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..axi.bus import BEAT
-from ..axi.regions import Bytes
-from ..errors import UserError
-from ..fixed import Integers
-from ..nf4.codec import LEVELS
-from ..transformer.blocks import SelfAttention
-from .attention import rotations
+from ...axi.bus import BEAT
+from ...axi.regions import Bytes
+from ...errors import UserError
+from ...fixed import Integers
+from ...nf4.codec import LEVELS
+from ...transformer.blocks import SelfAttention
+from ..attention import rotations
+from ..forward import IntegerTransformer, TransformerIntegers
+from ..nf4_weights import BLOCK, Nf4Weights
+from ..words import TensorName, tile_places
 from .core_size import DEFAULT_SIZE, CoreSize
-from .forward import IntegerTransformer, TransformerIntegers
-from .nf4_weights import BLOCK, Nf4Weights
 from .schedule import Schedule
-from .words import TensorName, tile_places
 
 MAGIC, VERSION = b"FTSW", 1
 _HEADER = struct.Struct("<4sHHHHI32s")

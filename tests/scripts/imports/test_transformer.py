@@ -87,7 +87,7 @@ def test_a_folder_with_sentences(fabtune, tmp_path):
     assert not any(one["saturated"] for one in report["operations"])
     assert "pooler.dense.weight" in report["unused"]
     for options, reason in (
-        (("--weights", "said.txt"), "--weights has no meaning with the folder"),
+        (("--weights", "said.txt"), "--weights has no meaning with the language model"),
         (("--sentences", "none.txt"), "none.txt is missing"),
     ):
         status, _, err = fabtune("import", folder, *options)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.core_size import ARRAYS, CoreSize
-from fabtune.golden.stream.cost_model import StepCost, on_paper
+from fabtune.golden.stream.machine.core_size import CoreSize
+from fabtune.golden.stream.machine.cost_model import StepCost, on_paper
 from tests.stream_networks import connected, decoder, encoder
 
 DESIGN = CoreSize(rows=2 * 4096, wide_rows=3072)
@@ -48,7 +48,7 @@ def test_bytes_by_hand():
     assert found.codes == records * 512
     assert found.scales == records * 32
     assert found.deltas == 31_620
-    assert found.vectors == 4 * (512 * 384 + vectors - 32 * 384 + 6)
+    assert found.vectors == 4 * (512 * 384 + vectors - 32 * 384) + head
     assert found.keys_values == 64 * 2 * 384 * 3
     assert found.activations == 64 * (60 * 32 * 3 + 24 * 16 * 27 // 8) - found.keys_values
 
@@ -135,16 +135,6 @@ def test_the_cache_reads_the_rows_that_enter():
     layer = sum(one.read for one in whole.operations[2:11])
     below = sum(one.read for one in whole.operations[:2]) + 3 * layer
     assert whole.bytes_read - upper.bytes_read == below
-
-
-def test_arrays_by_name():
-    assert [CoreSize.of_array(one).multipliers for one in ARRAYS] == [512, 1024, 2048]
-    assert CoreSize.of_array("32x16") == CoreSize()
-    for wrong in ("32", "32x0", "0x16", "32X16", "99999x2"):
-        with pytest.raises(UserError, match="lanes x columns"):
-            CoreSize.of_array(wrong)
-    with pytest.raises(UserError, match="rows = 0"):
-        CoreSize(rows=0)
 
 
 def test_what_has_no_cost_is_refused():

@@ -1,0 +1,1 @@
+"""RTL of the streaming core's parts."""

@@ -1,0 +1,114 @@
+"""RTL of piecewise linear functions: a segment from block RAM, a multiplication and a rounding in one DSP."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.stream.pwl_memory import FunctionMemory
+from ..ports import shape
+from ..primitives.pipeline import Pipeline
+
+
+class PiecewiseLinear(wiring.Component):
+    """Compute one of several functions of each argument, a word of arguments a cycle, without handshake.
+
+    A lane is a DSP48E2 with all its registers: slope times t, plus a constant to which half of a last place is added.
+    Where the sum then ends in zeros it was a tie, whose even neighbour has a last bit of 0. Two lanes share a memory.
+
+    Parameters
+    ----------
+    table : FunctionMemory
+        The functions.
+    lanes : int
+        Arguments of a cycle.
+
+    Attributes
+    ----------
+    function : In, range(number of functions)
+        Which one, of all lanes.
+    argument : In, array of lanes
+        As `golden.stream.pwl.PiecewiseLinear` takes it; beyond the last segment the value is any.
+    o : Out, array of lanes, the functions' result
+        Rounded half to even and saturated, `LATENCY` cycles later.
+    """
+
+    LATENCY = 5
+
+    def __init__(self, table: FunctionMemory, lanes: int) -> None:
+        self.table, self.lanes = table, lanes
+        first = table.functions[0]
+        self.segment_bits = first.segment_bits
+        argument = unsigned(self.segment_bits + max((one.segments - 1).bit_length() for one in table.functions))
+        super().__init__(
+            {
+                "function": In(range(len(table.functions))),
+                "argument": In(data.ArrayLayout(argument, lanes)),
+                "o": Out(data.ArrayLayout(shape(first.result), lanes)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for first in range(0, self.lanes, 2):
+            lanes = range(first, min(first + 2, self.lanes))
+            rom = memory.Memory(
+                shape=self.table.width,
+                depth=len(self.table.contents),
+                init=self.table.contents,
+                attrs={"rom_style": "block"},
+            )
+            m.submodules[f"table{first // 2}"] = rom
+            for lane in lanes:
+                port = rom.read_port()
+                m.d.comb += port.addr.eq(self._address(self.argument[lane]))
+                m.d.comb += self.o[lane].eq(self._lane(m, lane, port.data))
+        return m
+
+    def _address(self, argument: Value) -> Value:
+        """Place of a segment: the bits above it are the function's."""
+        segment = argument[self.segment_bits :]
+        bits = (len(self.table.contents) - 1).bit_length()
+        places = []
+        for first, one in zip(self.table.firsts, self.table.functions, strict=True):
+            own = (one.segments - 1).bit_length()
+            places.append(Cat(segment[:own], Const(first >> own, bits - own)))
+        found = places[0]
+        for number, place in enumerate(places[1:], start=1):
+            found = Mux(self.function == number, place, found)
+        return found
+
+    def _lane(self, m: Module, lane: int, word: Value) -> Value:
+        """Value of a lane, from the word of its segment, a cycle after the argument."""
+        table, result = self.table, self.table.functions[0].result
+        low, high = table.shapes
+        pipeline = Pipeline(m, {"argument": 0, "word": 1, "operands": 1})
+        step = self.argument[lane][: self.segment_bits]
+        factor = pipeline.place("argument", step, f"step{lane}", reset_less=True).at("operands")
+        slope = Signal(signed(high.bits + (not high.signed)), name=f"slope{lane}", reset_less=True)
+        early, constant = (
+            Signal(signed(low.bits + (not low.signed)), name=f"{name}{lane}", reset_less=True)
+            for name in ("early", "constant")
+        )
+        product = Signal(signed(len(slope) + self.segment_bits + 1), name=f"product{lane}", reset_less=True)
+        width = max(len(product), len(constant) + table.aligned) + 1
+        total = Signal(signed(width), name=f"total{lane}", reset_less=True)
+        value = Signal(shape(result), name=f"value{lane}", reset_less=True)
+        below, above = (Value.cast(part) for part in (word[: low.bits], word[low.bits :]))
+        m.d.sync += [
+            early.eq(below.as_signed() if low.signed else below),
+            slope.eq(above.as_signed() if high.signed else above),
+            constant.eq(early),
+            product.eq(slope * factor),
+            total.eq(product + (constant << table.aligned)),
+            value.eq(self._rounded(total)),
+        ]
+        return value
+
+    def _rounded(self, total: Signal) -> Value:
+        """Sum without the bits that are rounded off, saturated where that can be."""
+        drop, result = self.table.drop, self.table.functions[0].result
+        tie = ~total[:drop].any()
+        rounded = Cat(total[drop] & ~tie, total[drop + 1 :]).as_signed()
+        if not self.table.saturates:
+            return rounded
+        return Mux(rounded > result.maximum, result.maximum, Mux(rounded < result.minimum, result.minimum, rounded))

@@ -1,0 +1,1 @@
+"""What `fabtune import` says of a model: of a network of layers, or of a transformer."""

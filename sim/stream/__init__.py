@@ -1,0 +1,1 @@
+"""Stimulus and benches of the streaming core's parts."""

@@ -1,0 +1,27 @@
+"""Sizes of the streaming core."""
+
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.stream.machine.core_size import ARRAYS, CoreSize
+
+
+def test_arrays_by_name():
+    assert [CoreSize.of_array(one).multipliers for one in ARRAYS] == [512, 1024, 2048]
+    assert CoreSize.of_array("32x16") == CoreSize()
+    for wrong in ("32", "32x0", "0x16", "32X16", "99999x2"):
+        with pytest.raises(UserError, match="lanes x columns"):
+            CoreSize.of_array(wrong)
+    with pytest.raises(UserError, match="rows = 0"):
+        CoreSize(rows=0)
+
+
+def test_what_follows_from_the_array_and_the_ports():
+    """Buffers have as many values with each array; 32 columns are loaded in 32 cycles, from two ports in 16."""
+    sizes = [CoreSize.of_array(one) for one in ARRAYS]
+    assert {one.rows * one.lanes for one in sizes} == {12_288 * 32}
+    assert {one.wide_rows * one.columns for one in sizes} == {4_096 * 16}
+    assert [one.functions for one in sizes] == [4, 4, 8]
+    assert [one.load_cycles for one in sizes] == [16, 32, 32]
+    assert CoreSize.of_array("32x32", ports=2).load_cycles == 16
+    assert CoreSize(ports=2).port_bytes == pytest.approx(22.4)
