@@ -71,12 +71,16 @@ class OwnNetwork:
                 raise UserError(f"--input has no meaning with {what} {self.model}: leave it out")
             network = NETWORKS.get(self.model) or network_from(self.model)
             return network, module_of(network)
-        if is_onnx(self.model) and self.shape is not None:
-            raise UserError(f"--input has no meaning with {self.model}, which says it itself: leave it out")
+        self.check_file()
         if not is_onnx(self.model) and ":" not in self.model:
             known = ", ".join(NETWORKS)
             raise UserError(f"{self.model} is neither file.py:build, file.onnx, one line, nor a preset: {known}")
         return user_network(self.model, self.shape)
+
+    def check_file(self) -> None:
+        """Refuse ``--input`` beside a file that says it itself."""
+        if is_onnx(self.model) and self.shape is not None:
+            raise UserError(f"--input has no meaning with {self.model}, which says it itself: leave it out")
 
 
 def with_weights(network: Network | SampleTransformer, module: nn.Module, weights: Path | None) -> nn.Module:

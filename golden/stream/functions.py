@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..fixed import Q8_16, Format, Integers, Narrower, shifted
@@ -39,9 +39,15 @@ class Inverse(NamedTuple):
     exponent: Integers
 
 
-_GELU = PiecewiseLinear(
-    lambda a: a * ndtr(-a), 0.0, Q8_16.fraction, 512, 10, Format(1, 18), Format(2, 16), Format(1, 16)
-)
+def _gelu_tail(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What GELU subtracts from a ReLU."""
+    # where the table is made, and not by every command that knows the block
+    from scipy.special import ndtr
+
+    return np.asarray(sizes * ndtr(-sizes))
+
+
+_GELU = PiecewiseLinear(_gelu_tail, 0.0, Q8_16.fraction, 512, 10, Format(1, 18), Format(2, 16), Format(1, 16))
 _GELU_TANH = PiecewiseLinear(
     lambda a: a / (1 + np.exp(np.sqrt(8 / np.pi) * (a + 0.044715 * a**3))),
     0.0,

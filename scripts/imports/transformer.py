@@ -143,6 +143,7 @@ def _of_folder(folder: Path, request: TransformerRequest) -> _Imported:
 def _of_model(request: TransformerRequest) -> _Imported | None:
     """Import a module or an ONNX file, and the rows of the samples."""
     own = request.model
+    own.check_file()
     found = own_transformer(own.model, own.shape, own.weights)
     if found is None:
         return None

@@ -15,8 +15,8 @@ from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.train.conversion import Converter
 from ....golden.train.federated.client import ClientTask
 from ....golden.train.federated.configuration import FederatedConfig
+from ....golden.train.federated.federated_model import Totals
 from ....golden.train.federated.message import Message
-from ....golden.train.federated.model import Totals
 from ....golden.train.zo.integer_run import loss_of
 from ....golden.train.zo.integer_tuning import eps_shift_of
 from ....golden.zo.deltas import PerturbationTable
