@@ -109,21 +109,7 @@ class SplitModel:
 
     @torch.no_grad()
     def step(self, inputs: Tensor, labels: Tensor, position: int) -> tuple[Scalars, float]:
-        """Run one step (FedSPZO, algorithm 1) and update the weights.
-
-        Parameters
-        ----------
-        inputs : Tensor (n, *shape)
-        labels : Tensor (n,)
-        position : int
-            Position of the first perturbation.
-
-        Returns
-        -------
-        Scalars
-            Scalars of the update, as in the message.
-        float
-            Mean of all evaluated losses.
+        """Run one step on inputs (n, *shape) and labels (n,), see `FederatedModel.step`.
 
         Raises
         ------
