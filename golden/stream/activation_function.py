@@ -54,7 +54,7 @@ class ActivationFunctionSpec(Spec):
 
     @cached_property
     def table(self) -> FunctionMemory:
-        """What is subtracted from a ReLU, by kinds in the order of `TABULATED`."""
+        """Table that is subtracted from a ReLU, by kinds in the order of `TABULATED`."""
         return FunctionMemory(tuple(TABLES[kind] for kind in TABULATED))
 
     @property

@@ -40,7 +40,7 @@ class Inverse(NamedTuple):
 
 
 def _gelu_tail(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What GELU subtracts from a ReLU."""
+    """GELU's difference from a ReLU, of magnitudes."""
     # where the table is made, and not by every command that knows the block
     from scipy.special import ndtr
 
