@@ -1,6 +1,6 @@
-"""RTL of `requantize`: one sum of a shifted sum and a shifted bias, a barrel shifter with rounding, and a saturation."""
+"""RTL of `requantize`: a sum of a shifted sum and a shifted bias, a shifter with rounding, and a saturation."""
 
-from amaranth.hdl import EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 
 from ...golden.fixed import Q8_16, Format

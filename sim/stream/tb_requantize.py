@@ -1,4 +1,4 @@
-"""Bench of `requantize`: sums of all sizes at both ends of all formats, ties, all fractions and shifts; a second job."""
+"""Bench of `requantize`: sums of all sizes, at both ends of all formats, ties, all settings; then a second job."""
 
 from __future__ import annotations
 
