@@ -13,6 +13,7 @@ from ...golden.block import Words
 from ...golden.stream.machine.cost_model import on_paper
 from ...golden.stream.machine.instruction import FIELD_BITS, NO_WORD, Instruction, Kind
 from ...golden.stream.machine.layout import StreamLayout
+from ...golden.stream.machine.limits import MOST_FRACTION, MOST_SHIFT
 from ...golden.stream.machine.program import Program, program_of
 from ...golden.stream.program_sequencer import ProgramSequencerSpec
 from ...golden.transformer.blocks import (
@@ -55,6 +56,7 @@ _OWN = {
     Kind.UNIT: ("source_shift", "result_shift", "beat", *_BUFFERS),
 }
 """Fields that decide about instructions of a kind."""
+_HEADER_BYTES = (0, 3, 4, 5, 6, 8, 10, 12, 13, 14, 15, 36, 40)
 _HEADER_FIELDS = ("capacity", "words", "stream_beats", "beats")
 
 
@@ -98,14 +100,18 @@ def _wrong(program: Program, rng: np.random.Generator) -> Program:
         return replace(program, **{name: max(value, 0)})
     number = int(rng.integers(0, len(program.instructions)))
     one = program.instructions[number]
-    name = str(rng.choice(_OWN[Kind(one.kind)] if rng.random() < 0.6 else [*FIELD_BITS]))
+    name = str(rng.choice(_OWN[Kind(one.kind)] if rng.random() < 0.75 else [*FIELD_BITS]))
     bits, old = FIELD_BITS[name], getattr(one, name)
     some = [old + 1, old - 1, int(rng.integers(0, 1 << bits)), int(rng.integers(0, 1 << bits)) >> bits // 2, 0]
     if name.endswith("word"):
         some.append(NO_WORD)
+    if name == "fraction":
+        some = [MOST_FRACTION, MOST_FRACTION + 1]
+    if name.endswith("shift"):
+        some = [MOST_SHIFT, MOST_SHIFT + 1]
     value = int(some[rng.integers(0, len(some))]) % (1 << bits)
     changed = {name: value}
-    if name in ("inputs", "outputs") and one.kind != Kind.LINEAR and rng.random() < 0.8:
+    if name in ("inputs", "outputs") and one.kind != Kind.LINEAR and rng.random() < 0.6:
         value = int(rng.choice([value, 4095, 4096, 4097]))
         changed = {"inputs": value, "outputs": value}
     if name == "width" and rng.random() < 0.5:
@@ -125,7 +131,7 @@ def _image(program: Program, rng: np.random.Generator) -> Bytes:
         return np.concatenate([image, image[:BEAT]])
     if kind < 0.16:
         image = image.copy()
-        image[rng.integers(0, 44)] ^= 1 << int(rng.integers(0, 8))
+        image[rng.choice(_HEADER_BYTES)] ^= 1 << int(rng.integers(0, 8))
     return image
 
 
