@@ -24,6 +24,8 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.elementwise import ElementwiseSpec
+from .stream.requantize import RequantizeSpec
 from .stream.tile_dequant import TileDequantSpec
 from .stream.tile_weights import TileWeightsSpec
 from .zo.coefficient import CoefficientSpec
@@ -61,6 +63,8 @@ BLOCKS: dict[str, type[Spec]] = {
         DepthwiseSpec,
         AdapterSpec,
         ActivationFunctionSpec,
+        RequantizeSpec,
+        ElementwiseSpec,
         TileDequantSpec,
         TileWeightsSpec,
         AxiReadSpec,
