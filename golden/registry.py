@@ -26,6 +26,8 @@ from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
 from .stream.elementwise import ElementwiseSpec
 from .stream.requantize import RequantizeSpec
+from .stream.tile_dequant import TileDequantSpec
+from .stream.tile_weights import TileWeightsSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -63,6 +65,8 @@ BLOCKS: dict[str, type[Spec]] = {
         ActivationFunctionSpec,
         RequantizeSpec,
         ElementwiseSpec,
+        TileDequantSpec,
+        TileWeightsSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -10,7 +10,7 @@ from fabtune.sim.verify import verify
 BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
-LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path")
+LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "tile_dequant", "tile_weights")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -68,6 +68,8 @@ VARIATIONS = [
     ("activation_function", "lanes=3 tag=5"),
     ("requantize", "lanes=3 tag=5"),
     ("elementwise", "lanes=3 tag=5"),
+    ("tile_dequant", "lanes=16 columns=4"),
+    ("tile_weights", "lanes=8 columns=4 numbers=5"),
 ]
 SLOW_VARIATIONS = [
     (
@@ -82,6 +84,11 @@ SLOW_VARIATIONS = [
     ("urng", "bits=16 n=63"),
     ("gaussian_array", "n=5 form=select"),
     ("tile", "lanes=8 overflow=wrap"),
+    ("tile_dequant", "lanes=8 columns=32"),
+    ("tile_dequant", "lanes=64 columns=8"),
+    ("tile_weights", "lanes=16 columns=4"),
+    ("tile_weights", "columns=32"),
+    ("tile_weights", "lanes=64 columns=8 numbers=8"),
     ("weight_path", "lanes=16 scales=4"),
     ("weight_path", "lanes=8 overflow=wrap eps_shift=3"),
     ("pool", "p=3 size=1000"),
