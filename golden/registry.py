@@ -25,6 +25,7 @@ from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
 from .stream.elementwise import ElementwiseSpec
+from .stream.layer_norm import LayerNormSpec
 from .stream.requantize import RequantizeSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
@@ -63,6 +64,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ActivationFunctionSpec,
         RequantizeSpec,
         ElementwiseSpec,
+        LayerNormSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
