@@ -25,6 +25,7 @@ from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
 from .stream.elementwise import ElementwiseSpec
+from .stream.layer_norm import LayerNormSpec
 from .stream.requantize import RequantizeSpec
 from .stream.tile_dequant import TileDequantSpec
 from .stream.tile_weights import TileWeightsSpec
@@ -67,6 +68,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ElementwiseSpec,
         TileDequantSpec,
         TileWeightsSpec,
+        LayerNormSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -65,7 +65,7 @@ TABLES = {"gelu": _GELU, "gelu-tanh": _GELU_TANH, "silu": _SILU}
 """What a function subtracts from a ReLU, of an argument's magnitude; 0 behind the table's end."""
 _POWER = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
 _RECIPROCAL = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
-_ROOTS = (
+ROOT_TABLES = (
     PiecewiseLinear(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
     PiecewiseLinear(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
 )
@@ -163,7 +163,7 @@ def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
     """
     octave, mantissa = normalised(values)
     twice, odd = np.divmod(octave - fraction, 2)
-    found: Integers = np.where(odd, _ROOTS[1](mantissa), _ROOTS[0](mantissa))
+    found: Integers = np.where(odd, ROOT_TABLES[1](mantissa), ROOT_TABLES[0](mantissa))
     return Inverse(found, twice)
 
 

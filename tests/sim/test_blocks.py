@@ -66,12 +66,14 @@ VARIATIONS = [
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
+    ("layer_norm", "lanes=4 features=23 tag=3"),
     ("requantize", "lanes=3 tag=5"),
     ("elementwise", "lanes=3 tag=5"),
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
 ]
 SLOW_VARIATIONS = [
+    ("layer_norm", "lanes=16 features=1000"),
     (
         "conv",
         "channels=2 height=9 width=8 outputs=3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 slope=0.3 columns=2 "
