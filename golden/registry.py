@@ -24,6 +24,8 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.elementwise import ElementwiseSpec
+from .stream.requantize import RequantizeSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -59,6 +61,8 @@ BLOCKS: dict[str, type[Spec]] = {
         DepthwiseSpec,
         AdapterSpec,
         ActivationFunctionSpec,
+        RequantizeSpec,
+        ElementwiseSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
