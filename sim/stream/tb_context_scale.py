@@ -26,16 +26,16 @@ def stimulus(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> di
 
 
 def _block(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    queries = int(
-        rng.choice([1, 2, min(spec.queries, max(words // 3, 1)), rng.integers(1, min(words, spec.queries) + 1)])
-    )
-    keys = int(rng.choice([1, spec.keys, rng.integers(1, spec.keys, endpoint=True)]))
+    some = int(rng.integers(1, min(words, spec.queries), endpoint=True))
+    queries = int(rng.choice([1, 2, min(spec.queries, max(words // 3, 1)), some]))
+    keys = int(rng.choice([1, spec.keys, int(rng.integers(1, spec.keys, endpoint=True))]))
     spread = rng.choice([1, 1 << 12, 1 << 18, 1 << 24])
     exponents = rng.integers(0, spread, (queries, keys)) + Q8_16.minimum
     terms, inverse = weights(np.clip(exponents, Q8_16.minimum, Q8_16.maximum))
     features = spec.lanes * int(rng.integers(1, 4))
     values = rng.integers(Q6_12.minimum, Q6_12.maximum, (keys, features), endpoint=True)
-    values = rng.choice([values, values >> 9, np.full_like(values, rng.choice([Q6_12.minimum, Q6_12.maximum, 0]))])
+    equal = np.full_like(values, rng.choice([Q6_12.minimum, Q6_12.maximum, 0]))
+    values = (values, values >> 9, equal)[int(rng.integers(3))]
     # by groups of features, then queries, as the array gives them
     sums = (terms @ values).reshape(queries, -1, spec.lanes).swapaxes(0, 1).reshape(-1, spec.lanes)
     query = np.tile(np.arange(queries), features // spec.lanes)[:, None]
