@@ -24,6 +24,8 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.attention_softmax import AttentionSoftmaxSpec
+from .stream.context_scale import ContextScaleSpec
 from .stream.elementwise import ElementwiseSpec
 from .stream.layer_norm import LayerNormSpec
 from .stream.requantize import RequantizeSpec
@@ -69,6 +71,8 @@ BLOCKS: dict[str, type[Spec]] = {
         TileDequantSpec,
         TileWeightsSpec,
         LayerNormSpec,
+        AttentionSoftmaxSpec,
+        ContextScaleSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

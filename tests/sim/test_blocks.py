@@ -11,6 +11,7 @@ BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
 LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "tile_dequant", "tile_weights")
+LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "attention_softmax")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -74,6 +75,9 @@ VARIATIONS = [
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
+    ("attention_softmax", "columns=4 lanes=16 queries=8 keys=32"),
+    ("context_scale", "lanes=3 queries=2 keys=4 tag=5"),
+    ("attention_softmax", "columns=2 lanes=2 exponentials=1 queries=2 keys=4"),
     (
         "conv",
         "channels=2 height=9 width=8 outputs=3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 slope=0.3 columns=2 "
