@@ -1,6 +1,6 @@
 """RTL of `tile_array`: columns of two DSP cascades, past which rows go skewed, and a wave that changes the tile."""
 
-from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -135,7 +135,7 @@ class TileColumn(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        totals: list[Signal | None] = [None, None]
+        totals: list[Value] = [Const(0), Const(0)]
         active: list[Signal] = []
         for lane in range(self._lanes):
             place, cascade = divmod(lane, 2)
@@ -148,11 +148,7 @@ class TileColumn(wiring.Component):
                 m.d.sync += shadow.eq(self.w[cascade])
             with m.If(self.swap[place]):
                 m.d.sync += weight.eq(shadow)
-            before = totals[cascade]
-            m.d.sync += [
-                product.eq(self.x[lane] * weight),
-                total.eq(product if before is None else before + product),
-            ]
+            m.d.sync += [product.eq(self.x[lane] * weight), total.eq(totals[cascade] + product)]
             totals[cascade] = total
             active.append(weight)
         even, odd = totals
