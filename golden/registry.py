@@ -24,6 +24,7 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.partial_sums import PartialSumsSpec
 from .stream.tile_array import TileArraySpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
@@ -61,6 +62,7 @@ BLOCKS: dict[str, type[Spec]] = {
         AdapterSpec,
         ActivationFunctionSpec,
         TileArraySpec,
+        PartialSumsSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -215,6 +215,7 @@ SIMULATED = {
             *[{"w_valid": 1}] * 4,
         ],
     },
+    "partial_sums": {"settings": ["columns=8", "sums=4"]},
     "adapter": {
         "settings": ["inputs=20", "classes=2", "batch=2"],
         "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,

@@ -67,6 +67,7 @@ VARIATIONS = [
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
+    ("partial_sums", "columns=2 sums=4 drain=1"),
 ]
 SLOW_VARIATIONS = [
     (
@@ -111,6 +112,9 @@ SLOW_VARIATIONS = [
     ("weight_path", "lanes=64 numbers=31"),
     ("tile_array", "columns=32 tag=20"),
     ("tile_array", "lanes=4 columns=1"),
+    ("partial_sums", "columns=4 sums=16"),
+    ("partial_sums", "columns=12 sums=8"),
+    ("partial_sums", "columns=32 sums=64 drain=8"),
 ]
 WORDS = 400
 """Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""
