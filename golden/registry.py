@@ -24,7 +24,9 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.elementwise import ElementwiseSpec
 from .stream.partial_sums import PartialSumsSpec
+from .stream.requantize import RequantizeSpec
 from .stream.tile_array import TileArraySpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
@@ -61,6 +63,8 @@ BLOCKS: dict[str, type[Spec]] = {
         DepthwiseSpec,
         AdapterSpec,
         ActivationFunctionSpec,
+        RequantizeSpec,
+        ElementwiseSpec,
         TileArraySpec,
         PartialSumsSpec,
         AxiReadSpec,

@@ -66,6 +66,8 @@ VARIATIONS = [
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
+    ("requantize", "lanes=3 tag=5"),
+    ("elementwise", "lanes=3 tag=5"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
 ]
