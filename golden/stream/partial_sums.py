@@ -1,7 +1,8 @@
 """`partial_sums`: exact sums over tiles, a row of columns a cycle; complete rows wait in a queue and leave in parts.
 
 The products of a row and a tile are one term of the row's sums. The first tile's term begins them, the last one's
-completes them.
+completes them. A tile's sums have 48 bits. Those over tiles have more: real networks have rows of weights whose sizes
+add up to more than 48 bits hold for any activations.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import numpy as np
 
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
-from ..fixed import Format, Integers
+from ..fixed import Q8_16, Format, Integers
 from ..memories.fifo import fifo_memory
 from ..memories.plan import MemoryShape
 from ..rng.urng import BIT
-from .tile_array import SUM
+from .tile_array import Q4_14, SUM
+
+TOTAL = Format(26, SUM.fraction)
+"""Sums over tiles, 56 bits."""
+MOST_INPUTS = TOTAL.maximum // (Q8_16.minimum * Q4_14.minimum)
+"""So many products of any operands have an exact sum, whatever training makes of the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +41,7 @@ class PartialSumsSpec(Spec):
     """
 
     name: ClassVar[str] = "partial_sums"
-    summary: ClassVar[str] = "exact 48-bit sums over tiles, a row a cycle; complete rows leave a few sums a cycle"
+    summary: ClassVar[str] = "exact 56-bit sums over tiles, a row a cycle; complete rows leave a few sums a cycle"
 
     columns: int = 16
     sums: int = 256
@@ -76,7 +82,7 @@ class PartialSumsSpec(Spec):
         return {
             "i": Stream("in", (Field("sum", SUM, self.columns), *flags)),
             "o": Stream(
-                "out", (Field("sum", SUM, self.drain), Field("row", self.row_number), Field("part", self.part_number))
+                "out", (Field("sum", TOTAL, self.drain), Field("row", self.row_number), Field("part", self.part_number))
             ),
         }
 
@@ -86,7 +92,7 @@ class PartialSumsSpec(Spec):
         Raises
         ------
         UserError
-            If a row is added to that no first term has begun, or a sum does not fit 48 bits.
+            If a row is added to that no first term has begun, or a sum does not fit 56 bits.
         """
         given, begun = inputs["i"], dict[int, Integers]()
         rows, sums = list[int](), list[Integers]()
@@ -95,8 +101,8 @@ class PartialSumsSpec(Spec):
             if not first and row not in begun:
                 raise UserError(f"row {row} has no first term")
             total = term if first else begun[row] + term
-            if total.max() > SUM.maximum or total.min() < SUM.minimum:
-                raise UserError(f"row {row} has a sum beyond {SUM.width} bits")
+            if total.max() > TOTAL.maximum or total.min() < TOTAL.minimum:
+                raise UserError(f"row {row} has a sum beyond {TOTAL.width} bits")
             begun[row] = total
             if last:
                 rows.append(row)
@@ -111,9 +117,9 @@ class PartialSumsSpec(Spec):
     @property
     def memory(self) -> MemoryShape:
         """Memory of the sums that are under way."""
-        return MemoryShape("partial sums", self.sums, self.columns * SUM.width)
+        return MemoryShape("partial sums", self.sums, self.columns * TOTAL.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
         """Sums under way, and the queue of complete ones."""
-        return self.memory, fifo_memory("complete sums", self.sums, self.columns * SUM.width + self.row_number.width)
+        return self.memory, fifo_memory("complete sums", self.sums, self.columns * TOTAL.width + self.row_number.width)

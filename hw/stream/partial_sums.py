@@ -3,9 +3,9 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
-from ...golden.stream.partial_sums import PartialSumsSpec
+from ...golden.stream.partial_sums import TOTAL, PartialSumsSpec
 from ...golden.stream.tile_array import SUM
-from ..ports import elements, members, shape
+from ..ports import members, shape
 from ..primitives.fifo import Fifo
 from ..primitives.mux_tree import mux_tree
 from ..primitives.ram import ram
@@ -25,7 +25,7 @@ class PartialSums(wiring.Component):
     i : In, stream of ``sum`` (columns of 48 bits), ``row``, ``first``, ``last``
         Terms of a row. Waits: a term of a row that came in one of the two cycles before, unless it is `first`; one that
         is `last` while `spec.sums` complete rows have not left.
-    o : Out, stream of ``sum`` (drain of 48 bits), ``row``, ``part``
+    o : Out, stream of ``sum`` (drain of 56 bits), ``row``, ``part``
         Complete sums, rows in the order in which they came to be, a row's parts from the lowest columns on.
     """
 
@@ -38,10 +38,13 @@ class PartialSums(wiring.Component):
         spec, given = self.spec, self.i.payload
         m.submodules.memory = memory = ram(platform, spec.memory)
         write_port, read_port = memory.write_port(), memory.read_port()
-        row, sums = shape(spec.row_number), data.ArrayLayout(shape(SUM), spec.columns)
-        m.submodules.queue = queue = Fifo(data.StructLayout({"sum": sums, "row": row}), spec.sums)
+        width, row = spec.columns * TOTAL.width, shape(spec.row_number)
+        m.submodules.queue = queue = Fifo(data.StructLayout({"sums": width, "row": row}), spec.sums)
         # a row is read, then added, then written: two cycles in which it may not be read again
-        terms, totals = Signal(sums, reset_less=True), Signal(sums, reset_less=True)
+        terms, totals = (
+            [Signal(shape(form), name=f"{name}{column}", reset_less=True) for column in range(spec.columns)]
+            for name, form in (("term", SUM), ("total", TOTAL))
+        )
         read_row, added_row = Signal(row, reset_less=True), Signal(row, reset_less=True)
         adds, completes, write, complete = Signal(), Signal(), Signal(), Signal()
         begins = replicas(spec.columns, "begins")
@@ -52,32 +55,28 @@ class PartialSums(wiring.Component):
             self.i.ready.eq((given.first | ~conflict) & (~given.last | places.any())),
             read_port.addr.eq(given.row),
             write_port.addr.eq(added_row),
-            write_port.data.eq(totals),
+            write_port.data.eq(Cat(totals)),
             write_port.en.eq(write),
             queue.i.valid.eq(complete),
-            queue.i.payload.sum.eq(totals),
+            queue.i.payload.sums.eq(Cat(totals)),
             queue.i.payload.row.eq(added_row),
         ]
         m.d.sync += [
             adds.eq(taken & ~given.last),
             completes.eq(taken & given.last),
             read_row.eq(given.row),
-            terms.eq(given.sum),
+            Cat(terms).eq(given.sum),
             write.eq(adds),
             complete.eq(completes),
             added_row.eq(read_row),
             places.eq(places + leaves - (taken & given.last)),
             *(flag.eq(given.first) for flag in begins),
         ]
-        for number, (begin, term, total) in enumerate(zip(begins, *map(self._columns, (terms, totals)), strict=True)):
-            before = read_port.data[number * SUM.width : (number + 1) * SUM.width].as_signed()
+        for number, (begin, term, total) in enumerate(zip(begins, terms, totals, strict=True)):
+            before = read_port.data[number * TOTAL.width : (number + 1) * TOTAL.width].as_signed()
             m.d.sync += total.eq(term + Mux(begin, 0, before))
         self._drain(m, queue, leaves)
         return m
-
-    def _columns(self, sums: data.View) -> list[Value]:
-        """Sums of a row, one by one."""
-        return elements(sums, self.spec.streams()["i"].fields[0])
 
     def _drain(self, m: Module, queue: Fifo, leaves: Signal) -> None:
         """Give the row at the queue's end in parts; `leaves` as its last one goes into the output register."""
@@ -86,12 +85,13 @@ class PartialSums(wiring.Component):
         m.d.comb += [moves.eq(~self.o.valid | self.o.ready), queue.o.ready.eq(moves & final)]
         m.d.comb += leaves.eq(queue.o.valid & queue.o.ready)
         output = data_register(m, self.o.payload, "complete_sums")
-        columns = self._columns(queue.o.payload.sum)
-        choices = [Cat(columns[at : at + spec.drain]) for at in range(0, spec.columns, spec.drain)]
+        word = Value.cast(queue.o.payload.sums)
+        step = spec.drain * TOTAL.width
+        choices = [word[at : at + step] for at in range(0, len(word), step)]
         with m.If(moves):
             m.d.sync += [
                 self.o.valid.eq(queue.o.valid),
-                Cat(elements(output.sum, spec.streams()["o"].fields[0])).eq(mux_tree(part, choices)),
+                Value.cast(output.sum).eq(mux_tree(part, choices)),
                 output.row.eq(queue.o.payload.row),
                 output.part.eq(part),
             ]
