@@ -5,9 +5,10 @@ The sums themselves are left to the bench: that a row is never read while it is 
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Mux, Signal
 
 from ...golden.stream.partial_sums import PartialSumsSpec
+from ...hw.primitives.fifo import Fifo
 from ..formal.checker import Checker
 from ..formal.inside import parts_of
 
@@ -31,28 +32,34 @@ def check(checker: Checker, spec: PartialSumsSpec) -> None:
     checker.takes("i", (given.first | free) & (~given.last | (rows < spec.sums)))
     queue = parts_of(checker.block).queue
     checker.rule("queue_taken", ~queue.i.valid | queue.i.ready)
-    owed = checker.balance(
+    checker.balance(
         "o_parts",
         [(ends, spec.parts)],
         [(o.valid, checker.moves("o"), 1)],
         capacity=(spec.sums + 1) * spec.parts,
         drained=(spec.sums + 1) * spec.parts + spec.latency,
     )
-    _in_order(checker, spec, owed)
+    _in_order(checker, spec, queue)
     checker.progress(spec.parts * spec.sums + spec.latency)
 
 
-def _in_order(checker: Checker, spec: PartialSumsSpec, owed: Signal) -> None:
-    """Follow a complete row, any, to its parts at the output."""
-    m, o = checker.m, checker.streams["o"]
-    given = checker.streams["i"].payload
-    checker.ports["choose"] = choose = Signal(name="choose")
-    inside, ahead = Signal(name="followed"), Signal.like(owed, name="ahead")
-    row, part = Signal.like(given.row, name="followed_row"), Signal.like(o.payload.part, name="followed_part")
-    spend, due = checker.moves("o"), inside & (ahead == 0)
-    with m.If(inside & spend):
-        m.d.sync += [ahead.eq(ahead - ahead.any()), part.eq(part + due)]
-        m.d.sync += inside.eq(~(due & (part == spec.parts - 1)))
-    with m.Elif(~inside & checker.moves("i") & given.last & choose):
-        m.d.sync += [inside.eq(1), ahead.eq(owed - spend), row.eq(given.row), part.eq(0)]
-    checker.rule("o_in_order", ~(due & o.valid) | ((o.payload.row == row) & (o.payload.part == part)))
+def _in_order(checker: Checker, spec: PartialSumsSpec, queue: Fifo) -> None:
+    """What enters the queue are the rows that were complete, and what leaves it are all parts of its words, in order.
+
+    That the words of a FIFO leave in order is proved of the FIFO.
+    """
+    m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
+    moves, enters, leaves = ~o.valid | o.ready, queue.i, queue.o
+    ends = [Signal(name=f"ends{age}") for age in range(2)]
+    rows = [Signal.like(i.payload.row, name=f"ends_row{age}") for age in range(2)]
+    m.d.sync += Cat(ends).eq(Cat(checker.moves("i") & i.payload.last, ends[0]))
+    m.d.sync += Cat(rows).eq(Cat(i.payload.row, rows[0]))
+    checker.rule("queue_given", (enters.valid == ends[1]) & (~ends[1] | (enters.payload.row == rows[1])))
+    part, before = Signal.like(o.payload.part, name="next_part"), Signal.like(o.payload.part, name="offered_part")
+    offered, row = Signal(name="offered"), Signal.like(o.payload.row, name="offered_row")
+    final = part == spec.parts - 1
+    with m.If(moves):
+        m.d.sync += [offered.eq(leaves.valid), row.eq(leaves.payload.row), before.eq(part)]
+        m.d.sync += part.eq(Mux(leaves.valid, Mux(final, 0, part + 1), part))
+    as_offered = ~offered | ((o.payload.row == row) & (o.payload.part == before))
+    checker.rule("o_in_order", (o.valid == offered) & as_offered & (leaves.ready == (moves & final)))
