@@ -41,6 +41,8 @@ class TileArraySpec(Spec):
     name: ClassVar[str] = "tile_array"
     summary: ClassVar[str] = "weight-stationary array: rows times tiles, two DSP cascades a column, the next tile loads"
 
+    presets: ClassVar[dict[str, dict[str, object]]] = {"small": {"lanes": 16, "columns": 4}}
+
     lanes: int = 32
     columns: int = 16
     tag: int = 0
