@@ -31,6 +31,8 @@ from .stream.layer_norm import LayerNormSpec
 from .stream.requantize import RequantizeSpec
 from .stream.tile_dequant import TileDequantSpec
 from .stream.tile_weights import TileWeightsSpec
+from .stream.partial_sums import PartialSumsSpec
+from .stream.tile_array import TileArraySpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -73,6 +75,8 @@ BLOCKS: dict[str, type[Spec]] = {
         LayerNormSpec,
         AttentionSoftmaxSpec,
         ContextScaleSpec,
+        TileArraySpec,
+        PartialSumsSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

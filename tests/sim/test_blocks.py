@@ -12,6 +12,18 @@ ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
 LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "tile_dequant", "tile_weights")
 LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "attention_softmax")
+LARGE = (
+    "tile",
+    "adapter",
+    "fc",
+    "conv",
+    "depthwise",
+    "gaussian_array",
+    "mac",
+    "weight_path",
+    "tile_array",
+    "partial_sums",
+)
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -72,6 +84,8 @@ VARIATIONS = [
     ("elementwise", "lanes=3 tag=5"),
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
+    ("tile_array", "lanes=16 columns=4 tag=5"),
+    ("partial_sums", "columns=2 sums=4 drain=1"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -123,6 +137,11 @@ SLOW_VARIATIONS = [
     ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),
     ("tile", "scale.urng.bits=14 lanes=4"),
     ("weight_path", "lanes=64 numbers=31"),
+    ("tile_array", "columns=32 tag=20"),
+    ("tile_array", "lanes=4 columns=1"),
+    ("partial_sums", "columns=4 sums=16"),
+    ("partial_sums", "columns=12 sums=8"),
+    ("partial_sums", "columns=32 sums=64 drain=8"),
 ]
 WORDS = 400
 """Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""
