@@ -63,14 +63,11 @@ _SILU = PiecewiseLinear(
 )
 TABLES = {"gelu": _GELU, "gelu-tanh": _GELU_TANH, "silu": _SILU}
 """What a function subtracts from a ReLU, of an argument's magnitude; 0 behind the table's end."""
-_POWER = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
-_RECIPROCAL = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
-ROOT_TABLES = (
 POWER_TABLE = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
 """Powers of two of a fraction: exactly 1 at 0."""
 RECIPROCAL_TABLE = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
 """Reciprocals of a mantissa from 1 to 2."""
-_ROOTS = (
+ROOT_TABLES = (
     PiecewiseLinear(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
     PiecewiseLinear(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
 )

@@ -48,10 +48,8 @@ class RoundingShifter(wiring.Component):
         High where `o` is an end of the range because the rounded number was beyond it. In the cycle of `o`.
     """
 
-    def __init__(self, width: int, most: int, target: Format) -> None:
-        self._most, self.target = most, target
     def __init__(self, width: int, most: int, target: Format, least: int = 0) -> None:
-        self.target, self.least = target, least
+        self._most, self.target, self.least = most, target, least
         super().__init__(
             {
                 "i": In(signed(width)),
@@ -64,7 +62,7 @@ class RoundingShifter(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from `i` to `o`: a stage for two bits of the places, rounding 3."""
-        return self.latency_of(self._most)
+        return self.latency_of(self._most - self.least)
 
     @staticmethod
     def latency_of(most: int) -> int:
