@@ -24,6 +24,7 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -59,6 +60,7 @@ BLOCKS: dict[str, type[Spec]] = {
         DepthwiseSpec,
         AdapterSpec,
         ActivationFunctionSpec,
+        WordOffsetsSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -10,7 +10,7 @@ from fabtune.sim.verify import verify
 BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
-LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path")
+LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "word_offsets")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -66,6 +66,7 @@ VARIATIONS = [
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
 ]
 SLOW_VARIATIONS = [
     (
@@ -107,6 +108,10 @@ SLOW_VARIATIONS = [
     ("adapter", "inputs=20,50,33 classes=256 rank=3 columns=8 lanes=16 batch=3"),
     ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),
     ("tile", "scale.urng.bits=14 lanes=4"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=7 tables=2"),
+    # numbers that are rounded, and rows without a turn
+    ("word_offsets", "generator.scale.urng.bits=5 generator.scale.urng.n=3 generator.scale.fraction=6"),
+    ("word_offsets", "generator.strategy=pool generator.pool.size=60 generator.pool.p=8"),
     ("weight_path", "lanes=64 numbers=31"),
 ]
 WORDS = 400
