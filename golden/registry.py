@@ -24,6 +24,8 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.elementwise import ElementwiseSpec
+from .stream.requantize import RequantizeSpec
 from .stream.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
@@ -60,6 +62,8 @@ BLOCKS: dict[str, type[Spec]] = {
         DepthwiseSpec,
         AdapterSpec,
         ActivationFunctionSpec,
+        RequantizeSpec,
+        ElementwiseSpec,
         WordOffsetsSpec,
         AxiReadSpec,
         AxiWriteSpec,

@@ -1,5 +1,7 @@
 """Narrow a signed number: round half to even or with random numbers, saturate, report it: `golden.fixed.narrow`."""
 
+from collections.abc import Mapping
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -34,6 +36,31 @@ def _fits(value: Signal, width: int) -> Value:
 def _end(value: Signal, width: int) -> Value:
     """The largest or the smallest number of that many bits, on the side of `value`."""
     return Cat((~value[-1]).replicate(width - 1), value[-1])
+
+
+def saturate_to(value: Signal, widths: Mapping[int, Value]) -> tuple[Value, Value]:
+    """Bring a signed number into as many bits as are chosen, combinationally.
+
+    Parameters
+    ----------
+    value : Signal
+        Taken as signed, more bits than the widest.
+    widths : mapping of int to Value
+        Conditions by the bits that they choose: one holds.
+
+    Returns
+    -------
+    (Value, Value)
+        As `saturate`, in the widest; whether the number was beyond the range.
+    """
+    widest = max(widths)
+    beyond = Cat(condition & ~_fits(value, width) for width, condition in widths.items()).any()
+    # an end has the opposite of the sign in all bits of its width but the highest
+    below = Cat(
+        Cat(condition for width, condition in widths.items() if width > place + 1).any() for place in range(widest - 1)
+    )
+    end = Cat(Mux(value[-1], ~below, below), value[-1])
+    return Mux(beyond, end, value[:widest]).as_signed(), beyond
 
 
 class RoundSaturate(wiring.Component):

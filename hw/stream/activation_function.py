@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.hdl import EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
@@ -11,6 +11,7 @@ from ...golden.stream.activation_function import KINDS, SHIFT, TABULATED, Activa
 from ..ports import elements, members
 from ..primitives.pipeline import Pipeline
 from ..primitives.rounding import RoundSaturate
+from ..primitives.shifter import shift_left
 from .pwl import PiecewiseLinear
 
 
@@ -74,7 +75,7 @@ class ActivationFunction(wiring.Component):
         results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in streams["o"].fields[:2])
         for lane, value in enumerate(values):
             aligned = Signal(signed(Q8_16.width + SHIFT.maximum), name=f"aligned{lane}", reset_less=True)
-            pipeline.load(aligned, _shifted(value, given.input_shift))
+            pipeline.load(aligned, shift_left(value, given.input_shift))
             rounding = RoundSaturate(len(aligned) + 1 + SHIFT.maximum, SHIFT.maximum, Q8_16)
             m.submodules[f"rounding{lane}"] = EnableInserter(move)(rounding)
             m.d.comb += [
@@ -104,7 +105,7 @@ class ActivationFunction(wiring.Component):
         difference = Signal(signed(len(aligned) + 1), name=f"difference{lane}", reset_less=True)
         pipeline.load(difference, positive - Mux(zero, 0, functions.o[lane]))
         scaled = Signal(signed(len(difference) + SHIFT.maximum), name=f"scaled{lane}", reset_less=True)
-        pipeline.load(scaled, _shifted(difference, flags.left))
+        pipeline.load(scaled, shift_left(difference, flags.left))
         return scaled
 
 
@@ -127,10 +128,3 @@ class Flags(NamedTuple):
     plain: Value
     function: Value
     left: Value
-
-
-def _shifted(value: Value, places: Value) -> Value:
-    """Shift a signed number to the left, by a multiplexer a bit of the places: no bit is lost."""
-    for number, bit in enumerate(places):
-        value = Mux(bit, Cat(Const(0, 1 << number), value).as_signed(), value)
-    return value

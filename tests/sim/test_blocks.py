@@ -66,6 +66,8 @@ VARIATIONS = [
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
+    ("requantize", "lanes=3 tag=5"),
+    ("elementwise", "lanes=3 tag=5"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
 ]
 SLOW_VARIATIONS = [

@@ -5,7 +5,7 @@ import pytest
 from amaranth.hdl import Module, Signal, signed
 
 from fabtune.golden.fixed import Q4_12, Q8_16, Format, narrow
-from fabtune.hw.primitives.rounding import RoundSaturate, saturate
+from fabtune.hw.primitives.rounding import RoundSaturate, saturate, saturate_to
 
 from ..simulation import simulate
 
@@ -57,5 +57,22 @@ def test_saturate_equals_clipping(width, target):
         for number in range(-(1 << (width - 1)), 1 << (width - 1)):
             ctx.set(value, number)
             assert ctx.get(result) == np.clip(number, -(1 << (target - 1)), (1 << (target - 1)) - 1)
+
+    simulate(m, bench)
+
+
+def test_a_chosen_width_equals_clipping():
+    m, value, choice, result, beyond = Module(), Signal(signed(8)), Signal(2), Signal(signed(6)), Signal()
+    widths = (4, 6, 5)
+    found, clipped = saturate_to(value, {width: choice == number for number, width in enumerate(widths)})
+    m.d.comb += [result.eq(found), beyond.eq(clipped)]
+
+    async def bench(ctx):
+        for number in range(-128, 128):
+            for chosen, width in enumerate(widths):
+                ctx.set(value, number)
+                ctx.set(choice, chosen)
+                expected = np.clip(number, -(1 << (width - 1)), (1 << (width - 1)) - 1)
+                assert (ctx.get(result), ctx.get(beyond)) == (expected, expected != number)
 
     simulate(m, bench)
