@@ -124,11 +124,11 @@ class WordOffsetsSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a word's last number on its way to the word: generator's number, operands to rounding 8, word 2.
+        """Cycles from a word's last number on its way to the word: generator's number, operands to rounding 10, word 2.
 
         A generator's number is rounded, 3 cycles, where it has more fraction bits than the job keeps.
         """
-        return 11 if PerturbationTable(self.generator).fraction == self.generator.fraction_bits else 14
+        return 13 if PerturbationTable(self.generator).fraction == self.generator.fraction_bits else 16
 
     def request_cycles(self, count: int) -> int:
         """Cycles from a request to the last of its words, which are taken at once, where nothing is in progress.

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 
 from ...golden.stream.word_offsets import (
     COUNT,
-    MOST_FRACTION,
+    FRACTION,
     OFFSET,
     PER_BEAT,
     WEIGHT_OFFSET,
@@ -56,6 +56,9 @@ class WordOffsets(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.numbers = numbers = PerturbationNumbers(self.spec.generator, self.spec.n)
+        width = max(COEFFICIENT.width + numbers.format.width, DELTA.width) + 1
+        m.submodules.plus = plus = OffsetRounding(width)
+        m.submodules.minus = minus = OffsetRounding(width)
         pipeline = Pipeline(
             m,
             {
@@ -65,8 +68,8 @@ class WordOffsets(wiring.Component):
                 "operands": 1,
                 "product": 1,
                 "sum": 1,
-                "shifted": OffsetRounding.PLACES,
-                "offset": OffsetRounding.LATENCY - OffsetRounding.PLACES,
+                "clipped": 1,
+                "offset": plus.latency - 1,
             },
         )
         # the collected word, and that on offer
@@ -78,8 +81,7 @@ class WordOffsets(wiring.Component):
         self._take_commands(m, walk, inside.any())  # a command that is taken with a request's last number goes first
         m.d.comb += [numbers.i.eq(self.u.payload), numbers.part.eq(walk.column)]
         delta, number = self._operands(m, platform, pipeline, walk, flags.at("numbers"), numbers.o[0])
-        stores = flags.at("sum") & ((walk.kind == Kind.CLEAR) | (walk.kind == Kind.LOAD) | (walk.kind == Kind.UPDATE))
-        self._sums(m, pipeline, walk, delta, number, stores, flags.at("sum"))
+        self._sums(m, pipeline, walk, (delta, number), (plus, minus), flags.at("sum"))
         self._save(m, walk, flags.at("operands"), delta)
         return m
 
@@ -103,7 +105,7 @@ class WordOffsets(wiring.Component):
                 walk.kind.eq(given.kind),
                 walk.factor.eq(Mux((given.kind == Kind.CLEAR) | (given.kind == Kind.LOAD), 0, given.factor)),
                 walk.left.eq(given.count),
-                walk.places.eq(MOST_FRACTION - given.fraction),
+                walk.fraction.eq(given.fraction),
                 walk.wide.eq(given.wide),
                 walk.row.eq(place.row),
                 walk.column.eq(place.turned),
@@ -223,36 +225,37 @@ class WordOffsets(wiring.Component):
         m: Module,
         pipeline: Pipeline,
         walk: "_Walk",
-        delta: Signal,
-        number: Signal,
-        stores: Value,
+        operands: tuple[Signal, Signal],
+        roundings: tuple[OffsetRounding, OffsetRounding],
         changes: Value,
     ) -> None:
         """Sums of both sides: one is an update, and both are rounded to offsets."""
+        (delta, number), (plus, minus), kind = operands, roundings, walk.kind
         factor = Signal(shape(COEFFICIENT), reset_less=True)
         pipeline.load(factor, pipeline.place("issue", walk.factor, "factor", reset_less=True).at("numbers"))
         product = Signal(signed(len(factor) + len(number)), reset_less=True)
         added = pipeline.place("operands", delta, "added", reset_less=True).at("product")
         m.d.sync += product.eq(number * factor)
-        width = max(len(product), DELTA.width) + 1
-        totals = {name: Signal(signed(width), name=f"total_{name}", reset_less=True) for name in ("plus", "minus")}
-        m.d.sync += [totals["plus"].eq(added + product), totals["minus"].eq(added - product)]
-        m.d.comb += [walk.delta_write.data.eq(totals["plus"][: DELTA.width]), walk.delta_write.en.eq(stores)]
-        places = pipeline.place("issue", walk.places, "places", reset_less=True).at("shifted")
-        wide = pipeline.place("issue", walk.wide, "wide", reset_less=True).at("offset")
-        numbers, overflows = [], []
-        for name, total in totals.items():
-            m.submodules[f"rounding_{name}"] = rounding = OffsetRounding(width)
-            m.d.comb += [rounding.total.eq(total), rounding.places.eq(places)]
-            numbers.append(Mux(wide, rounding.o, saturate(rounding.o, WEIGHT_OFFSET.width)))
-            overflows.append(rounding.overflow)
+        above, below = (Signal(signed(plus.width), name=name, reset_less=True) for name in ("above", "below"))
+        m.d.sync += [above.eq(added + product), below.eq(added - product)]
+        fraction = pipeline.place("issue", walk.fraction, "fraction", reset_less=True).at("clipped")
+        m.d.comb += [
+            walk.delta_write.data.eq(above[: DELTA.width]),
+            walk.delta_write.en.eq(changes & ((kind == Kind.CLEAR) | (kind == Kind.LOAD) | (kind == Kind.UPDATE))),
+            plus.total.eq(above),
+            minus.total.eq(below),
+            plus.fraction.eq(fraction),
+            minus.fraction.eq(fraction),
+        ]
         clipped = self.done.payload.clipped
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += clipped.eq(0)
-        with m.Elif(changes & (walk.kind == Kind.PERTURB)):
-            m.d.sync += clipped.eq(clipped + overflows[0] + overflows[1])
+        with m.Elif(changes & (kind == Kind.PERTURB)):
+            m.d.sync += clipped.eq(clipped + plus.overflow + minus.overflow)
         gives = pipeline.place("issue", walk.issue & walk.gives, "gives")
         ends = pipeline.place("issue", walk.word_ends, "ends", reset_less=True)
+        wide = pipeline.place("issue", walk.wide, "wide", reset_less=True).at("offset")
+        numbers = [Mux(wide, one.o, saturate(one.o, WEIGHT_OFFSET.width)) for one in roundings]
         self._collect(m, walk, numbers, gives.at("offset"), ends.at("offset"))
 
     def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
@@ -308,8 +311,8 @@ class _Walk:
 
     Attributes
     ----------
-    kind, factor, places, wide, table
-        Of the command; `places` are the fraction bits that its tensor has less than `MOST_FRACTION`.
+    kind, factor, fraction, wide, table
+        Of the command.
     left : unsigned
         Rows or words that are to come.
     row, column, turned : range(times), range(row_words), range(n)
@@ -328,7 +331,7 @@ class _Walk:
 
     def __init__(self, spec: WordOffsetsSpec) -> None:
         self.kind, self.factor = Signal(Kind, reset_less=True), Signal(shape(COEFFICIENT), name="factor")
-        self.left, self.places = Signal(COUNT.width), Signal(range(MOST_FRACTION + 1), name="places", reset_less=True)
+        self.left, self.fraction = Signal(COUNT.width), Signal(FRACTION.width, name="fraction", reset_less=True)
         self.wide, self.table = Signal(name="wide", reset_less=True), Signal(spec.tables - 1, name="table")
         self.row, self.column = Signal(range(spec.times), name="row"), Signal(range(spec.row_words), name="column")
         self.turned, self.numbers_left = Signal(range(spec.n), name="turned"), Signal(range(spec.row_words))

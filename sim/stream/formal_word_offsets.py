@@ -33,18 +33,20 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
             asks = asks | (command.kind == kind)
         return [(taken & asks & command.count[bit], 1 << bit) for bit in range(2)]
 
-    _count_words(checker, spec, gains(Kind.OFFSETS))
-    beats = spec.row_words // PER_BEAT
-    for name, owed, capacity in (
-        ("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD),
-        ("u", gains(Kind.PERTURB, Kind.SKIP), _MOST),
-        ("load", gains(Kind.LOAD), _MOST * beats),
-        ("save", gains(Kind.SAVE), _MOST * beats),
-        ("done", [(taken & (command.kind != Kind.OFFSETS), 1)], 1),
-    ):
+    def balance(name: str, owed: list[tuple[Value, int]], capacity: int) -> None:
+        """Prove that as many words pass as are owed."""
         port = checker.streams[name]
         offer = port.ready if name in checker.inputs else port.valid
         checker.balance(name, owed, [(offer, checker.moves(name), 1)], capacity)
+
+    with checker.lemmas_end():
+        _count_words(checker, spec, gains(Kind.OFFSETS))
+        balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
+    beats = _MOST * (spec.row_words // PER_BEAT)
+    balance("u", gains(Kind.PERTURB, Kind.SKIP), _MOST)
+    balance("load", gains(Kind.LOAD), beats)
+    balance("save", gains(Kind.SAVE), beats)
+    balance("done", [(taken & (command.kind != Kind.OFFSETS), 1)], 1)
     checker.progress(max(_MOST * spec.n + spec.latency, WordPlace.CYCLES) + 2)
 
 
