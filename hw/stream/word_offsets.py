@@ -1,5 +1,7 @@
 """RTL of `word_offsets`: a walk through rows, a number a cycle; sums, rounding, and words of offsets."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 
@@ -80,8 +82,10 @@ class WordOffsets(wiring.Component):
         self._go_on(m, walk)
         self._take_commands(m, walk, inside.any())  # a command that is taken with a request's last number goes first
         m.d.comb += [numbers.i.eq(self.u.payload), numbers.part.eq(walk.column)]
-        delta, number = self._operands(m, platform, pipeline, walk, flags.at("numbers"), numbers.o[0])
-        self._sums(m, pipeline, walk, (delta, number), (plus, minus), flags.at("sum"))
+        delta, number, into = self._operands(m, platform, pipeline, walk, flags.at("numbers"), numbers.o[0])
+        updates = (walk.kind == Kind.CLEAR) | (walk.kind == Kind.LOAD) | (walk.kind == Kind.UPDATE)
+        m.d.comb += into.en.eq(flags.at("sum") & updates)
+        m.d.comb += into.data.eq(self._sums(m, pipeline, walk, (delta, number), (plus, minus), flags.at("sum")))
         self._save(m, walk, flags.at("operands"), delta)
         return m
 
@@ -190,15 +194,15 @@ class WordOffsets(wiring.Component):
 
     def _operands(
         self, m: Module, platform: object, pipeline: Pipeline, walk: "_Walk", changes: Value, drawn: Value
-    ) -> tuple[Signal, Signal]:
-        """Delta and perturbation of a number, from the memories, or as they come in."""
+    ) -> tuple[Signal, Signal, Any]:
+        """Delta and perturbation of a number, from the memories or as they come in; and where a delta is stored."""
         spec, kind = self.spec, walk.kind
         deltas_shape, numbers_shape = spec.memories
         m.submodules.deltas = deltas = ram(platform, deltas_shape)
         m.submodules.perturbation = perturbation = ram(platform, numbers_shape)
         address = pipeline.place("issue", Cat(walk.column, walk.row, walk.table), "address", reset_less=True)
         delta_port, number_port = deltas.read_port(), perturbation.read_port()
-        walk.delta_write, number_write = deltas.write_port(), perturbation.write_port()
+        delta_write, number_write = deltas.write_port(), perturbation.write_port()
         words = [self.load.payload.delta[number] for number in range(PER_BEAT)]
         loaded = pipeline.place("issue", mux_tree(walk.column[:2], words), "loaded", reset_less=True)
         fills = pipeline.place("issue", walk.column >= spec.n, "fills", reset_less=True)
@@ -207,7 +211,7 @@ class WordOffsets(wiring.Component):
         m.d.comb += [
             delta_port.addr.eq(address.at("read")),
             number_port.addr.eq(address.at("read")),
-            walk.delta_write.addr.eq(address.at("sum")),
+            delta_write.addr.eq(address.at("sum")),
             number_write.addr.eq(address.at("numbers")),
             number_write.data.eq(drawn),
             number_write.en.eq(changes & (kind == Kind.PERTURB)),
@@ -218,7 +222,7 @@ class WordOffsets(wiring.Component):
         ]
         with m.If(changes & ((kind == Kind.CLEAR) | ((kind == Kind.SAVE) & fills.at("numbers")))):
             m.d.sync += delta.eq(0)
-        return delta, number
+        return delta, number, delta_write
 
     def _sums(
         self,
@@ -228,9 +232,9 @@ class WordOffsets(wiring.Component):
         operands: tuple[Signal, Signal],
         roundings: tuple[OffsetRounding, OffsetRounding],
         changes: Value,
-    ) -> None:
-        """Sums of both sides: one is an update, and both are rounded to offsets."""
-        (delta, number), (plus, minus), kind = operands, roundings, walk.kind
+    ) -> Value:
+        """Sums of both sides, which are rounded to offsets; one is a delta that is stored."""
+        (delta, number), (plus, minus) = operands, roundings
         factor = Signal(shape(COEFFICIENT), reset_less=True)
         pipeline.load(factor, pipeline.place("issue", walk.factor, "factor", reset_less=True).at("numbers"))
         product = Signal(signed(len(factor) + len(number)), reset_less=True)
@@ -240,8 +244,6 @@ class WordOffsets(wiring.Component):
         m.d.sync += [above.eq(added + product), below.eq(added - product)]
         fraction = pipeline.place("issue", walk.fraction, "fraction", reset_less=True).at("clipped")
         m.d.comb += [
-            walk.delta_write.data.eq(above[: DELTA.width]),
-            walk.delta_write.en.eq(changes & ((kind == Kind.CLEAR) | (kind == Kind.LOAD) | (kind == Kind.UPDATE))),
             plus.total.eq(above),
             minus.total.eq(below),
             plus.fraction.eq(fraction),
@@ -250,13 +252,14 @@ class WordOffsets(wiring.Component):
         clipped = self.done.payload.clipped
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += clipped.eq(0)
-        with m.Elif(changes & (kind == Kind.PERTURB)):
+        with m.Elif(changes & (walk.kind == Kind.PERTURB)):
             m.d.sync += clipped.eq(clipped + plus.overflow + minus.overflow)
         gives = pipeline.place("issue", walk.issue & walk.gives, "gives")
         ends = pipeline.place("issue", walk.word_ends, "ends", reset_less=True)
         wide = pipeline.place("issue", walk.wide, "wide", reset_less=True).at("offset")
         numbers = [Mux(wide, one.o, saturate(one.o, WEIGHT_OFFSET.width)) for one in roundings]
         self._collect(m, walk, numbers, gives.at("offset"), ends.at("offset"))
+        return above[: DELTA.width]
 
     def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
         """Shift the numbers of a word together, and offer it beside the next one."""
