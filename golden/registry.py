@@ -33,6 +33,7 @@ from .stream.tile_dequant import TileDequantSpec
 from .stream.tile_weights import TileWeightsSpec
 from .stream.partial_sums import PartialSumsSpec
 from .stream.tile_array import TileArraySpec
+from .stream.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -77,6 +78,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ContextScaleSpec,
         TileArraySpec,
         PartialSumsSpec,
+        WordOffsetsSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

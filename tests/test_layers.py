@@ -45,6 +45,7 @@ AREAS = {
         "lora": {"primitives", "rng", "nf4", "axi", "nn"},
         "zo": {"primitives", "rng", "nf4", "axi", "nn"},
         "stream": {"primitives", "nf4"},
+        "stream": {"primitives", "zo"},
         "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo"},
     },
 }

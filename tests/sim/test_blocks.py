@@ -24,6 +24,7 @@ LARGE = (
     "tile_array",
     "partial_sums",
 )
+LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "word_offsets")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -86,6 +87,7 @@ VARIATIONS = [
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -136,6 +138,10 @@ SLOW_VARIATIONS = [
     ("adapter", "inputs=20,50,33 classes=256 rank=3 columns=8 lanes=16 batch=3"),
     ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),
     ("tile", "scale.urng.bits=14 lanes=4"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=7 tables=2"),
+    # numbers that are rounded, and rows without a turn
+    ("word_offsets", "generator.scale.urng.bits=5 generator.scale.urng.n=3 generator.scale.fraction=6"),
+    ("word_offsets", "generator.strategy=pool generator.pool.size=60 generator.pool.p=8"),
     ("weight_path", "lanes=64 numbers=31"),
     ("tile_array", "columns=32 tag=20"),
     ("tile_array", "lanes=4 columns=1"),
