@@ -28,11 +28,11 @@ from .stream.attention_softmax import AttentionSoftmaxSpec
 from .stream.context_scale import ContextScaleSpec
 from .stream.elementwise import ElementwiseSpec
 from .stream.layer_norm import LayerNormSpec
+from .stream.partial_sums import PartialSumsSpec
 from .stream.requantize import RequantizeSpec
+from .stream.tile_array import TileArraySpec
 from .stream.tile_dequant import TileDequantSpec
 from .stream.tile_weights import TileWeightsSpec
-from .stream.partial_sums import PartialSumsSpec
-from .stream.tile_array import TileArraySpec
 from .stream.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
