@@ -22,7 +22,6 @@ LARGE = (
     "tile_dequant",
     "tile_weights",
 )
-LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "attention_softmax")
 LARGE = (
     "tile",
     "adapter",
@@ -34,8 +33,11 @@ LARGE = (
     "weight_path",
     "tile_array",
     "partial_sums",
+    "attention_softmax",
+    "word_offsets",
+    "tile_dequant",
+    "tile_weights",
 )
-LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "word_offsets")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
