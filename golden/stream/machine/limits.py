@@ -16,6 +16,7 @@ from ..attention import Q6_12
 from ..forward import WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
+from ..partial_sums import MOST_INPUTS, TOTAL
 from ..requantize import SHIFT
 from ..words import sensitive_word
 from .core_size import CoreSize
@@ -45,22 +46,23 @@ class Reason(IntEnum):
     SHIFT = 10
     SIZE = 11
     FEATURES = 12
-    JOIN = 13
-    HEADS = 14
-    ROTATION = 15
-    NORM = 16
-    FRACTION = 17
-    OVERLAP = 18
-    ROWS = 19
-    BEATS = 20
-    TABLE = 21
-    CORRECTIONS = 22
-    POSITIONS = 23
-    WORDS = 24
-    LAST = 25
-    BUS = 26
-    NO_PROGRAM = 27
-    NO_OPERATION = 28
+    SUMS = 13
+    JOIN = 14
+    HEADS = 15
+    ROTATION = 16
+    NORM = 17
+    FRACTION = 18
+    OVERLAP = 19
+    ROWS = 20
+    BEATS = 21
+    TABLE = 22
+    CORRECTIONS = 23
+    POSITIONS = 24
+    WORDS = 25
+    LAST = 26
+    BUS = 27
+    NO_PROGRAM = 28
+    NO_OPERATION = 29
 
 
 class Check(NamedTuple):
@@ -219,6 +221,11 @@ class Limits:
             Reason.FEATURES,
             lambda: f"{one.inputs} inputs are not {one.outputs} outputs",
             other & (one.inputs != one.outputs),
+        )
+        yield Check(
+            Reason.SUMS,
+            lambda: f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {one.inputs}",
+            (linear | attention) & (one.inputs > MOST_INPUTS),
         )
         yield Check(
             Reason.JOIN,

@@ -29,6 +29,7 @@ WRONG = {
     "shift": (Kind.LINEAR, lambda one: {"other_shift": 13}, "other_shift = 13: a shift is at most 7"),
     "no inputs": (Kind.LINEAR, lambda one: {"inputs": 0}, "0 inputs and .* outputs: a size is 0"),
     "no outputs": (Kind.LINEAR, lambda one: {"outputs": 0}, "and 0 outputs: a size is 0"),
+    "inputs": (Kind.LINEAR, lambda one: {"inputs": 1 << 15}, "at most 32767 inputs, not 32768"),
     "other outputs": (Kind.NORM, lambda one: {"outputs": 3}, "inputs are not 3 outputs"),
     "heads": (Kind.ATTENTION, lambda one: {"heads": 5}, "5 heads of .* do not make"),
     "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}, "for 0 of keys do not make"),
