@@ -1,4 +1,4 @@
-"""RTL of `program_sequencer`: a memory of instructions, and checks that share one serial multiplier and comparator."""
+"""RTL of `program_sequencer`: a memory of instructions, which are checked as they are loaded."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from amaranth.lib import data, wiring
 
 from ...golden.axi.bus import BEAT
 from ...golden.stream.machine.instruction import INSTRUCTION_BEATS
-from ...golden.stream.machine.limits import Check, Counts, Derived, Limits, Reason, factors
+from ...golden.stream.machine.limits import Reason
 from ...golden.stream.machine.program import HEADER_BEATS, MAGIC, VERSION
 from ...golden.stream.program_sequencer import COUNTS, ProgramSequencerSpec
 from ..ports import layout, members
-from ..primitives.pipeline import delayed
 from ..primitives.ram import ram
+from .instruction_checker import CHECKED, InstructionChecker
 
 _BITS = 8 * BEAT
 _HEADER = data.StructLayout(
@@ -26,8 +26,6 @@ _FIELD_BEATS = -(-_HEADER.size // _BITS)
 
 class ProgramSequencer(wiring.Component):
     """Load programs, check their instructions one after the other, and give them one after the other.
-
-    A check takes as many cycles as its count has bits, and 4. So an instruction takes some hundreds.
 
     Parameters
     ----------
@@ -67,7 +65,11 @@ class ProgramSequencer(wiring.Component):
         fetched = Signal(range(INSTRUCTION_BEATS + 2), reset_less=True)
         reason = Signal(Reason, reset_less=True)
         refused = self._header(m, fields, beats, failed)
-        checker = _Checker(m, spec, one, fields)
+        m.submodules.checker = checker = InstructionChecker(spec)
+        m.d.comb += [
+            Value.cast(checker.instruction).eq(one),
+            *(getattr(checker, name).eq(getattr(fields, name)) for name in CHECKED),
+        ]
         write_address = beat - HEADER_BEATS
         body = (beat >= HEADER_BEATS) & (write_address < spec.memories[0].depth)
         m.d.comb += [write.addr.eq(write_address), write.data.eq(self.image.payload.data), read.addr.eq(address)]
@@ -178,87 +180,3 @@ class ProgramSequencer(wiring.Component):
 def _has_place(reason: Value) -> Value:
     """Whether a reason is that of an operation, which has a number."""
     return (reason >= Reason.KIND) & (reason <= Reason.LAST)
-
-
-class _Checker:
-    """The checks of an instruction, one after the other.
-
-    A part of the module that has the instruction: its registers stand there.
-
-    Attributes
-    ----------
-    begins : Signal
-        An instruction is there; one cycle. It stays until `ends`.
-    ends : Signal
-        All checks are passed, or one is not; one cycle.
-    reason : Value
-        The first check that refuses, `Reason.NONE` where none does; in the cycle of `ends`.
-    """
-
-    def __init__(self, m: Module, spec: ProgramSequencerSpec, one: Any, fields: Any) -> None:
-        self.begins, self.ends, self.reason = Signal(), Signal(), Signal(Reason)
-        products = factors(one, spec.size)
-        widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
-        registers = {name: Signal(width, name=name, reset_less=True) for name, width in widths.items()}
-        remainder = Signal.like(one.heads, name="remainder", reset_less=True)
-        derived = Derived(**registers, remainder=remainder)
-        counts = Counts(fields.capacity, fields.words, fields.stream_beats, fields.beats)
-        limits = Limits(spec.size, counts, Mux, lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True))
-        checks = [*limits.checks(one, derived)]
-        made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
-        steps = [*made, *checks]
-        columns = {
-            name: [Value.cast(getattr(step, name)) for step in steps] for name in ("base", "factor", "count", "limit")
-        }
-        operands = {name: Signal(max(map(len, values)), name=name, reset_less=True) for name, values in columns.items()}
-        total_bits = max(len(operands["factor"]) + len(operands["count"]), len(operands["base"])) + 1
-        total, multiplicand = Signal(total_bits, reset_less=True), Signal(total_bits, reset_less=True)
-        count, limit = operands["count"], operands["limit"]
-        step, applies = Signal(range(len(steps) + 1), reset_less=True), Signal(reset_less=True)
-        equal, meant = Signal(), Signal(Reason)
-        with m.Switch(step):
-            for number, check in enumerate(steps):
-                with m.Case(number):
-                    m.d.comb += [meant.eq(check.reason), equal.eq(int(check.equal))]
-        refused = Signal(reset_less=True)
-        m.d.sync += refused.eq(applies & Mux(equal, total != limit, total > limit))
-        with m.FSM(name="checks"):
-            with m.State("idle"):
-                m.d.sync += [step.eq(0), remainder.eq(one.heads)]
-                with m.If(self.begins):
-                    m.next = "divide"
-            with m.State("divide"):
-                with m.If((one.key_heads != 0) & (remainder >= one.key_heads)):
-                    m.d.sync += remainder.eq(remainder - one.key_heads)
-                with m.Else():
-                    m.next = "operands"
-            with m.State("operands"):
-                with m.Switch(step):
-                    for number, check in enumerate(steps):
-                        with m.Case(number):
-                            m.d.sync += [
-                                total.eq(check.base),
-                                multiplicand.eq(check.factor),
-                                count.eq(check.count),
-                                limit.eq(check.limit),
-                                applies.eq(check.applies),
-                            ]
-                m.next = "multiply"
-            with m.State("multiply"):
-                m.d.sync += [multiplicand.eq(Cat(0, multiplicand)), count.eq(count[1:])]
-                with m.If(count[0]):
-                    m.d.sync += total.eq(total + multiplicand)
-                with m.If(count == 0):
-                    m.next = "compare"
-            with m.State("compare"):
-                with m.Switch(step):
-                    for number, register in enumerate(registers.values()):
-                        with m.Case(number):
-                            m.d.sync += register.eq(total)
-                m.next = "judge"
-            with m.State("judge"):
-                m.d.sync += step.eq(step + 1)
-                m.next = "operands"
-                with m.If(refused | (step == len(steps) - 1)):
-                    m.d.comb += [self.ends.eq(1), self.reason.eq(Mux(refused, meant, Reason.NONE))]
-                    m.next = "idle"
