@@ -28,8 +28,8 @@ from .stream.attention_softmax import AttentionSoftmaxSpec
 from .stream.context_scale import ContextScaleSpec
 from .stream.elementwise import ElementwiseSpec
 from .stream.layer_norm import LayerNormSpec
+from .stream.machine.program_sequencer import ProgramSequencerSpec
 from .stream.partial_sums import PartialSumsSpec
-from .stream.program_sequencer import ProgramSequencerSpec
 from .stream.requantize import RequantizeSpec
 from .stream.tile_array import TileArraySpec
 from .stream.tile_dequant import TileDequantSpec

@@ -95,6 +95,7 @@ VARIATIONS = [
     ("activation_function", "lanes=3 tag=5"),
     ("layer_norm", "lanes=4 features=23 tag=3"),
     ("requantize", "lanes=3 tag=5"),
+    ("program_sequencer", "operations=24 lanes=16 columns=4"),
     ("elementwise", "lanes=3 tag=5"),
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),

@@ -6,9 +6,9 @@ from itertools import combinations
 
 from amaranth.hdl import Cat, Signal
 
-from ...golden.stream.program_sequencer import LOAD, ProgramSequencerSpec
-from ..formal.checker import Checker
-from ..formal.inside import leave_out, state_of, variables_of
+from ....golden.stream.machine.program_sequencer import LOAD, ProgramSequencerSpec
+from ...formal.checker import Checker
+from ...formal.inside import leave_out, state_of, variables_of
 
 SPEC = ProgramSequencerSpec(operations=2, lanes=2, columns=2, rows=4, wide_rows=4, sums=2)
 CUT = ("memories",)

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.stream.machine.limits import Check, Counts, Derived, Limits, Reason, factors
-from ...golden.stream.program_sequencer import COUNTS, ProgramSequencerSpec
-from ..ports import layout
-from ..primitives.pipeline import delayed
+from ....golden.stream.machine.limits import Check, Counts, Derived, Limits, Reason, factors
+from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ...ports import layout
+from ...primitives.pipeline import delayed
 
 CHECKED = ("capacity", "words", "stream_beats", "beats")
 """Counts of a program against which its instructions are checked."""

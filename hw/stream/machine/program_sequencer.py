@@ -5,13 +5,13 @@ from typing import Any
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
-from ...golden.axi.bus import BEAT
-from ...golden.stream.machine.instruction import INSTRUCTION_BEATS
-from ...golden.stream.machine.limits import Reason
-from ...golden.stream.machine.program import HEADER_BEATS, MAGIC, VERSION
-from ...golden.stream.program_sequencer import COUNTS, ProgramSequencerSpec
-from ..ports import layout, members
-from ..primitives.ram import ram
+from ....golden.axi.bus import BEAT
+from ....golden.stream.machine.instruction import INSTRUCTION_BEATS
+from ....golden.stream.machine.limits import Reason
+from ....golden.stream.machine.program import HEADER_BEATS, MAGIC, VERSION
+from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ...ports import layout, members
+from ...primitives.ram import ram
 from .instruction_checker import CHECKED, InstructionChecker
 
 _BITS = 8 * BEAT

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...golden.axi.bus import BEAT
-from ...golden.axi.regions import Bytes
-from ...golden.block import Words
-from ...golden.stream.machine.cost_model import on_paper
-from ...golden.stream.machine.instruction import FIELD_BITS, NO_WORD, Instruction, Kind
-from ...golden.stream.machine.layout import StreamLayout
-from ...golden.stream.machine.limits import MOST_FRACTION, MOST_SHIFT
-from ...golden.stream.machine.program import Program, program_of
-from ...golden.stream.program_sequencer import ProgramSequencerSpec
-from ...golden.transformer.blocks import (
+from ....golden.axi.bus import BEAT
+from ....golden.axi.regions import Bytes
+from ....golden.block import Words
+from ....golden.stream.machine.cost_model import on_paper
+from ....golden.stream.machine.instruction import FIELD_BITS, NO_WORD, Instruction, Kind
+from ....golden.stream.machine.layout import StreamLayout
+from ....golden.stream.machine.limits import MOST_FRACTION, MOST_SHIFT
+from ....golden.stream.machine.program import Program, program_of
+from ....golden.stream.machine.program_sequencer import ProgramSequencerSpec
+from ....golden.transformer.blocks import (
     Activation,
     Gate,
     Linear,
@@ -28,9 +28,9 @@ from ...golden.transformer.blocks import (
     Transformer,
     UnitLength,
 )
-from ...golden.transformer.builder import INPUTS, TransformerBuilder
-from ..phase import Phase
-from ..stimulus import two_jobs
+from ....golden.transformer.builder import INPUTS, TransformerBuilder
+from ...phase import Phase
+from ...stimulus import two_jobs
 
 _BUFFERS = ("source", "destination")
 _OWN = {

@@ -12,17 +12,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..axi.bus import BEAT, BEAT_COUNT_BITS, data_field
-from ..axi.regions import Bytes
-from ..block import Field, Spec, Stream, Words
-from ..errors import UserError
-from ..fixed import Format
-from ..memories.plan import MemoryShape
-from ..rng.urng import BIT
-from .machine.core_size import CoreSize
-from .machine.instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
-from .machine.limits import Reason
-from .machine.program import Program, ProgramError, read_program
+from ...axi.bus import BEAT, BEAT_COUNT_BITS, data_field
+from ...axi.regions import Bytes
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Format
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from .core_size import CoreSize
+from .instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
+from .limits import Reason
+from .program import Program, ProgramError, read_program
 
 LOAD, RUN = 0, 1
 REASON = Format(6, 0, signed=False)
