@@ -169,7 +169,7 @@ class LayerNorm(wiring.Component):
             statistics.o.ready.eq(leaves),
             names.o.ready.eq(leaves),
         ]
-        self._names = names.o.payload
+        self._names = names.o
         return rows.o, statistics.o, leaves
 
     def _values(self, m: Module, rows: Any, statistics: Any, leaves: Signal, ports: list[list[Any]]) -> Value:
@@ -178,7 +178,7 @@ class LayerNorm(wiring.Component):
         step, last, at = Signal(), Signal(), Signal.like(self._word)
         left, room = Signal(16, reset_less=True), Signal(range(WORDS_UNDER_WAY + 1), init=WORDS_UNDER_WAY)
         m.d.comb += [
-            step.eq(self._loaded & rows.valid & statistics.valid & room.any()),
+            step.eq(self._loaded & rows.valid & statistics.valid & self._names.valid & room.any()),
             rows.ready.eq(step),
             last.eq(at == self._word),
             leaves.eq(step & last),
@@ -207,13 +207,13 @@ class LayerNorm(wiring.Component):
         def place(name: str, value: Value) -> Placed:
             return pipeline.place("word", value, name, reset_less=True)
 
-        address, ends = place("address", Cat(at, self._names[0])).at("address"), place("last", last)
+        address, ends = place("address", Cat(at, self._names.payload[0])).at("address"), place("last", last)
         for port in (*ports[0], *ports[1]):
             m.d.comb += port.addr.eq(address)
-        found = results.i.payload
+        found, under_way = results.i.payload, Signal(NormLane.LATENCY)
         m.d.comb += [
-            results.i.valid.eq(pipeline.place("word", step, "valid").at("result")),
-            Cat(found.side, *([found.tag] if spec.tag else [])).eq(place("names", self._names).at("result")),
+            results.i.valid.eq(pipeline.place_flag("word", step, under_way).at("result")),
+            Cat(found.side, *([found.tag] if spec.tag else [])).eq(place("names", self._names.payload).at("result")),
             found.last.eq(ends.at("result")),
         ]
         lanes = [NormLane() for _ in range(spec.lanes)]

@@ -87,7 +87,7 @@ class RowSums(wiring.Component):
         word = delayed(m, total, 2, "word", reset_less=True)
         flags = {
             name: pipeline.place("word", getattr(self, name), name, reset_less=name != "enable").at("square")
-            for name in ("enable", "first", "last")
+            for name in ("enable", "first")
         }
         row, squares = Signal(SUM, reset_less=True), Signal(SQUARES, reset_less=True)
         with m.If(flags["enable"]):
@@ -95,6 +95,10 @@ class RowSums(wiring.Component):
                 row.eq(Mux(flags["first"], 0, row) + word),
                 squares.eq(Mux(flags["first"], 0, squares) + square),
             ]
-        m.d.sync += self.valid.eq(flags["enable"] & flags["last"])
-        m.d.comb += [self.sum.eq(row), self.squares.eq(squares)]
+        ends = Signal(self.latency)
+        m.d.comb += [
+            self.valid.eq(pipeline.place_flag("word", self.enable & self.last, ends).at("row")),
+            self.sum.eq(row),
+            self.squares.eq(squares),
+        ]
         return m

@@ -109,7 +109,7 @@ def scenario(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> list[
     first = spec.cycles(jobs[0].inputs["operation"])
     phases = [replace(phase, cycles=cycles) for phase, cycles in zip(jobs, (first, None), strict=True)]
     for features in (min(3, spec.features), spec.features):
-        rows = max(2, words // 2 // -(-features // spec.lanes))
+        rows = max(2, words // 4 // -(-features // spec.lanes))
         inputs = operation(spec, rng, features, rows, many=True)
         cycles = spec.cycles(inputs["operation"])
         phases.append(Phase(inputs, spec.run(inputs, _ALL), reset=True, cycles=cycles, quiet=True))
