@@ -37,7 +37,8 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
     idle = ~rows.taking & ~inside & (begun == 0) & (values.room == WORDS_UNDER_WAY) & (buffered == 0) & (values.at == 0)
     checker.lemmas_together(
         {
-            "results_counted": values.room + _ones(values.under_way) + _stored(parts.results) == WORDS_UNDER_WAY,
+            "results_counted": values.room + _ones(variables_of(block, "_lanes").under_way) + _stored(parts.results)
+            == WORDS_UNDER_WAY,
             "rows_counted": rows.room + begun == ROWS_UNDER_WAY,
             "words_counted": ~active | (buffered + values.at + Mux(inside, width - rows.at, 0) == of_rows),
             "rows_left": ~active | (values.left + inside == left + begun),
