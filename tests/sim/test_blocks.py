@@ -21,22 +21,11 @@ LARGE = (
     "weight_path",
     "tile_dequant",
     "tile_weights",
-)
-LARGE = (
-    "tile",
-    "adapter",
-    "fc",
-    "conv",
-    "depthwise",
-    "gaussian_array",
-    "mac",
-    "weight_path",
     "tile_array",
     "partial_sums",
     "attention_softmax",
     "word_offsets",
-    "tile_dequant",
-    "tile_weights",
+    "layer_norm",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
