@@ -207,6 +207,15 @@ SIMULATED = {
     "weight_path": {"undrawn": {"codes_sign": 1}},
     "nf4_dequant": {},
     "mac": {"settings": ["lanes=2"]},
+    "tile_array": {
+        "settings": ["lanes=8", "columns=1"],
+        "before": [
+            *[{"w_valid": 1}] * 4,
+            {"w_valid": 1, "x_valid": 1, "x_swap": 1},
+            *[{"w_valid": 1}] * 4,
+        ],
+    },
+    "partial_sums": {"settings": ["columns=8", "sums=4"]},
     "adapter": {
         "settings": ["inputs=20", "classes=2", "batch=2"],
         "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,
