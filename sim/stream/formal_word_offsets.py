@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ...golden.rng.pezo import PezoSpec
 from ...golden.rng.scale import ScaleSpec
@@ -39,15 +39,48 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
         offer = port.ready if name in checker.inputs else port.valid
         checker.balance(name, owed, [(offer, checker.moves(name), 1)], capacity)
 
-    with checker.lemmas_end():
-        _count_words(checker, spec, gains(Kind.OFFSETS))
-        balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
     beats = _MOST * (spec.row_words // PER_BEAT)
     balance("u", gains(Kind.PERTURB, Kind.SKIP), _MOST)
     balance("load", gains(Kind.LOAD), beats)
-    balance("save", gains(Kind.SAVE), beats)
     balance("done", [(taken & (command.kind != Kind.OFFSETS), 1)], 1)
-    checker.progress(max(_MOST * spec.n + spec.latency, WordPlace.CYCLES) + 2)
+    _place_beats(checker)
+    balance("save", gains(Kind.SAVE), beats)
+    checker.handshake("save")
+    _count_words(checker, spec, gains(Kind.OFFSETS))
+    balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
+    within = max(_MOST * spec.n + spec.latency, WordPlace.CYCLES) + 2
+    _find_in_time(checker, within)
+    checker.progress(within)
+
+
+def _place_beats(checker: Checker) -> None:
+    """Add lemmas of where the deltas of a beat of an image are: on their way, collected, or on offer."""
+    walk, inside = variables_of(checker.block).walk, variables_of(checker.block).inside
+    wraps, command = variables_of(checker.block, "_go_on").wraps, checker.streams["command"]
+    place = variables_of(checker.block, "_take_commands").place
+    step = variables_of(place).step
+    asks = command.valid & (command.payload.kind == Kind.OFFSETS)
+    checker.lemma("place", Mux(step == 0, (place.row == 0) & (place.turned == 0), asks))
+    checker.lemma("rows", walk.gives | ((walk.turned == 0) & (walk.row + walk.left <= _MOST)))
+    checker.lemma("wraps", walk.gives | ~walk.walks | (walk.numbers_left != 0) | ~wraps)
+    number, offered = variables_of(checker.block, "_save").number, checker.streams["save"].valid
+    saves, on_way = walk.kind == Kind.SAVE, inside[:2]
+    places = (number + on_way[0] + on_way[1])[:2]
+    checker.lemma("beat", Mux(saves, places == walk.column[:2], (number == 0) & ~offered & ~walk.saving))
+    checker.lemma("beat_offered", ~offered | ((number == 0) & ~on_way.any() & (walk.column[:2] == 0)))
+    checker.lemma("beat_begun", ~saves | (walk.saving == (offered | (number != 0) | on_way.any())))
+
+
+def _find_in_time(checker: Checker, within: int) -> None:
+    """Add a lemma of how long a request can wait for the place of its word."""
+    command, place = checker.streams["command"], variables_of(checker.block, "_take_commands").place
+    willing = [checker.streams[name].valid for name in checker.inputs]
+    still = [~checker.moves(name) for name in (*checker.inputs, *checker.outputs)]
+    waits, steps = Signal(range(within + 1)), variables_of(place).step
+    lasts = Cat(*willing, *still).all() & checker.all_ready
+    checker.m.d.sync += waits.eq(Mux(lasts, Mux(waits == within, within, waits + 1), 0))
+    asks = command.valid & (command.payload.kind == Kind.OFFSETS)
+    checker.lemma("finding", ~asks | (steps == WordPlace.CYCLES) | (waits <= steps))
 
 
 def _count_words(checker: Checker, spec: WordOffsetsSpec, gains: list[tuple[Value, int]]) -> None:
