@@ -10,7 +10,18 @@ from fabtune.sim.verify import verify
 BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
-LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "tile_dequant", "tile_weights")
+LARGE = (
+    "tile",
+    "adapter",
+    "fc",
+    "conv",
+    "depthwise",
+    "gaussian_array",
+    "mac",
+    "weight_path",
+    "tile_dequant",
+    "tile_weights",
+)
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
