@@ -27,6 +27,7 @@ from .stream.activation_function import ActivationFunctionSpec
 from .stream.elementwise import ElementwiseSpec
 from .stream.partial_sums import PartialSumsSpec
 from .stream.requantize import RequantizeSpec
+from .stream.stationary_load import StationaryLoadSpec
 from .stream.tile_array import TileArraySpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
@@ -67,6 +68,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ElementwiseSpec,
         TileArraySpec,
         PartialSumsSpec,
+        StationaryLoadSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -21,6 +21,7 @@ LARGE = (
     "weight_path",
     "tile_array",
     "partial_sums",
+    "stationary_load",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
@@ -81,6 +82,7 @@ VARIATIONS = [
     ("elementwise", "lanes=3 tag=5"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
+    ("stationary_load", "lanes=8 columns=2"),
 ]
 SLOW_VARIATIONS = [
     (
@@ -126,6 +128,8 @@ SLOW_VARIATIONS = [
     ("tile_array", "columns=32 tag=20"),
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
+    ("stationary_load", "columns=32"),
+    ("stationary_load", "lanes=4 columns=1"),
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),
 ]
