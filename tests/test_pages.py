@@ -256,6 +256,7 @@ SIMULATED = {
     "mseloss": {},
     "mse_difference": {"settings": ["outputs=2"], "gaps": [4]},
     "coefficient": {"gaps": [18]},
+    "word_offsets": {"undrawn": {"command_kind": 5, "command_count": 1}, "gaps": [31, 42]},
     "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},
     "axi_write": {"before": [{"s_axis_command_tvalid": 1, "s_axis_command_tdata": 2 << 32}, {}, {}]},
     "axi_registers": {"undrawn": {"s_axi_control_wstrb": 0xF}},

@@ -14,6 +14,7 @@ from ..attention import Q6_12
 from ..forward import WEIGHT_BITS
 from ..norms import LARGEST_HIDDEN, Q11_16
 from ..partial_sums import MOST_INPUTS, TOTAL
+from ..words import sensitive_word
 from .core_size import CoreSize
 from .layout import matrix_beats, vector_beats
 
@@ -358,7 +359,7 @@ class Limits:
         tiles = -(-one.outputs // self.size.columns) * -(-one.inputs // self.size.lanes)
         rows = -(-one.positions // self.size.columns) * -(-one.outputs // self.size.lanes)
         if one.corrections:
-            tiles = -(-one.corrections // width)
+            tiles = -(-one.corrections // sensitive_word(self.size.columns))
         counts = {"word": tiles if one.kind == Kind.LINEAR else vector, "bias_word": vector, "position_word": rows}
         return [
             f"{name} = {getattr(one, name)} and {count} words are outside {self.words}"

@@ -50,7 +50,7 @@ from .instruction import (
 from .layout import Rotation, StreamLayout
 from .schedule import Place, Step
 
-MAGIC, VERSION = b"FTSP", 1
+MAGIC, VERSION = b"FTSP", 2
 _FIELDS = struct.Struct("<4s6H7I32s")
 _DIGEST = 32
 HEADER_BEATS = -(-(_FIELDS.size + _DIGEST) // BEAT)
