@@ -35,6 +35,8 @@ def check(checker: Checker, spec: StationaryLoadSpec) -> None:
         capacity=2 * spec.beats + 1,
         drained=drained,
     )
+    # a beat does not wait until it is wanted
+    checker.passes("o_offered", (owed != 0) & ~checker.streams["o"].valid, spec.latency)
     _follow(checker, spec, owed, number)
     checker.progress(drained + spec.beats)
 
