@@ -44,18 +44,9 @@ class InstructionChecker(wiring.Component):
         super().__init__(ports | {"begins": In(1), "ends": Out(1), "reason": Out(Reason)})
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        one, size = self.instruction, self.spec.size
-        products = factors(one, size)
-        widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
-        registers = {name: Signal(width, name=name, reset_less=True) for name, width in widths.items()}
+        m, one = Module(), self.instruction
         remainder = Signal.like(one.heads, name="remainder", reset_less=True)
-        derived = Derived(**registers, remainder=remainder)
-        counts = Counts(*(getattr(self, name) for name in CHECKED))
-        limits = Limits(size, counts, Mux, lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True))
-        checks = [*limits.checks(one, derived)]
-        made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
-        steps = [*made, *checks]
+        steps, registers = self._steps(m, remainder)
         columns = {
             name: [Value.cast(getattr(step, name)) for step in steps] for name in ("base", "factor", "count", "limit")
         }
@@ -101,7 +92,7 @@ class InstructionChecker(wiring.Component):
                     m.next = "compare"
             with m.State("compare"):
                 with m.Switch(step):
-                    for number, register in enumerate(registers.values()):
+                    for number, register in enumerate(registers):
                         with m.Case(number):
                             m.d.sync += register.eq(total)
                 m.next = "judge"
@@ -112,3 +103,14 @@ class InstructionChecker(wiring.Component):
                     m.d.comb += [self.ends.eq(1), self.reason.eq(Mux(refused, meant, Reason.NONE))]
                     m.next = "idle"
         return m
+
+    def _steps(self, m: Module, remainder: Signal) -> tuple[list[Check], list[Signal]]:
+        """Steps in their order: first products, which are checks that nothing refuses, and their registers."""
+        one, size = self.instruction, self.spec.size
+        products = factors(one, size)
+        widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
+        registers = {name: Signal(width, name=name, reset_less=True) for name, width in widths.items()}
+        counts = Counts(*(getattr(self, name) for name in CHECKED))
+        limits = Limits(size, counts, Mux, lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True))
+        made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
+        return [*made, *limits.checks(one, Derived(**registers, remainder=remainder))], [*registers.values()]
