@@ -27,7 +27,15 @@ from .stream.activation_function import ActivationFunctionSpec
 from .stream.attention_softmax import AttentionSoftmaxSpec
 from .stream.context_scale import ContextScaleSpec
 from .stream.elementwise import ElementwiseSpec
+from .stream.layer_norm import LayerNormSpec
+from .stream.machine.program_sequencer import ProgramSequencerSpec
+from .stream.partial_sums import PartialSumsSpec
 from .stream.requantize import RequantizeSpec
+from .stream.stationary_load import StationaryLoadSpec
+from .stream.tile_array import TileArraySpec
+from .stream.tile_dequant import TileDequantSpec
+from .stream.tile_weights import TileWeightsSpec
+from .stream.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -65,8 +73,16 @@ BLOCKS: dict[str, type[Spec]] = {
         ActivationFunctionSpec,
         RequantizeSpec,
         ElementwiseSpec,
+        ProgramSequencerSpec,
+        TileDequantSpec,
+        TileWeightsSpec,
+        LayerNormSpec,
         AttentionSoftmaxSpec,
         ContextScaleSpec,
+        TileArraySpec,
+        PartialSumsSpec,
+        WordOffsetsSpec,
+        StationaryLoadSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -67,7 +67,7 @@ POWER_TABLE = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 
 """Powers of two of a fraction: exactly 1 at 0."""
 RECIPROCAL_TABLE = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
 """Reciprocals of a mantissa from 1 to 2."""
-_ROOTS = (
+ROOT_TABLES = (
     PiecewiseLinear(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
     PiecewiseLinear(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
 )
@@ -165,7 +165,7 @@ def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
     """
     octave, mantissa = normalised(values)
     twice, odd = np.divmod(octave - fraction, 2)
-    found: Integers = np.where(odd, _ROOTS[1](mantissa), _ROOTS[0](mantissa))
+    found: Integers = np.where(odd, ROOT_TABLES[1](mantissa), ROOT_TABLES[0](mantissa))
     return Inverse(found, twice)
 
 

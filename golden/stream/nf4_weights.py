@@ -34,6 +34,9 @@ class Nf4Weights:
     scales: Integers
     form: Format
 
+    def __post_init__(self) -> None:
+        _scale_format(self.form)
+
     @classmethod
     def of(cls, weights: NDArray[np.floating], form: Format) -> Nf4Weights:
         """Quantise weights of floats; a block of zeros has scale 0.
@@ -69,9 +72,7 @@ class Nf4Weights:
 
     def dequantised(self) -> Integers:
         """Weights in `form`: level times scale, rounded once half to even, (outputs, inputs)."""
-        inputs = self.codes.shape[1]
-        exact = LEVELS[self.codes] * self.scales.repeat(BLOCK, axis=1)[:, :inputs]
-        return narrow(exact, LEVEL_FRACTION + _scale_format(self.form).fraction, self.form)
+        return dequantise(self.codes, self.scales.repeat(BLOCK, axis=1)[:, : self.codes.shape[1]])
 
     @property
     def bytes(self) -> int:
@@ -83,6 +84,18 @@ class Nf4Weights:
         off = self.form.to_float(self.dequantised()) - weights
         size = float(np.sqrt(np.mean(np.square(weights, dtype=np.float64))))
         return float(np.sqrt(np.mean(off**2))) / size if size else 0.0
+
+
+def dequantise(codes: Codes, scales: Integers) -> Integers:
+    """Level times scale, rounded once half to even: integers in the format of weights, whichever that is.
+
+    Parameters
+    ----------
+    codes : array of uint8
+    scales : array of int
+        One for each code; the fraction bits of a scale are one less than a weight's.
+    """
+    return narrow(LEVELS[codes] * scales, LEVEL_FRACTION - 1, Format(SCALE_BITS + 2, 0))
 
 
 def _scale_format(form: Format) -> Format:

@@ -40,7 +40,7 @@ class TransformerModel:
         Whether a tensor is perturbed.
     sensitive : mapping of (int, str) to array of int, optional
         Of tensors that are tuned in part the places of these values, ascending in the flat tensor. They are words of
-        their own, in the order of their tiles.
+        their own, of `sensitive_word` values in the order of their tiles.
     times : int
         Words after which deltas return, see `golden.zo.deltas`; 0 where each word has its own.
     lanes, columns : int
@@ -80,7 +80,7 @@ class TransformerModel:
         own = (name for name in shapes if name[0] in self.operations and self.tuned(name))
         names = sorted(own, key=lambda name: (name[0], name[1] != "bias"))
         sizes = {name: (len(self.sensitive[name]),) if name in self.sensitive else shapes[name] for name in names}
-        return TensorWords(sizes, self.lanes, self.columns)
+        return TensorWords(sizes, self.lanes, self.columns, self.sensitive.keys())
 
     @cached_property
     def _places(self) -> dict[TensorName, Integers]:

@@ -49,7 +49,7 @@ class RoundingShifter(wiring.Component):
     """
 
     def __init__(self, width: int, most: int, target: Format, least: int = 0) -> None:
-        self.target, self.least = target, least
+        self._most, self.target, self.least = most, target, least
         super().__init__(
             {
                 "i": In(signed(width)),
@@ -62,7 +62,12 @@ class RoundingShifter(wiring.Component):
     @property
     def latency(self) -> int:
         """Cycles from `i` to `o`: a stage for two bits of the places, rounding 3."""
-        return shifter_latency(len(self.places))
+        return self.latency_of(self._most - self.least)
+
+    @staticmethod
+    def latency_of(most: int) -> int:
+        """Cycles for a largest number of places."""
+        return -(-most.bit_length() // _BITS_A_STAGE) + RoundSaturate.LATENCY
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -80,11 +85,6 @@ class RoundingShifter(wiring.Component):
         m.submodules.rounding = rounding = RoundSaturate(len(value), _BELOW, self.target)
         m.d.comb += [rounding.i.eq(value.as_signed()), self.o.eq(rounding.o), self.clipped.eq(rounding.clipped)]
         return m
-
-
-def shifter_latency(bits: int) -> int:
-    """Cycles of a `RoundingShifter` whose places have so many bits."""
-    return -(-bits // _BITS_A_STAGE) + RoundSaturate.LATENCY
 
 
 def _stage(value: Value, places: Value, first: int) -> Value:

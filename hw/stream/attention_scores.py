@@ -13,7 +13,7 @@ from ..ports import shape
 from ..primitives.pipeline import Pipeline, Placed
 from ..primitives.ram import ram
 from ..primitives.registers import data_register
-from ..primitives.shifter import RoundingShifter, shifter_latency
+from ..primitives.shifter import RoundingShifter
 
 _LACKING = 2 * SHIFT.maximum - Q6_12.fraction
 """Bits that sums of the most shifted formats lack of 16 fraction bits."""
@@ -98,10 +98,10 @@ class AttentionScores(wiring.Component):
                 "input": 0,
                 "edge": 1,
                 "left": 1,
-                "score": shifter_latency(_places(Q6_12.fraction + _LACKING)) - 2,
+                "score": RoundingShifter.latency_of(Q6_12.fraction + _LACKING) - 2,
                 "product": 1,
                 "exact": 1,
-                "exponent": shifter_latency(_places(FRACTIONS[-1] - FRACTIONS[0])),
+                "exponent": RoundingShifter.latency_of(FRACTIONS[-1] - FRACTIONS[0]),
                 "masked": 1,
                 "largest": levels,
                 "kept": 1,
@@ -186,11 +186,6 @@ class AttentionScores(wiring.Component):
             total = data_register(m, port, f"clipped{number}")
             with m.If(bank == number):
                 m.d.sync += total.eq(Mux(begins, 0, total) + count)
-
-
-def _places(most: int) -> int:
-    """Bits of a number of places."""
-    return most.bit_length()
 
 
 def _maximum(m: Module, values: list[Signal]) -> Value:

@@ -10,7 +10,7 @@ from ...golden.stream.functions import MANTISSA, POWER
 from ..ports import shape
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import Pipeline
-from ..primitives.shifter import RoundingShifter, shifter_latency
+from ..primitives.shifter import RoundingShifter
 from .attention_scores import place_layout
 from .pwl import PiecewiseLinear
 
@@ -90,7 +90,7 @@ class AttentionWeights(wiring.Component):
                 "operands": 1,
                 "distance": 1,
                 "power": PiecewiseLinear.LATENCY,
-                "weight": shifter_latency(_HALVINGS.bit_length()),
+                "weight": RoundingShifter.latency_of(_HALVINGS),
                 "masked": 1,
                 "sum": (spec.exponentials - 1).bit_length(),
                 "total": 1,

@@ -11,7 +11,7 @@ from ...golden.stream.functions import INVERSE
 from ..ports import elements, members
 from ..primitives.pipeline import Pipeline
 from ..primitives.ram import ram
-from ..primitives.shifter import RoundingShifter, shifter_latency
+from ..primitives.shifter import RoundingShifter
 
 _MEAN = Format(Q6_12.integer + CONTEXT_GUARD + 1, Q6_12.fraction)
 """At most twice the largest value, with the guard bits."""
@@ -52,10 +52,10 @@ class ContextScale(wiring.Component):
             m,
             {
                 "input": 0,
-                "mean": shifter_latency((len(halvings) - 1).bit_length()),
+                "mean": RoundingShifter.latency_of(len(halvings) - 1),
                 "product": 1,
                 "exact": 1,
-                "output": shifter_latency((len(drops) - 1).bit_length()),
+                "output": RoundingShifter.latency_of(len(drops) - 1),
             },
             enable=move,
         )

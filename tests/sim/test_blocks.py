@@ -10,7 +10,26 @@ from fabtune.sim.verify import verify
 BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
-LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path", "attention_softmax")
+LARGE = (
+    "tile",
+    "adapter",
+    "fc",
+    "conv",
+    "depthwise",
+    "gaussian_array",
+    "mac",
+    "weight_path",
+    "tile_dequant",
+    "tile_weights",
+    "tile_array",
+    "partial_sums",
+    "attention_softmax",
+    "word_offsets",
+    "layer_norm",
+    "tile_dequant",
+    "tile_weights",
+    "stationary_load",
+)
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -66,12 +85,21 @@ VARIATIONS = [
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
+    ("layer_norm", "lanes=4 features=23 tag=3"),
     ("requantize", "lanes=3 tag=5"),
+    ("program_sequencer", "operations=24 lanes=16 columns=4"),
     ("elementwise", "lanes=3 tag=5"),
-    ("attention_softmax", "columns=4 lanes=16 queries=8 keys=32"),
-    ("context_scale", "lanes=3 queries=2 keys=4 tag=5"),
+    ("tile_dequant", "lanes=16 columns=4"),
+    ("tile_weights", "lanes=8 columns=4 numbers=5"),
+    ("tile_array", "lanes=16 columns=4 tag=5"),
+    ("partial_sums", "columns=2 sums=4 drain=1"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
+    ("stationary_load", "lanes=8 columns=2"),
 ]
 SLOW_VARIATIONS = [
+    ("layer_norm", "lanes=16 features=1000"),
+    ("attention_softmax", "columns=4 lanes=16 queries=8 keys=32"),
+    ("context_scale", "lanes=3 queries=2 keys=4 tag=5"),
     ("attention_softmax", "columns=2 lanes=2 exponentials=1 queries=2 keys=4"),
     (
         "conv",
@@ -85,6 +113,11 @@ SLOW_VARIATIONS = [
     ("urng", "bits=16 n=63"),
     ("gaussian_array", "n=5 form=select"),
     ("tile", "lanes=8 overflow=wrap"),
+    ("tile_dequant", "lanes=8 columns=32"),
+    ("tile_dequant", "lanes=64 columns=8"),
+    ("tile_weights", "lanes=16 columns=4"),
+    ("tile_weights", "columns=32"),
+    ("tile_weights", "lanes=64 columns=8 numbers=8"),
     ("weight_path", "lanes=16 scales=4"),
     ("weight_path", "lanes=8 overflow=wrap eps_shift=3"),
     ("pool", "p=3 size=1000"),
@@ -112,7 +145,18 @@ SLOW_VARIATIONS = [
     ("adapter", "inputs=20,50,33 classes=256 rank=3 columns=8 lanes=16 batch=3"),
     ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),
     ("tile", "scale.urng.bits=14 lanes=4"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=7 tables=2"),
+    # numbers that are rounded, and rows without a turn
+    ("word_offsets", "generator.scale.urng.bits=5 generator.scale.urng.n=3 generator.scale.fraction=6"),
+    ("word_offsets", "generator.strategy=pool generator.pool.size=60 generator.pool.p=8"),
     ("weight_path", "lanes=64 numbers=31"),
+    ("tile_array", "columns=32 tag=20"),
+    ("tile_array", "lanes=4 columns=1"),
+    ("partial_sums", "columns=4 sums=16"),
+    ("stationary_load", "columns=32"),
+    ("stationary_load", "lanes=4 columns=1"),
+    ("partial_sums", "columns=12 sums=8"),
+    ("partial_sums", "columns=32 sums=64 drain=8"),
 ]
 WORDS = 400
 """Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""

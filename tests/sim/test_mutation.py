@@ -63,6 +63,7 @@ SMALLER = {
     "fc": "inputs=33 outputs=9 columns=2 lanes=16",
     "mac": "lanes=16 columns=1 terms=16",
     "tile": "lanes=4",
+    "tile_weights": "lanes=8 columns=4 numbers=5",
     "weight_path": "lanes=8",
 }
 """Settings of the blocks whose default is large."""
@@ -80,6 +81,7 @@ SLOW = (
     "mac",
     "mse_difference",
     "tile",
+    "tile_weights",
     "weight_path",
 )
 

@@ -101,6 +101,11 @@ class Delta:
             for name, places in order.sensitive:
                 if name not in own_shapes or places[-1] >= prod(own_shapes[name]):
                     raise UserError(f"a delta has sensitive values of {name}, which are none of its parameters")
+            if order.sensitive and (lanes := self.source.lanes) != width:
+                raise UserError(
+                    f"a delta of sensitive weights has words of {width} values, not of {lanes}, as first versions "
+                    "wrote: tune again"
+                )
         own = self.source.lanes, self.source.fraction_bits, self.format
         right = width, PerturbationTable(self.source.spec).fraction, DELTA
         if own != right:

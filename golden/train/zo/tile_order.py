@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import UserError
 from ...fixed import Integers
+from ...stream.words import sensitive_word
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class TileOrder:
 
     @property
     def width(self) -> int:
-        """Parameters of a word."""
-        return self.lanes * self.columns
+        """Parameters of a word; where tensors are tuned in part, of a word of these."""
+        return sensitive_word(self.columns) if self.sensitive else self.lanes * self.columns
 
     @property
     def places(self) -> dict[str, Integers]:

@@ -81,7 +81,7 @@ class TransformerTuning(IntegerRun):
         self.names, self.cached, self.base = names, cached, base
         # apart from the job's, exact, and so with the same logits as without
         self._tested = CachedModel(cached.model, cached.start) if cached else model
-        self.source = source_of(settings, model.lanes * model.columns)
+        self.source = source_of(settings, self.order.width)
         steps = step_settings(settings)
         self._orders, steps = step_orders(tune.labels, settings.schedule, settings.rate, steps, self.source.spec)
         self._job = ZerothOrderJob(
@@ -92,6 +92,12 @@ class TransformerTuning(IntegerRun):
     def job(self) -> ZerothOrderJob:
         """The job."""
         return self._job
+
+    @property
+    def order(self) -> TileOrder:
+        """Order in which the parameters are perturbed."""
+        sensitive = sorted((self.names[name], tuple(map(int, own))) for name, own in self.model.sensitive.items())
+        return TileOrder(self.model.lanes, self.model.columns, self.base, tuple(sensitive))
 
     @property
     def trained_parameters(self) -> int:
@@ -145,12 +151,9 @@ class TransformerTuning(IntegerRun):
         """
         shapes = self.model.transformer.network.parameter_shapes
         parameters = tuple((self.names[name], shapes[name]) for name in self.model.order.shapes)
-        sensitive = {self.names[name]: places for name, places in self.model.sensitive.items()}
-        own = tuple(sorted((name, tuple(map(int, places))) for name, places in sensitive.items()))
-        order = TileOrder(self.model.lanes, self.model.columns, self.base, own)
         total = self._job.total.astype(np.int32)
         digest = integers_digest(self.model, self.names)
-        return Delta(self.source, DELTA, parameters, digest, total, order, dict(run))
+        return Delta(self.source, DELTA, parameters, digest, total, self.order, dict(run))
 
 
 def base_error(

@@ -29,6 +29,21 @@ def test_words_and_tensors_are_each_other_s_inverse():
     assert all((again[name] == tensors[name]).all() for name in SHAPES)
 
 
+def test_a_word_of_sensitive_weights_is_two_lanes_of_a_tile():
+    bias, weight = (0, "bias"), (1, "weight")
+    order = TensorWords({bias: (40,), weight: (17,)}, 8, 4, {weight})
+    assert order.places == {bias: range(2), weight: range(2, 5)}
+    tensors = {bias: np.arange(40), weight: np.arange(17)}
+    words = order.flatten(tensors)
+    assert words[3].tolist() == [*range(8, 16), *[0] * 24]
+    assert all((one == tensors[name]).all() for name, one in order.split(words).items())
+    assert order.gathered(weight, np.arange(9).reshape(3, 3)).tolist() == [
+        *(0, 1, 2, 0, 1, 2, 0, 1),
+        *(3, 4, 5, 3, 4, 5, 3, 4),
+        6,
+    ]
+
+
 def test_a_weight_s_place_in_its_tile():
     """Lane l and column c of a tile is parameter 16 l + c; tiles of a group of outputs are neighbours."""
     order = TensorWords({(0, "weight"): (48, 96)})

@@ -21,6 +21,7 @@ from fabtune.golden.stream.machine.layout import StreamLayout, digest
 from fabtune.golden.stream.machine.program import HEADER_BEATS, decode_program, program_of
 from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.transformer_model import TransformerModel
+from fabtune.golden.stream.words import tile_places
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
 from fabtune.golden.transformer.importers.folder import read_folder
@@ -74,12 +75,21 @@ def test_sensitive_weights_alone_are_tuned_beside_codes():
     places = {name: np.arange(number, 90, 7) for number, name in enumerate(names[:5])}
     base = frozen_base(network, parameters, sensitive=places)
     layout = StreamLayout(base.transformer, frozenset(base.codes), SMALL, places)
-    compare(layout, {**base.integers, **base.codes}, LENGTHS, base.integers)
+    tensors = {**base.integers, **base.codes}
+    compare(layout, tensors, LENGTHS, base.integers)
     program = program_of(layout, bytes(32), places.__contains__)
-    model = TransformerModel(base.transformer, {}, None, places.__contains__, places, lanes=16, columns=4)
-    assert program.words == model.words == 5
+    model = TransformerModel(base.transformer, base.integers, None, places.__contains__, places, lanes=16, columns=4)
+    assert program.words == model.words == 10
     tuned = [one for one in program.instructions if one.corrections]
-    assert [(one.word, one.corrections) for one in tuned] == [(0, 13), (1, 13), (2, 13), (3, 13), (4, 13)]
+    assert [(one.word, one.corrections) for one in tuned] == [(number, 13) for number in range(0, 10, 2)]
+    numbers = np.arange(310).reshape(10, 31) << 16
+    corrections, moved = layout.decode_corrections(layout.encode(tensors, base.integers)), model.parameters(numbers)
+    for one in tuned:  # words of 2 x 4 sensitive weights as they come from memory
+        ranks, values = corrections[one.number, "weight"]
+        tiles = tile_places(base.integers[one.number, "weight"].shape, 16, 4).reshape(-1)
+        where = np.argsort(tiles)[np.searchsorted(np.sort(tiles), ranks)]
+        added = numbers[one.word + np.arange(13) // 8, np.arange(13) % 8] >> 28 - one.fraction
+        assert (moved[one.number, "weight"].reshape(-1)[where] == values + added).all()
     one = dataclasses.replace(tuned[0], correction_beat=tuned[0].beat)
     changed = tuple(one if each == tuned[0] else each for each in program.instructions)
     with pytest.raises(UserError, match=r"13 sensitive weights from beat .* are outside"):

@@ -9,6 +9,7 @@ import torch
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Narrower
 from fabtune.golden.nn.softmax import SoftmaxTables
+from fabtune.golden.stream.forward import is_weight
 from fabtune.golden.stream.forward_cache import CachedModel
 from fabtune.golden.train.zo.delta_file import Delta
 from fabtune.golden.train.zo.finetune import ZoSettings
@@ -40,13 +41,17 @@ def encoder_model(**settings):
     return integer_model(encoder(), embeddings=sentences(count=20)[1], **settings)
 
 
-@pytest.mark.parametrize("made", [encoder, decoder])
+@pytest.mark.parametrize(("made", "sensitive"), [(encoder, False), (decoder, False), (encoder, True)])
 @pytest.mark.parametrize("steps", [10, pytest.param(200, marks=pytest.mark.slow)])
-def test_the_job_is_the_optimiser_s_integers(made, steps):
+def test_the_job_is_the_optimiser_s_integers(made, sensitive, steps):
     """Weights of 32-bit integers in the order of the words, moved by PyTorch, give all slopes and deltas again."""
     model = integer_model(made(), embeddings=sentences(count=20)[1])
+    if sensitive:
+        places = {name: np.arange(0, one.size, 9) for name, one in model.frozen.items() if is_weight(name)}
+        model = replace(model, sensitive=places, tuned=places.__contains__)
     tuning = tuning_of(model, replace(SETTINGS, schedule=Schedule(steps, 8)))
     words = (model.words, model.order.width)
+    assert words[1] == (32 if sensitive else 512)
     weights = IntegerWeights([torch.zeros(words[0] * words[1])], tuning.source, DELTA)
     job, softmax, tokens = tuning.job, SoftmaxTables(), tuning.tune.inputs
     eps = job.eps * weights.resolution
@@ -113,6 +118,8 @@ def test_a_delta_of_sensitive_values(tmp_path):
     for wrong in (("1.up.weight", (0, 960)), ("head.weight", (0,))):
         with pytest.raises(UserError, match="which are none of its parameters"):
             replace(again, order=replace(again.order, sensitive=(wrong,)))
+    with pytest.raises(UserError, match=r"words of 32 values, not of 512, as first versions wrote: tune again"):
+        replace(again, source=replace(again.source, lanes=512))
     with pytest.raises(UserError, match=r"places of 1\.up\.weight are not ascending"):
         replace(again.order, sensitive=(("1.up.weight", (7, 7)),))
 

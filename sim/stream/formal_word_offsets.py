@@ -1,0 +1,101 @@
+"""Rules of `word_offsets`: as many words, beats and words of the generator as commands say, each to its end."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+
+from ...golden.rng.pezo import PezoSpec
+from ...golden.rng.scale import ScaleSpec
+from ...golden.rng.urng import UrngSpec
+from ...golden.stream.word_offsets import PER_BEAT, Kind, WordOffsetsSpec
+from ...hw.stream.word_offsets import WORDS_AHEAD
+from ...hw.stream.word_place import WordPlace
+from ..formal.checker import Checker
+from ..formal.inside import variables_of
+
+SPEC = WordOffsetsSpec(
+    generator=PezoSpec(scale=ScaleSpec(urng=UrngSpec(bits=4, n=2, allow_power_of_two=True), mode="constant"))
+)
+CUT = ("multipliers", "memories")
+_MOST = 3
+"""Most rows or words of a command; the count itself is a counter of any number."""
+
+
+def check(checker: Checker, spec: WordOffsetsSpec) -> None:
+    """Add the rules, for commands of a few rows or words, none included."""
+    command, taken = checker.payload("command"), checker.moves("command")
+    checker.assume(~checker.streams["command"].valid | (command.count <= _MOST))
+
+    def gains(*kinds: Kind) -> list[tuple[Value, int]]:
+        """What commands of some kinds owe."""
+        asks = Value.cast(0)
+        for kind in kinds:
+            asks = asks | (command.kind == kind)
+        return [(taken & asks & command.count[bit], 1 << bit) for bit in range(2)]
+
+    def balance(name: str, owed: list[tuple[Value, int]], capacity: int) -> None:
+        """Prove that as many words pass as are owed."""
+        port = checker.streams[name]
+        offer = port.ready if name in checker.inputs else port.valid
+        checker.balance(name, owed, [(offer, checker.moves(name), 1)], capacity)
+
+    beats = _MOST * (spec.row_words // PER_BEAT)
+    balance("u", gains(Kind.PERTURB, Kind.SKIP), _MOST)
+    balance("load", gains(Kind.LOAD), beats)
+    balance("done", [(taken & (command.kind != Kind.OFFSETS), 1)], 1)
+    _place_beats(checker)
+    balance("save", gains(Kind.SAVE), beats)
+    checker.handshake("save")
+    _count_words(checker, spec, gains(Kind.OFFSETS))
+    balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
+    within = max(_MOST * spec.n + spec.latency, WordPlace.CYCLES) + 2
+    _find_in_time(checker, within)
+    checker.progress(within)
+
+
+def _place_beats(checker: Checker) -> None:
+    """Add lemmas of where the deltas of a beat of an image are: on their way, collected, or on offer."""
+    walk, inside = variables_of(checker.block).walk, variables_of(checker.block).inside
+    wraps, command = variables_of(checker.block, "_go_on").wraps, checker.streams["command"]
+    place = variables_of(checker.block, "_take_commands").place
+    step = variables_of(place).step
+    asks = command.valid & (command.payload.kind == Kind.OFFSETS)
+    checker.lemma("place", Mux(step == 0, (place.row == 0) & (place.turned == 0), asks))
+    checker.lemma("rows", walk.gives | ((walk.turned == 0) & (walk.row + walk.left <= _MOST)))
+    checker.lemma("wraps", walk.gives | ~walk.walks | (walk.numbers_left != 0) | ~wraps)
+    number, offered = variables_of(checker.block, "_save").number, checker.streams["save"].valid
+    saves, on_way = walk.kind == Kind.SAVE, inside[:2]
+    places = (number + on_way[0] + on_way[1])[:2]
+    checker.lemma("beat", Mux(saves, places == walk.column[:2], (number == 0) & ~offered & ~walk.saving))
+    checker.lemma("beat_offered", ~offered | ((number == 0) & ~on_way.any() & (walk.column[:2] == 0)))
+    checker.lemma("beat_begun", ~saves | (walk.saving == (offered | (number != 0) | on_way.any())))
+
+
+def _find_in_time(checker: Checker, within: int) -> None:
+    """Add a lemma of how long a request can wait for the place of its word."""
+    command, place = checker.streams["command"], variables_of(checker.block, "_take_commands").place
+    willing = [checker.streams[name].valid for name in checker.inputs]
+    still = [~checker.moves(name) for name in (*checker.inputs, *checker.outputs)]
+    waits, steps = Signal(range(within + 1)), variables_of(place).step
+    lasts = Cat(*willing, *still).all() & checker.all_ready
+    checker.m.d.sync += waits.eq(Mux(lasts, Mux(waits == within, within, waits + 1), 0))
+    asks = command.valid & (command.payload.kind == Kind.OFFSETS)
+    checker.lemma("finding", ~asks | (steps == WordPlace.CYCLES) | (waits <= steps))
+
+
+def _count_words(checker: Checker, spec: WordOffsetsSpec, gains: list[tuple[Value, int]]) -> None:
+    """Add lemmas of where the words of offsets are that are owed: not begun, on their way, or waiting."""
+    block, offsets = checker.block, checker.streams["offsets"]
+    walk, sums = variables_of(block).walk, variables_of(block, "_sums")
+    complete = variables_of(block, "_collect").complete
+    walks = walk.walks & walk.gives
+    begun = walks & (walk.numbers_left != spec.n - 1)
+    stages = zip(sums.gives._copies[1:], sums.ends._copies[1:], strict=True)
+    ends = [gives & last for gives, last in stages]
+    waits = sum(ends, start=Value.cast(begun)) + complete + offsets.valid
+    checker.lemma("numbers", ~walks | (walk.numbers_left < spec.n))
+    checker.lemma("ahead", walk.ahead == waits)
+    owed = Signal(range(2 * _MOST + WORDS_AHEAD + 1))
+    gained = sum((Mux(event, words, 0) for event, words in gains), Value.cast(0))
+    checker.m.d.sync += owed.eq(owed + gained - checker.moves("offsets"))
+    checker.lemma("owed", owed == Mux(walks, walk.left, 0) - begun + walk.ahead)
