@@ -51,6 +51,7 @@ class ProgramSequencer(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
+        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
         m = Module()
         spec, command = self.spec, self.command.payload
         m.submodules.memory = instructions = ram(platform, spec.memories[0])
