@@ -181,12 +181,11 @@ class WordOffsets(wiring.Component):
         with m.If(walk.issue & walk.word_ends):
             m.d.sync += [
                 walk.left.eq(walk.left - 1),
+                walk.row.eq(Mux(wraps, 0, walk.row + 1)),
                 walk.numbers_left.eq(_numbers(spec, kind)),
                 walk.turned.eq(turned),
                 column.eq(turned),
             ]
-            with m.If(kind != Kind.SKIP):
-                m.d.sync += walk.row.eq(Mux(wraps, 0, walk.row + 1))
         with m.Elif(walk.issue):
             m.d.sync += [column.eq(following), walk.numbers_left.eq(walk.numbers_left - 1)]
 

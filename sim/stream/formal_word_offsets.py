@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ...golden.rng.pezo import PezoSpec
 from ...golden.rng.scale import ScaleSpec
@@ -11,7 +11,7 @@ from ...golden.stream.word_offsets import PER_BEAT, Kind, WordOffsetsSpec
 from ...hw.stream.word_offsets import WORDS_AHEAD
 from ...hw.stream.word_place import WordPlace
 from ..formal.checker import Checker
-from ..formal.inside import variables_of
+from ..formal.inside import state_of, variables_of
 
 SPEC = WordOffsetsSpec(
     generator=PezoSpec(scale=ScaleSpec(urng=UrngSpec(bits=4, n=2, allow_power_of_two=True), mode="constant"))
@@ -39,15 +39,56 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
         offer = port.ready if name in checker.inputs else port.valid
         checker.balance(name, owed, [(offer, checker.moves(name), 1)], capacity)
 
-    with checker.lemmas_end():
-        _count_words(checker, spec, gains(Kind.OFFSETS))
-        balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
     beats = _MOST * (spec.row_words // PER_BEAT)
     balance("u", gains(Kind.PERTURB, Kind.SKIP), _MOST)
     balance("load", gains(Kind.LOAD), beats)
-    balance("save", gains(Kind.SAVE), beats)
     balance("done", [(taken & (command.kind != Kind.OFFSETS), 1)], 1)
-    checker.progress(max(_MOST * spec.n + spec.latency, WordPlace.CYCLES) + 2)
+    _go_down(checker)
+    with checker.lemmas_end():
+        _place_beats(checker)
+        balance("save", gains(Kind.SAVE), beats)
+        checker.handshake("save")
+        walk = variables_of(checker.block).walk
+        waits = walk.walks & ~walk.issue & checker.all_ready
+        checker.passes("save_goes_on", waits & (walk.kind == Kind.SAVE), PER_BEAT)
+        checker.passes("drain_ends", state_of(checker.block, "DRAIN") & checker.all_ready, 2 * PER_BEAT)
+    with checker.lemmas_end():
+        _count_words(checker, spec, gains(Kind.OFFSETS))
+        balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
+        checker.passes("offsets_go_on", waits & walk.gives, spec.latency + 1)
+
+
+def _go_down(checker: Checker) -> None:
+    """Prove the control's part of progress: a command is taken, and each number that is issued leaves fewer."""
+    block, command = checker.block, checker.streams["command"]
+    walk, place = variables_of(block).walk, variables_of(block, "_take_commands").place
+    finds = command.valid & (command.payload.kind == Kind.OFFSETS) & ~place.found
+    checker.passes("place_found", finds, WordPlace.CYCLES + 1)
+    checker.takes("command", state_of(block, "IDLE") & ~finds)
+    checker.rule("done_offered", ~state_of(block, "DONE") | checker.streams["done"].valid)
+    left = Cat(walk.numbers_left, walk.left)
+    issued, before = Signal(), Signal.like(left)
+    checker.m.d.sync += [issued.eq(walk.issue & ~checker.moves("command")), before.eq(left)]
+    checker.rule("rows_left", ~walk.walks | (walk.left != 0))
+    checker.rule("goes_down", ~issued | (left < before))
+
+
+def _place_beats(checker: Checker) -> None:
+    """Add lemmas of where the deltas of a beat of an image are: on their way, collected, or on offer."""
+    walk, inside = variables_of(checker.block).walk, variables_of(checker.block).inside
+    wraps, command = variables_of(checker.block, "_go_on").wraps, checker.streams["command"]
+    place = variables_of(checker.block, "_take_commands").place
+    step = variables_of(place).step
+    asks = command.valid & (command.payload.kind == Kind.OFFSETS)
+    checker.lemma("place", Mux(step == 0, (place.row == 0) & (place.turned == 0), asks))
+    checker.lemma("rows", walk.gives | ((walk.turned == 0) & (walk.row + walk.left <= _MOST)))
+    checker.lemma("wraps", walk.gives | ~walk.walks | (walk.numbers_left != 0) | ~wraps)
+    number, offered = variables_of(checker.block, "_save").number, checker.streams["save"].valid
+    saves, on_way = walk.kind == Kind.SAVE, inside[:2]
+    places = (number + on_way[0] + on_way[1])[:2]
+    checker.lemma("beat", Mux(saves, places == walk.column[:2], (number == 0) & ~offered & ~walk.saving))
+    checker.lemma("beat_offered", ~offered | ((number == 0) & ~on_way.any() & (walk.column[:2] == 0)))
+    checker.lemma("beat_begun", ~saves | (walk.saving == (offered | (number != 0) | on_way.any())))
 
 
 def _count_words(checker: Checker, spec: WordOffsetsSpec, gains: list[tuple[Value, int]]) -> None:

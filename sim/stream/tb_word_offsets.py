@@ -14,8 +14,8 @@ from ...golden.zo.deltas import DELTA
 from ..phase import Phase
 
 _ANY = (Kind.OFFSETS, Kind.OFFSETS, Kind.OFFSETS, Kind.UPDATE, Kind.PERTURB, Kind.SKIP, Kind.SAVE, Kind.LOAD)
-_WALKS = 6
-"""Walks through all rows are as long as so many short ones."""
+_WALK_ROWS = 48
+"""Rows of a walk that is drawn as often as offsets are; longer ones come less often."""
 
 
 @dataclass
@@ -28,16 +28,21 @@ class _Job:
     commands: list[dict[str, int]] = field(default_factory=list)
     images: list[Integers] = field(default_factory=list)
     drawn: int = 0
+    tie: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        # half of a last place, of a fraction with which a few of them are in an offset's range
+        self.tie = DELTA.fraction - 1 - int(self.rng.integers(MOST_FRACTION, endpoint=True))
 
     def add(self, kind: Kind, count: int, table: int, **settings: int) -> None:
         """Add a command; what its kind does not have is anything."""
-        rng, most = self.rng, MOST_FRACTION
+        rng = self.rng
         given = {
             "kind": int(kind),
             "factor": self._factor(),
             "word": int(rng.integers(WORD.maximum, endpoint=True)),
             "count": count,
-            "fraction": int(rng.integers(most, endpoint=True)),
+            "fraction": int(rng.integers(MOST_FRACTION, endpoint=True)),
             "wide": int(rng.integers(2)),
             "table": table,
         }
@@ -48,18 +53,19 @@ class _Job:
             self.images.append(self._image(count))
 
     def _factor(self) -> int:
-        """Amount of eps, or any multiple, small, large or an end."""
+        """Amount of eps, or any multiple, small, large or an end; or one with which ties stay ties."""
         rng = self.rng
         some = int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)) >> int(rng.integers(27))
         ends = (COEFFICIENT.minimum, COEFFICIENT.maximum, 0)
-        return int(rng.choice([1 << int(rng.integers(6, 15)), some, some, int(rng.choice(ends))]))
+        tie = int(rng.integers(-8, 8)) << min(self.tie, COEFFICIENT.width - 4)
+        return int(rng.choice([1 << int(rng.integers(6, 15)), some, int(rng.choice(ends)), tie, tie]))
 
     def _image(self, count: int) -> Integers:
-        """Deltas of all sizes, ends and ties of a fraction; what fills a row up is anything."""
+        """Deltas of all sizes, with ends and ties of a fraction; what fills a row up is anything."""
         rng, shape = self.rng, (count, self.spec.row_words)
         rows = rng.integers(DELTA.minimum, DELTA.maximum, shape, endpoint=True) >> rng.integers(0, DELTA.width, shape)
-        ties = rng.integers(-9, 9, shape) << rng.integers(DELTA.fraction - MOST_FRACTION - 1, 26, shape)
-        rows = np.where(rng.random(shape) < 0.2, ties, rows)
+        ties = rng.integers(-9, 9, shape) << self.tie
+        rows = np.where(rng.random(shape) < 0.5, ties, rows)
         return np.where(rng.random(shape) < 0.05, rng.choice([DELTA.minimum, DELTA.maximum], shape), rows)
 
     def offsets(self, table: int, words: int) -> None:
@@ -68,7 +74,8 @@ class _Job:
         count = int(rng.integers(0, min(words, self.rows if self.rows < times else 2 * times), endpoint=True))
         row = int(rng.integers(times if self.rows == times else self.rows - min(count, self.rows) + 1))
         passes = int(rng.choice([0, 1, int(rng.integers(self.spec.n * 2)), int(rng.integers(WORD.maximum // times))]))
-        self.add(Kind.OFFSETS, count, table, word=passes * times + row)
+        fraction = int(rng.choice([DELTA.fraction - 1 - self.tie, int(rng.integers(MOST_FRACTION, endpoint=True))]))
+        self.add(Kind.OFFSETS, count, table, word=passes * times + row, fraction=fraction)
 
     def inputs(self) -> dict[str, Words]:
         """Words of the block's inputs."""
@@ -95,7 +102,7 @@ def stimulus(spec: WordOffsetsSpec, rng: np.random.Generator, words: int, all_ro
         kind, table = Kind(int(rng.choice(_ANY))), int(rng.integers(spec.tables))
         if kind is Kind.OFFSETS:
             job.offsets(table, max(words // 8, 1))
-        elif rng.random() < min(1, _WALKS * 8 / rows):
+        elif rng.random() < _WALK_ROWS / rows:
             job.add(kind, int(rng.integers(0, rows, endpoint=True)), table)
     return job.inputs()
 
