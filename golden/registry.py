@@ -28,8 +28,10 @@ from .stream.attention_softmax import AttentionSoftmaxSpec
 from .stream.context_scale import ContextScaleSpec
 from .stream.elementwise import ElementwiseSpec
 from .stream.layer_norm import LayerNormSpec
+from .stream.machine.program_sequencer import ProgramSequencerSpec
 from .stream.partial_sums import PartialSumsSpec
 from .stream.requantize import RequantizeSpec
+from .stream.stationary_load import StationaryLoadSpec
 from .stream.tile_array import TileArraySpec
 from .stream.tile_dequant import TileDequantSpec
 from .stream.tile_weights import TileWeightsSpec
@@ -71,6 +73,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ActivationFunctionSpec,
         RequantizeSpec,
         ElementwiseSpec,
+        ProgramSequencerSpec,
         TileDequantSpec,
         TileWeightsSpec,
         LayerNormSpec,
@@ -79,6 +82,7 @@ BLOCKS: dict[str, type[Spec]] = {
         TileArraySpec,
         PartialSumsSpec,
         WordOffsetsSpec,
+        StationaryLoadSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

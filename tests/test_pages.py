@@ -216,6 +216,7 @@ SIMULATED = {
         ],
     },
     "partial_sums": {"settings": ["columns=8", "sums=4"]},
+    "stationary_load": {"settings": ["lanes=8", "columns=4"]},
     "adapter": {
         "settings": ["inputs=20", "classes=2", "batch=2"],
         "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,

@@ -30,7 +30,7 @@ WEIGHT = Format(SCALE_BITS + 2, 0)
 """A weight of any of the formats of 18 bits."""
 BEAT_CODES = 2 * BEAT
 BEAT_VALUES = BEAT // 4
-COUNT_BITS = 24
+LENGTH_BITS = 24
 BLOCKS_BITS = 16
 WORD = Format(32, 0, signed=False)
 
@@ -54,7 +54,7 @@ class Beats(NamedTuple):
     ----------
     kind : int
         `TensorKind`.
-    count : int
+    length : int
         Records of a matrix, each of 64 inputs of as many outputs as a tile has, or beats of 4 values; at least 1.
     blocks, tiles : int
         Records of a group of outputs, and tiles of the last one of them: what else it has is behind the inputs, and is
@@ -62,7 +62,7 @@ class Beats(NamedTuple):
     """
 
     kind: int
-    count: int
+    length: int
     blocks: int = 1
     tiles: int = 1
 
@@ -143,7 +143,7 @@ class TileDequantSpec(Spec):
     def operation_fields(self) -> tuple[Field, ...]:
         """Fields that describe a tensor's beats: those of `Beats`."""
         tiles = (BLOCK // self.lanes).bit_length()
-        widths = {"kind": 2, "count": COUNT_BITS, "blocks": BLOCKS_BITS, "tiles": tiles}
+        widths = {"kind": 2, "length": LENGTH_BITS, "blocks": BLOCKS_BITS, "tiles": tiles}
         return tuple(Field(name, Format(widths[name], 0, signed=False)) for name in Beats._fields)
 
     def beats_of(self, kind: int, shape: tuple[int, ...]) -> Beats:
@@ -164,7 +164,7 @@ class TileDequantSpec(Spec):
         }
         first = 0
         for one in rows_of(inputs["operation"], Beats):
-            end = first + one.count * self.record_beats(one.kind)
+            end = first + one.length * self.record_beats(one.kind)
             if end > len(inputs["beats"]["data"]):
                 break
             data, error = (inputs["beats"][name][first:end] for name in ("data", "error"))
@@ -180,10 +180,10 @@ class TileDequantSpec(Spec):
         """Cycles from an idle block's first operation to its last input or output, at full speed."""
         now = end = 0
         for one in rows_of(inputs["operation"], Beats):
-            now += 1 + one.count * self.record_beats(one.kind)
+            now += 1 + one.length * self.record_beats(one.kind)
             skipped = (BLOCK // self.lanes - one.tiles) * self.tile_beats(one.kind) if one.kind in MATRICES else 0
             if one.kind == TensorKind.NF4:
-                entering = one.count * self.code_beats - one.count // one.blocks * skipped
+                entering = one.length * self.code_beats - one.length // one.blocks * skipped
                 now += entering * (BEAT_CODES // self.width - 1)
                 end = max(end, now - skipped + self.latency)
             end = max(end, now)
@@ -193,8 +193,8 @@ class TileDequantSpec(Spec):
         """Words of a tensor, and their flags of errors: without the tiles that are behind the inputs."""
         if one.kind not in MATRICES:
             return "v", as_values(data), error
-        records = data.reshape(one.count, -1, BEAT_VALUES), error.reshape(one.count, -1)
-        there = np.ones((one.count, BLOCK // self.lanes), bool)
+        records = data.reshape(one.length, -1, BEAT_VALUES), error.reshape(one.length, -1)
+        there = np.ones((one.length, BLOCK // self.lanes), bool)
         there[one.blocks - 1 :: one.blocks, one.tiles :] = False
         scales = self.scale_beats if one.kind == TensorKind.NF4 else 0
         wrong = records[1][:, scales:].reshape(*there.shape, -1)[there]

@@ -24,7 +24,7 @@ from .nf4_weights import BLOCK
 from .tile_dequant import (
     BEAT_CODES,
     BEAT_VALUES,
-    COUNT_BITS,
+    LENGTH_BITS,
     MATRICES,
     WEIGHT,
     Beats,
@@ -57,7 +57,7 @@ class Operation(NamedTuple):
 
     Parameters
     ----------
-    kind, count, blocks, tiles : int
+    kind, length, blocks, tiles : int
         As `Beats` has them.
     offsets : int
         `OffsetKind`.
@@ -68,7 +68,7 @@ class Operation(NamedTuple):
     """
 
     kind: int
-    count: int
+    length: int
     blocks: int = 1
     tiles: int = 1
     offsets: int = OffsetKind.NONE
@@ -155,7 +155,7 @@ class TileWeightsSpec(Spec):
         operation = (
             *self.dequant.operation_fields,
             Field("offsets", Format(2, 0, signed=False)),
-            Field("corrections", Format(COUNT_BITS, 0, signed=False)),
+            Field("corrections", Format(LENGTH_BITS, 0, signed=False)),
             Field("first", number),
         )
         place = Field("place", Format(PLACE_BITS, 0, signed=False))
@@ -182,7 +182,7 @@ class TileWeightsSpec(Spec):
 
     def needs(self, operation: Operation) -> dict[str, int]:
         """Words of each stream that a tensor takes."""
-        beats = operation.count * self.dequant.record_beats(operation.kind)
+        beats = operation.length * self.dequant.record_beats(operation.kind)
         corrections = operation.corrections if operation.matrix else 0
         words = 0
         if operation.offsets == OffsetKind.CORRECTIONS:
@@ -191,7 +191,7 @@ class TileWeightsSpec(Spec):
             words = self.tiles(operation)
         elif not operation.matrix and operation.offsets != OffsetKind.NONE:
             each = self.lanes if operation.offsets == OffsetKind.ROW else self.weights
-            words = cycles_of(BEAT_VALUES * operation.count, each)
+            words = cycles_of(BEAT_VALUES * operation.length, each)
         return {"beats": beats, "corrections": corrections, "offsets": words}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
@@ -288,4 +288,4 @@ class TileWeightsSpec(Spec):
     def tiles(self, operation: Operation) -> int:
         """Tiles of a matrix, without those behind its inputs."""
         each = BLOCK // self.lanes
-        return operation.count * each - operation.count // operation.blocks * (each - operation.tiles)
+        return operation.length * each - operation.length // operation.blocks * (each - operation.tiles)

@@ -120,9 +120,9 @@ class AttentionScores(wiring.Component):
             m.d.sync += masked[-1].eq(Mux(seen.at("exponent")[lane], exponent, Q8_16.minimum))
         self._largest(m, pipeline, platform, place, _maximum(m, masked))
         self._count(m, pipeline, Mux(valid.at("exponent"), seen.at("exponent"), 0), clips)
-        ends = pipeline.place("input", self.ends & self.valid, "ends").at("kept")
-        for bank in range(2):
-            m.d.comb += self.stored[bank].eq(ends & (place.at("kept").bank == bank))
+        ends = self.ends & self.valid
+        ends = Cat(ends & ~self.given.bank, ends & self.given.bank)
+        m.d.comb += self.stored.eq(pipeline.place("input", ends, "ends").at("kept"))
         return m
 
     def _seen(self, m: Module, pipeline: Pipeline, place: Placed) -> Placed:

@@ -1,6 +1,6 @@
 """Weights of exponents: powers of two of their distances from the largest, their sum, and its reciprocal."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -103,10 +103,13 @@ class AttentionWeights(wiring.Component):
         assert pipeline.latency("read", "inverse") == spec.latency
         valid = pipeline.place("read", self.valid, "valid")
         place = pipeline.place("read", self.at, "place", reset_less=True).at("weight")
-        final = pipeline.place("read", self.valid & self.ends & self.last, "final")
-        m.d.comb += [self.put.eq(valid.at("weight")), Value.cast(self.put_at).eq(Value.cast(place))]
-        for bank in range(2):
-            m.d.comb += self.put_last[bank].eq(final.at("weight") & (place.bank == bank))
+        final = self.valid & self.ends & self.last
+        final = pipeline.place("read", Cat(final & ~self.at.bank, final & self.at.bank), "final")
+        m.d.comb += [
+            self.put.eq(valid.at("weight")),
+            Value.cast(self.put_at).eq(Value.cast(place)),
+            self.put_last.eq(final.at("weight")),
+        ]
         weights = self._weights(m, pipeline)
         seen = pipeline.place("read", self.seen, "seen", reset_less=True).at("weight")
         masked = []
@@ -127,7 +130,7 @@ class AttentionWeights(wiring.Component):
             self.done.eq(ends.at("inverse")),
             self.inverse.mantissa.eq(mantissa),
             self.inverse.exponent.eq(exponent),
-            self.inverse.last.eq(final.at("inverse")),
+            self.inverse.last.eq(final.at("inverse").any()),
             self.inverse.clipped.eq(clipped),
         ]
         return m

@@ -1,6 +1,6 @@
 """RTL of `layer_norm`: rows wait while their sums become mean and inverse deviation, then two products a value."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -169,16 +169,16 @@ class LayerNorm(wiring.Component):
             statistics.o.ready.eq(leaves),
             names.o.ready.eq(leaves),
         ]
-        self._names = names.o.payload
+        self._names = names.o
         return rows.o, statistics.o, leaves
 
     def _values(self, m: Module, rows: Any, statistics: Any, leaves: Signal, ports: list[list[Any]]) -> Value:
         """Compute a word of a row a cycle; return a bit: the operation's last word was taken."""
-        spec, o, settings = self.spec, self.o, self._settings
+        o = self.o
         step, last, at = Signal(), Signal(), Signal.like(self._word)
         left, room = Signal(16, reset_less=True), Signal(range(WORDS_UNDER_WAY + 1), init=WORDS_UNDER_WAY)
         m.d.comb += [
-            step.eq(self._loaded & rows.valid & statistics.valid & room.any()),
+            step.eq(self._loaded & rows.valid & statistics.valid & self._names.valid & room.any()),
             rows.ready.eq(step),
             last.eq(at == self._word),
             leaves.eq(step & last),
@@ -193,6 +193,13 @@ class LayerNorm(wiring.Component):
 
         m.submodules.results = results = Fifo(o.payload.shape(), WORDS_UNDER_WAY)
         wiring.connect(m, results.o, wiring.flipped(o))
+        word = _Word(step, last, Cat(at, self._names.payload[0]), rows.payload, statistics.payload)
+        m.d.comb += results.i.valid.eq(self._lanes(m, word, ports, results.i.payload))
+        return self._active & (left == 0) & (room == WORDS_UNDER_WAY)
+
+    def _lanes(self, m: Module, word: "_Word", ports: list[list[Any]], found: Any) -> Value:
+        """Drive the results of a word's lanes; return a bit: there are some."""
+        spec, settings = self.spec, self._settings
         stages = {
             "word": 0,
             "operand": 1,
@@ -207,22 +214,21 @@ class LayerNorm(wiring.Component):
         def place(name: str, value: Value) -> Placed:
             return pipeline.place("word", value, name, reset_less=True)
 
-        address, ends = place("address", Cat(at, self._names[0])).at("address"), place("last", last)
+        address, ends = place("address", word.address).at("address"), place("last", word.last)
         for port in (*ports[0], *ports[1]):
             m.d.comb += port.addr.eq(address)
-        found = results.i.payload
+        under_way = Signal(NormLane.LATENCY)
         m.d.comb += [
-            results.i.valid.eq(pipeline.place("word", step, "valid").at("result")),
-            Cat(found.side, *([found.tag] if spec.tag else [])).eq(place("names", self._names).at("result")),
+            Cat(found.side, *([found.tag] if spec.tag else [])).eq(place("names", self._names.payload).at("result")),
             found.last.eq(ends.at("result")),
         ]
         lanes = [NormLane() for _ in range(spec.lanes)]
         drop, lift = Signal.like(lanes[0].drop, reset_less=True), Signal.like(lanes[0].lift, reset_less=True)
         m.d.sync += [drop.eq(settings.fraction + settings.result_shift + 1), lift.eq(settings.fraction + 1)]
         row = {
-            "mantissa": place("mantissa", statistics.payload.mantissa).at("operand"),
-            "offset": place("offset", statistics.payload.offset).at("product"),
-            "places": place("places", statistics.payload.places).at("difference"),
+            "mantissa": place("mantissa", word.statistics.mantissa).at("operand"),
+            "offset": place("offset", word.statistics.offset).at("product"),
+            "places": place("places", word.statistics.places).at("difference"),
         }
         for number, lane in enumerate(lanes):
             m.submodules[f"lane{number}"] = lane
@@ -231,7 +237,7 @@ class LayerNorm(wiring.Component):
                 for port, bits in zip(ports, _BITS, strict=True)
             ]
             m.d.comb += [
-                lane.value.eq(rows.payload.word_select(number, Q11_16.width)),
+                lane.value.eq(word.values.word_select(number, Q11_16.width)),
                 *(getattr(lane, name).eq(value) for name, value in row.items()),
                 lane.factor.eq(parameters[0]),
                 lane.bias.eq(parameters[1]),
@@ -243,4 +249,28 @@ class LayerNorm(wiring.Component):
                 found.clipped_scaled[number].eq(lane.clipped_scaled),
                 found.clipped[number].eq(lane.clipped),
             ]
-        return self._active & (left == 0) & (room == WORDS_UNDER_WAY)
+        return pipeline.place_flag("word", word.step, under_way).at("result")
+
+
+class _Word(NamedTuple):
+    """A word of a row as it leaves the buffer.
+
+    Parameters
+    ----------
+    step : Value
+        There is one.
+    last : Value
+        It ends its row.
+    address : Value
+        Of its parameters, of its side.
+    values : Value
+        All lanes.
+    statistics : data.View
+        Mantissa, offset, places of its row.
+    """
+
+    step: Value
+    last: Value
+    address: Value
+    values: Value
+    statistics: Any

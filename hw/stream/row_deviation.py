@@ -109,7 +109,8 @@ class RowDeviation(wiring.Component):
         }
         pipeline = Pipeline(m, stages)
         assert pipeline.latency("sums", "offset") == self.LATENCY
-        m.d.comb += self.valid.eq(pipeline.place("sums", self.enable, "valid").at("offset"))
+        under_way = Signal(self.LATENCY)
+        m.d.comb += self.valid.eq(pipeline.place_flag("sums", self.enable, under_way).at("offset"))
         mean, about = self._mean(m, pipeline)
         deviation = self._deviation(m, pipeline, mean, about)
         mantissa = self._inverse(m, pipeline, deviation)

@@ -1,6 +1,6 @@
 """RTL of a row's sums: of its values and of their squares, exact, in cascades of multipliers over the lanes."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -64,22 +64,20 @@ class RowSums(wiring.Component):
         m = Module()
         pipeline = Pipeline(m, {"word": 0, "operands": 1, "products": 1, "cascade": self.lanes, "square": 1, "row": 1})
         growth = (self.lanes - 1).bit_length()
-        low: Signal | None = None
-        high: Signal | None = None
-        total: Signal | None = None
+        low, high, total = Const(0, 1), Const(0, 1), Const(0, 1)
         for lane in range(self.lanes):
             value = Signal(signed(Q11_16.width), name=f"value{lane}", reset_less=True)
             m.d.sync += value.eq(delayed(m, self.value[lane], lane, f"early{lane}", reset_less=True))
-            products = {"low": value * value[:LOW], "high": value * value[LOW:].as_signed()}
+            factors = value[:LOW], value[LOW:].as_signed()
             parts = []
-            for (name, product), before in zip(products.items(), (low, high), strict=True):
-                own = Signal(product.shape(), name=f"{name}_product{lane}", reset_less=True)
+            for name, factor, before in zip(("low", "high"), factors, (low, high), strict=True):
+                own = Signal(signed(len(value) + len(factor)), name=f"{name}_product{lane}", reset_less=True)
                 cascade = Signal(signed(len(own) + growth), name=f"{name}{lane}", reset_less=True)
-                m.d.sync += [own.eq(product), cascade.eq(own if before is None else own + before)]
+                m.d.sync += [own.eq(value * factor), cascade.eq(own + before)]
                 parts.append(cascade)
             low, high = parts
             sums = Signal(signed(Q11_16.width + growth), name=f"sum{lane}", reset_less=True)
-            m.d.sync += sums.eq(value if total is None else value + total)
+            m.d.sync += sums.eq(value + total)
             total = sums
         square = Signal(signed(len(high) + LOW + 1), reset_less=True)
         m.d.sync += square.eq((high << LOW) + low)
@@ -87,7 +85,7 @@ class RowSums(wiring.Component):
         word = delayed(m, total, 2, "word", reset_less=True)
         flags = {
             name: pipeline.place("word", getattr(self, name), name, reset_less=name != "enable").at("square")
-            for name in ("enable", "first", "last")
+            for name in ("enable", "first")
         }
         row, squares = Signal(SUM, reset_less=True), Signal(SQUARES, reset_less=True)
         with m.If(flags["enable"]):
@@ -95,6 +93,10 @@ class RowSums(wiring.Component):
                 row.eq(Mux(flags["first"], 0, row) + word),
                 squares.eq(Mux(flags["first"], 0, squares) + square),
             ]
-        m.d.sync += self.valid.eq(flags["enable"] & flags["last"])
-        m.d.comb += [self.sum.eq(row), self.squares.eq(squares)]
+        ends = Signal(self.latency)
+        m.d.comb += [
+            self.valid.eq(pipeline.place_flag("word", self.enable & self.last, ends).at("row")),
+            self.sum.eq(row),
+            self.squares.eq(squares),
+        ]
         return m

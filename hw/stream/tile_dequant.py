@@ -9,7 +9,7 @@ from ...golden.stream.nf4_weights import SCALE_BITS
 from ...golden.stream.tile_dequant import (
     BEAT_CODES,
     BLOCKS_BITS,
-    COUNT_BITS,
+    LENGTH_BITS,
     MATRICES,
     WEIGHT,
     TensorKind,
@@ -33,7 +33,7 @@ class TileDequant(wiring.Component):
 
     Attributes
     ----------
-    operation : In, stream of ``kind``, ``count``, ``blocks``, ``tiles``
+    operation : In, stream of ``kind``, ``length``, ``blocks``, ``tiles``
         The next tensor, as `golden.stream.tile_dequant.Beats` describes it. Taken once all beats of the tensor before
         were.
     beats : In, stream of ``data`` (4 x 32 bits), ``error`` (1 bit)
@@ -51,7 +51,7 @@ class TileDequant(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec, beats = self.spec, self.beats
-        active, final, left = Signal(), Signal(), Signal(COUNT_BITS)
+        active, final, left = Signal(), Signal(), Signal(LENGTH_BITS)
         # places of a record: its last beat, and the last one that counts in the last record of a group
         at, end, used = (Signal(range(spec.value_beats), name=name) for name in ("at", "end", "used"))
         coded, matrix, closing = Signal(), Signal(), Signal()
@@ -116,8 +116,8 @@ class TileDequant(wiring.Component):
             m.d.sync += [
                 active.eq(1),
                 coded.eq(nf4),
-                left.eq(given.count),
-                final.eq(given.count == 1),
+                left.eq(given.length),
+                final.eq(given.length == 1),
                 Cat(blocks, block).eq(given.blocks.replicate(2)),
                 matrix.eq(tiled),
                 closing.eq(tiled & (given.blocks == 1)),

@@ -29,7 +29,7 @@ class TileWeights(wiring.Component):
 
     Attributes
     ----------
-    operation : In, stream of ``kind``, ``count``, ``blocks``, ``tiles``, ``offsets``, ``corrections``, ``first``
+    operation : In, stream of ``kind``, ``length``, ``blocks``, ``tiles``, ``offsets``, ``corrections``, ``first``
         The next tensor, as `golden.stream.tile_weights.Operation` describes it.
     beats : In, stream of ``data`` (4 x 32 bits), ``error`` (1 bit)
         Its records, as `TileDequant` takes them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 from amaranth.utils import exact_log2
 
 from ...golden.stream.attention_softmax import AttentionSoftmaxSpec
@@ -67,10 +67,70 @@ def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
             + sum(ending),
         }
     )
+    _banks(checker, spec, scores)
     checker.rule("scores_taken", checker.streams["scores"].ready == (scores != 0))
     checker.rule("operation_waits", ~checker.streams["operation"].ready | (scores == 0))
     checker.rule("o_made", ~checker.streams["o"].valid | (rows != 0))
     checker.rule("inverse_made", ~checker.streams["inverse"].valid | (inverses != 0))
+
+
+def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None:
+    """Add lemmas about the two banks, of which it follows that nothing hangs.
+
+    A bank is busy while a phase has its block, or its last row goes out. A phase that waits for what the one before has
+    stored waits for what is on its way. What is on its way comes in a fixed number of cycles.
+    """
+    m, block, parts = checker.m, variables_of(checker.block), parts_of(checker.block)
+    come, weigh, read = (getattr(block, name) for name in ("come", "weigh", "read"))
+    own, rows = variables_of(checker.block, "_weigh"), variables_of(checker.block, "_read")
+    given = variables_of(checker.block, "_come")
+    last_score = given.step & given.last & parts.groups.ends
+    stored, put, held, going = ([] for _ in range(4))
+    for bank in range(2):
+        stored.append(Signal(spec.score_latency, name=f"stored{bank}"))
+        put.append(Signal(spec.weight_latency, name=f"put{bank}"))
+        m.d.sync += stored[bank].eq(Cat(last_score & (come.block.bank == bank), stored[bank][:-1]))
+        with m.If(block.move):
+            m.d.sync += put[bank].eq(Cat(own.finish & (weigh.block.bank == bank), put[bank][:-1]))
+        held.append(
+            [
+                active & (phase.block.bank == bank)
+                for active, phase in (
+                    (come.active | come.over, come),
+                    (weigh.active | weigh.over, weigh),
+                    (read.active, read),
+                )
+            ]
+        )
+        going.append(
+            [
+                rows.valid[place] & rows.ends.at(stage) & (rows.bank.at(stage) == bank)
+                for place, stage in enumerate(("address", "word"))
+            ]
+        )
+    checker.rule("last_score", last_score == (checker.moves("scores") & (scores == 1)))
+    lemmas = {"stored": parts.scores.stored == Cat(one[-1] for one in stored)}
+    lemmas["put"] = block.weights.put_last == Cat(one[-1] for one in put)
+    for bank in range(2):
+        for name, way in (("stored", stored[bank]), ("put", put[bank])):
+            lemmas[f"{name}_one{bank}"] = (way & (way - 1)[: len(way)]) == 0
+        waits = (come.over & (come.block.bank == bank)) | (weigh.active & (weigh.block.bank == bank))
+        reads = (weigh.over & (weigh.block.bank == bank)) | held[bank][2]
+        users = Cat(*held[bank], *going[bank])
+        lemmas |= {
+            f"busy{bank}": block.busy[bank] == users.any(),
+            f"alone{bank}": (users & (users - 1)[: len(users)]) == 0,
+            f"filled{bank}": waits == (block.filled[bank] ^ stored[bank].any()),
+            f"filled_once{bank}": ~block.filled[bank] | ~stored[bank].any(),
+            f"going{bank}": ~Cat(going[bank]).any() | block.weighted[bank],
+            f"weighted{bank}": (reads | Cat(going[bank]).any()) == (block.weighted[bank] ^ put[bank].any()),
+            f"weighted_once{bank}": ~block.weighted[bank] | ~put[bank].any(),
+        }
+    lemmas["edge"] = ~weigh.active | (
+        own.edge == Mux(weigh.block.causal, weigh.block.first + own.query, weigh.block.keys)
+    )
+    lemmas["part"] = ~weigh.active | (own.part <= own.edge >> exact_log2(spec.exponentials))
+    checker.lemmas_together(lemmas)
 
 
 class _Block:

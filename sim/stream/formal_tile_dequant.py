@@ -16,7 +16,7 @@ def check(checker: Checker, spec: TileDequantSpec) -> None:
     """Add the rules; a tensor has at least one record or value, and a tile in each."""
     inner = variables_of(checker.block)
     operation, o, v = (checker.streams[name] for name in ("operation", "o", "v"))
-    sizes = (operation.payload[name] != 0 for name in ("count", "blocks", "tiles"))
+    sizes = (operation.payload[name] != 0 for name in ("length", "blocks", "tiles"))
     checker.assume(~operation.valid | Cat(sizes).all())
     parts = BEAT_CODES // spec.width
     codes = inner.entering & inner.room

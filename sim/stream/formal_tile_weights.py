@@ -22,7 +22,7 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     inner, replay = variables_of(block), parts_of(block).replay
     numbers, values = variables_of(block, "_numbers"), variables_of(block, "_values")
     given, w, v, offsets = (checker.streams[name] for name in ("operation", "w", "v", "offsets"))
-    sizes = (given.payload[name] != 0 for name in ("count", "blocks", "tiles"))
+    sizes = (given.payload[name] != 0 for name in ("length", "blocks", "tiles"))
     checker.assume(~given.valid | (Cat(sizes).all() & (given.payload.tiles <= BLOCK // spec.lanes)))
 
     _tiles(checker, spec)

@@ -42,9 +42,12 @@ def operation(
     spec: LayerNormSpec, rng: np.random.Generator, features: int, rows: int, many: bool = False
 ) -> dict[str, Words]:
     """Make an operation with any settings; with `many`, of normal values that come at once."""
-    norm = Norm(features, float(rng.choice([0, 1e-12, 1e-5, 0.99])), bool(rng.integers(2)))
+    norm = Norm(features, float(rng.choice(np.array([0, 1e-12, 1e-5, 0.99]))), bool(rng.integers(2)))
     share, share_fraction = norm.share
-    fraction, biased = int(rng.choice([0, 14, 16, 17, FACTOR_BITS, rng.integers(FACTOR_BITS)])), int(rng.integers(2))
+    fraction, biased = (
+        int(rng.choice([0, 14, 16, 17, FACTOR_BITS, int(rng.integers(FACTOR_BITS))])),
+        int(rng.integers(2)),
+    )
     fields = {
         "features": features,
         "rows": rows,
@@ -54,7 +57,7 @@ def operation(
         "factor_fraction": share_fraction,
         "least": int(rng.choice([norm.least, (1 << 48) - 1], p=[0.95, 0.05])),
         "fraction": fraction,
-        "result_shift": int(rng.choice([0, 1, 12, rng.integers(13)])),
+        "result_shift": int(rng.choice([0, 1, 12, int(rng.integers(13))])),
     }
     width = -(-features // spec.lanes)
     value = np.concatenate([_row(rng, width * spec.lanes, features, many) for _ in range(rows)])
@@ -109,7 +112,7 @@ def scenario(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> list[
     first = spec.cycles(jobs[0].inputs["operation"])
     phases = [replace(phase, cycles=cycles) for phase, cycles in zip(jobs, (first, None), strict=True)]
     for features in (min(3, spec.features), spec.features):
-        rows = max(2, words // 2 // -(-features // spec.lanes))
+        rows = max(2, words // 4 // -(-features // spec.lanes))
         inputs = operation(spec, rng, features, rows, many=True)
         cycles = spec.cycles(inputs["operation"])
         phases.append(Phase(inputs, spec.run(inputs, _ALL), reset=True, cycles=cycles, quiet=True))

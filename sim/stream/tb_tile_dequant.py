@@ -19,11 +19,11 @@ MOST = 100
 
 def stimulus(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Make tensors of all kinds and many sizes."""
-    tensors, left = [], words
+    left, tensors = words, list[Beats]()
     while not tensors or left > 0:
-        tensors.append(random_beats_of(spec, rng, TensorKind(rng.integers(len(TensorKind)))))
-        left -= tensors[-1].count * spec.record_beats(tensors[-1].kind)
-    data = random_beats(rng, sum(one.count * spec.record_beats(one.kind) for one in tensors))
+        tensors.append(random_beats_of(spec, rng, TensorKind(int(rng.integers(len(TensorKind))))))
+        left -= tensors[-1].length * spec.record_beats(tensors[-1].kind)
+    data = random_beats(rng, sum(one.length * spec.record_beats(one.kind) for one in tensors))
     error = rng.random((len(data), 1)) < rng.choice([0, 0.02])
     operation = {name: np.array([[getattr(one, name)] for one in tensors]) for name in Beats._fields}
     return {"operation": operation, "beats": {"data": data, "error": error.astype(np.int64)}}
@@ -35,7 +35,7 @@ def random_beats_of(spec: TileDequantSpec, rng: np.random.Generator, kind: Tenso
         shape = rng.choice([1, spec.columns + 1]), rng.integers(1, (192 if kind == TensorKind.NF4 else BLOCK) + 1)
         return spec.beats_of(kind, tuple(map(int, shape)))
     # blocks and tiles of a vector do not count
-    return Beats(kind, int(rng.choice([1, 2, rng.integers(1, 60)])), *map(int, rng.integers(1, 4, 2)))
+    return Beats(kind, int(rng.choice([1, 2, int(rng.integers(1, 60))])), *map(int, rng.integers(1, 4, 2)))
 
 
 def random_beats(rng: np.random.Generator, beats: int) -> Integers:

@@ -62,7 +62,7 @@ def _corrections(spec: TileWeightsSpec, rng: np.random.Generator, operation: Ope
 
 def random_tensor(spec: TileWeightsSpec, rng: np.random.Generator) -> dict[str, Words]:
     """Make a tensor of any kind."""
-    kind = TensorKind(rng.integers(len(TensorKind)))
+    kind = TensorKind(int(rng.integers(len(TensorKind))))
     offsets = OffsetKind(rng.choice(_MATRIX if kind in MATRICES else _VECTOR))
     density = str(rng.choice(_DENSITIES, p=[0.3, 0.25, 0.15, 0.05, 0.25])) if kind in MATRICES else "none"
     beats = random_beats_of(spec.dequant, rng, kind)
@@ -86,5 +86,5 @@ def scenario(spec: TileWeightsSpec, rng: np.random.Generator, words: int) -> lis
     matrix = Operation(TensorKind.NF4, records, records, BLOCK // spec.lanes, OffsetKind.TILES)
     parts.append(tensor(spec, rng, matrix))
     phases = [Phase(part, spec.run(part, 1 << 30), reset=not number, quiet=True) for number, part in enumerate(parts)]
-    beats = len(phases[-1].expected["w"]["side"])
-    return [*phases[:-1], replace(phases[-1], cycles=spec.latency + beats if spec.keeps_up else None)]
+    cycles = spec.latency + len(phases[-1].expected["w"]["side"])
+    return [*phases[:-1], replace(phases[-1], cycles=cycles if spec.keeps_up else None)]

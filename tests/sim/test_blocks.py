@@ -21,22 +21,14 @@ LARGE = (
     "weight_path",
     "tile_dequant",
     "tile_weights",
-)
-LARGE = (
-    "tile",
-    "adapter",
-    "fc",
-    "conv",
-    "depthwise",
-    "gaussian_array",
-    "mac",
-    "weight_path",
     "tile_array",
     "partial_sums",
     "attention_softmax",
     "word_offsets",
+    "layer_norm",
     "tile_dequant",
     "tile_weights",
+    "stationary_load",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
@@ -95,12 +87,14 @@ VARIATIONS = [
     ("activation_function", "lanes=3 tag=5"),
     ("layer_norm", "lanes=4 features=23 tag=3"),
     ("requantize", "lanes=3 tag=5"),
+    ("program_sequencer", "operations=24 lanes=16 columns=4"),
     ("elementwise", "lanes=3 tag=5"),
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
+    ("stationary_load", "lanes=8 columns=2"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -159,6 +153,8 @@ SLOW_VARIATIONS = [
     ("tile_array", "columns=32 tag=20"),
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
+    ("stationary_load", "columns=32"),
+    ("stationary_load", "lanes=4 columns=1"),
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),
 ]

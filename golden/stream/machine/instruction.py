@@ -11,12 +11,7 @@ from ...errors import UserError
 from ...fixed import Q8_16, Format
 from ...transformer.blocks import ActivationKind, PoolKind
 from ..attention import Q6_12
-from ..forward import WEIGHT_BITS
-from ..norms import LARGEST_HIDDEN, Q11_16
-from ..partial_sums import MOST_INPUTS, TOTAL
-from ..words import sensitive_word
-from .core_size import CoreSize
-from .layout import matrix_beats, vector_beats
+from ..norms import Q11_16
 
 FORMATS = (Q8_16, Q11_16, Q6_12)
 """Formats of results, by number."""
@@ -27,7 +22,8 @@ POOLS: tuple[PoolKind, ...] = get_args(PoolKind)
 INSTRUCTION_BEATS = 5
 NO_WORD = (1 << 32) - 1
 """Number of the word of a tensor that is not tuned."""
-_ROW_BITS = 23
+ROW_BITS = 23
+"""Bits of a row's number in a `Buffer`."""
 
 
 def shifted_format(form: Format, shift: int) -> Format:
@@ -73,15 +69,15 @@ class Buffer(NamedTuple):
     @property
     def bits(self) -> int:
         """As a field."""
-        return int(self.wide) << _ROW_BITS | self.first
+        return int(self.wide) << ROW_BITS | self.first
 
     @classmethod
     def of(cls, bits: int) -> Buffer:
         """Read a field."""
-        return cls(bool(bits >> _ROW_BITS), bits & ((1 << _ROW_BITS) - 1))
+        return cls(bool(bits >> ROW_BITS), bits & ((1 << ROW_BITS) - 1))
 
 
-_SHIFTS = (
+SHIFTS = (
     "shift",
     "passed_shift",
     "result_shift",
@@ -248,141 +244,3 @@ class Instruction:
             values[name] = packed & ((1 << bits) - 1)
             packed >>= bits
         return cls(**values)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What an instruction is checked against.
-
-    Parameters
-    ----------
-    size : CoreSize
-    capacity : int
-        Tokens of all sides that are in the buffers at once.
-    words : int
-        Words of a perturbation.
-    stream_beats, beats : int
-        Of the stream, and with the tables behind it.
-    """
-
-    size: CoreSize
-    capacity: int
-    words: int
-    stream_beats: int
-    beats: int
-
-    def reasons(self, one: Instruction) -> list[str]:
-        """List what is wrong with an instruction."""
-        kinds = {kind.value for kind in Kind}
-        if one.kind not in kinds:
-            return [f"kind {one.kind} is unknown"]
-        kind = Kind(one.kind)
-        found = []
-        if one.activation > len(ACTIVATIONS) or (kind is Kind.ACTIVATION and not one.activation):
-            found.append(f"activation {one.activation} is unknown")
-        if one.form >= len(FORMATS) or one.pool >= len(POOLS):
-            found.append(f"format {one.form} or pool {one.pool} is unknown")
-        if wrong := [name for name in _SHIFTS if getattr(one, name) > Q6_12.fraction]:
-            found.append(f"{wrong[0]} = {getattr(one, wrong[0])}: a shift is at most {Q6_12.fraction}")
-        if not one.inputs or not one.outputs:
-            found.append(f"{one.inputs} inputs and {one.outputs} outputs: a size is 0")
-        if kind is not Kind.LINEAR and one.inputs != one.outputs:
-            found.append(f"{one.inputs} inputs are not {one.outputs} outputs")
-        if one.join > Join.POSITIONS or (kind is not Kind.LINEAR and one.join):
-            found.append(f"join {one.join} is unknown to {kind.name.lower()}")
-        found += self._attention(one) if kind is Kind.ATTENTION else []
-        if kind is Kind.NORM and one.inputs > LARGEST_HIDDEN:
-            found.append(f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}")
-        if kind in (Kind.LINEAR, Kind.ATTENTION) and one.inputs > MOST_INPUTS:
-            found.append(f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {one.inputs}")
-        if one.fraction > WEIGHT_BITS:
-            found.append(f"weights have at most {WEIGHT_BITS} fraction bits, not {one.fraction}")
-        return found or [*self._buffers(one), *self._addresses(one), *self._words(one)]
-
-    @staticmethod
-    def _attention(one: Instruction) -> list[str]:
-        if not one.heads or not one.key_heads or one.heads % one.key_heads or one.heads * one.width != one.inputs:
-            return [f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"]
-        return [f"rotations of a head of {one.width} features"] if one.rotary and one.width % 2 else []
-
-    def _rows(self, buffer: Buffer, features: int) -> range:
-        width = self.size.columns if buffer.wide else self.size.lanes
-        return range(buffer.first, buffer.first + -(-features // width))
-
-    def _buffers(self, one: Instruction) -> list[str]:
-        """Rows outside the memories, and results over what is still read."""
-        found, result = [], Buffer.of(one.destination)
-        written = self._rows(result, one.outputs)
-        for name, features in _read(one).items():
-            buffer = Buffer.of(getattr(one, name))
-            rows = self._rows(buffer, features)
-            found += self._outside(name, buffer, rows)
-            overlap = buffer.wide == result.wide and rows.start < written.stop and written.start < rows.stop
-            over = name in _OVER.get(Kind(one.kind), ("source",))
-            if overlap and not (over and rows == written):
-                found.append(f"the result in rows {_text(written)} overlaps {name} in rows {_text(rows)}")
-        return found + self._outside("destination", result, written)
-
-    def _outside(self, name: str, buffer: Buffer, rows: range) -> list[str]:
-        most = self.size.wide_rows if buffer.wide else self.size.rows
-        if rows.stop * self.capacity <= most:
-            return []
-        return [f"{name} in rows {_text(rows)} of {self.capacity} tokens is outside a memory of {most} rows"]
-
-    def _addresses(self, one: Instruction) -> list[str]:
-        beats = vector_beats(one.outputs) * one.biased
-        if one.kind == Kind.LINEAR:
-            beats += matrix_beats(self.size, one.outputs, one.inputs, bool(one.coded))
-        if one.kind == Kind.NORM:
-            beats += vector_beats(one.outputs)
-        found = []
-        if one.beat + beats > self.stream_beats:
-            found.append(f"beats {one.beat} to {one.beat + beats - 1} are outside a stream of {self.stream_beats}")
-        rows = one.positions * vector_beats(one.outputs)
-        if one.rotary:
-            rows = self.size.sums * vector_beats(one.width)
-        if rows and not self.stream_beats <= one.table <= one.table + rows <= self.beats:
-            found.append(f"a table in beats {one.table} to {one.table + rows - 1} is outside {self.beats}")
-        more = -(-8 * one.corrections // BEAT)
-        if more and not self.stream_beats <= one.correction_beat <= one.correction_beat + more <= self.beats:
-            found.append(
-                f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {self.beats}"
-            )
-        if (one.kind == Kind.POSITIONS or one.join == Join.POSITIONS) and not one.positions:
-            found.append("it adds positions, of which there are none")
-        return found
-
-    def _words(self, one: Instruction) -> list[str]:
-        """Words of tensors that are tuned."""
-        width = self.size.multipliers
-        vector = -(-one.outputs // width)
-        tiles = -(-one.outputs // self.size.columns) * -(-one.inputs // self.size.lanes)
-        rows = -(-one.positions // self.size.columns) * -(-one.outputs // self.size.lanes)
-        if one.corrections:
-            tiles = -(-one.corrections // sensitive_word(self.size.columns))
-        counts = {"word": tiles if one.kind == Kind.LINEAR else vector, "bias_word": vector, "position_word": rows}
-        return [
-            f"{name} = {getattr(one, name)} and {count} words are outside {self.words}"
-            for name, count in counts.items()
-            if getattr(one, name) != NO_WORD and getattr(one, name) + count > self.words
-        ]
-
-
-_OVER = {Kind.LINEAR: ("other",), Kind.GATE: ("source", "second"), Kind.ADD: ("source", "second")}
-"""Buffers over which a result may be written, by kind; of all other kinds it is the first that they read."""
-
-
-def _read(one: Instruction) -> dict[str, int]:
-    """Fields of the buffers that an instruction reads, and the features of each."""
-    found = {"source": one.inputs}
-    if one.kind == Kind.ATTENTION:
-        found |= dict.fromkeys(("second", "third"), one.key_heads * one.width)
-    if one.kind in (Kind.GATE, Kind.ADD):
-        found["second"] = one.inputs
-    if one.join in (Join.ADD, Join.GATE):
-        found["other"] = one.outputs
-    return found
-
-
-def _text(rows: range) -> str:
-    return f"{rows.start} to {rows.stop - 1}"

@@ -44,10 +44,10 @@ from .instruction import (
     Instruction,
     Join,
     Kind,
-    Limits,
     shifted_format,
 )
 from .layout import Rotation, StreamLayout
+from .limits import Counts, Limits, Reason
 from .schedule import Place, Step
 
 MAGIC, VERSION = b"FTSP", 2
@@ -66,6 +66,22 @@ _KINDS: dict[type, Kind] = {
     UnitLength: Kind.UNIT,
 }
 _JOINS: dict[type, Join] = {Residual: Join.ADD, Gate: Join.GATE, Positions: Join.POSITIONS}
+
+
+class ProgramError(UserError):
+    """A program that a core refuses.
+
+    Parameters
+    ----------
+    reason : Reason
+    text : str
+    number : int
+        Of the operation.
+    """
+
+    def __init__(self, reason: Reason, text: str, number: int = 0) -> None:
+        super().__init__(text)
+        self.reason, self.number = reason, number
 
 
 @dataclass(frozen=True)
@@ -106,21 +122,24 @@ class Program:
 
         Raises
         ------
-        UserError
+        ProgramError
             With the number of the first that is wrong, and the reason.
         """
         if not self.instructions:
-            raise UserError("a program has no operations")
+            raise ProgramError(Reason.EMPTY, "a program has no operations")
         if not 1 <= self.capacity <= self.size.sums:
-            raise UserError(f"a program of {self.capacity} tokens at once: the core has 1 to {self.size.sums}")
-        limits = Limits(self.size, self.capacity, self.words, self.stream_beats, self.beats)
+            raise ProgramError(
+                Reason.CAPACITY, f"a program of {self.capacity} tokens at once: the core has 1 to {self.size.sums}"
+            )
+        limits = Limits(self.size, Counts(self.capacity, self.words, self.stream_beats, self.beats))
         final = len(self.instructions) - 1
         for number, one in enumerate(self.instructions):
-            reasons = limits.reasons(one)
-            if one.last != (number == final):
-                reasons.append("the logits are those of the last operation")
-            if reasons:
-                raise UserError(f"operation {number} of {final + 1}: {reasons[0]}")
+            refusal = limits.refusal(one)
+            if not refusal and one.last != (number == final):
+                refusal = Reason.LAST, "the logits are those of the last operation"
+            if refusal:
+                reason, text = refusal
+                raise ProgramError(reason, f"operation {number} of {final + 1}: {text}", number)
 
     def encode(self) -> Bytes:
         """Build the image.
@@ -131,6 +150,16 @@ class Program:
             If an instruction is beyond the core's limits, or a value beyond its field.
         """
         self.check()
+        return self.image()
+
+    def image(self) -> Bytes:
+        """Build the image of a program that is not checked.
+
+        Raises
+        ------
+        UserError
+            If a value is beyond its field.
+        """
         size = self.size
         counts = VERSION, size.lanes, size.columns, size.sums, self.capacity, len(self.instructions)
         wide = self.features, self.inputs, self.words, self.stream_beats, self.beats, size.rows, size.wide_rows
@@ -141,35 +170,48 @@ class Program:
 
 
 def decode_program(image: Bytes, size: CoreSize) -> Program:
-    """Read a program's image, and check it as a core of a size does.
+    """Read a program's image, and check it as a core of a size does; its digest, too, which a core does not.
 
     Raises
     ------
     UserError
         If it is no program, of another version or core, cut short, changed, or has an operation beyond the limits.
     """
+    program = read_program(image, size)
+    data = image.tobytes()
+    told = data[_FIELDS.size : _FIELDS.size + _DIGEST]
+    if hashlib.sha256(data[: _FIELDS.size] + data[HEADER_BEATS * BEAT :]).digest() != told:
+        raise UserError("a program's contents are not those of its digest: it was changed")
+    program.check()
+    return program
+
+
+def read_program(image: Bytes, size: CoreSize) -> Program:
+    """Read a program's image, whose operations are not checked.
+
+    Raises
+    ------
+    ProgramError
+        If it is no program, of another version or core, or cut short.
+    """
     data = image.tobytes()
     if len(data) < HEADER_BEATS * BEAT or not data.startswith(MAGIC):
-        raise UserError("this is no program")
+        raise ProgramError(Reason.MAGIC, "this is no program")
     _, version, *numbers, stream = _FIELDS.unpack(data[: _FIELDS.size])
     lanes, columns, sums, capacity, count, features, inputs, words, stream_beats, beats, rows, wide_rows = numbers
     if version != VERSION:
-        raise UserError(f"a program of version {version} is not read, {VERSION} is")
+        raise ProgramError(Reason.VERSION, f"a program of version {version} is not read, {VERSION} is")
     made = {"lanes": lanes, "columns": columns, "sums": sums, "rows": rows, "wide_rows": wide_rows}
     if other := [f"{name} = {value}" for name, value in made.items() if getattr(size, name) != value]:
         own = ", ".join(f"{name} = {getattr(size, name)}" for name in made)
-        raise UserError(f"a program for a core of {', '.join(other)} is not one for {own}")
+        raise ProgramError(Reason.CORE, f"a program for a core of {', '.join(other)} is not one for {own}")
     body = data[HEADER_BEATS * BEAT :]
     step = INSTRUCTION_BEATS * BEAT
     if len(body) != count * step:
-        raise UserError(f"a program of {count} operations has {len(body) / step:g}: it is cut short, or too long")
-    told = data[_FIELDS.size : _FIELDS.size + _DIGEST]
-    if hashlib.sha256(data[: _FIELDS.size] + body).digest() != told:
-        raise UserError("a program's contents are not those of its digest: it was changed")
+        text = f"a program of {count} operations has {len(body) / step:g}: it is cut short, or too long"
+        raise ProgramError(Reason.LENGTH, text)
     instructions = tuple(Instruction.decode(body[at : at + step]) for at in range(0, len(body), step))
-    program = Program(size, capacity, features, inputs, words, stream_beats, beats, stream, instructions)
-    program.check()
-    return program
+    return Program(size, capacity, features, inputs, words, stream_beats, beats, stream, instructions)
 
 
 def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName], bool] = everything) -> Program:

@@ -31,7 +31,7 @@ def test_weights_are_those_of_the_layout(size, coded):
     data = image[HEADER_BEATS * 16 :].view("<u4").reshape(-1, 4).astype(np.int64)
     spec = TileDequantSpec(lanes=lanes, columns=columns)
     beats = spec.beats_of(TensorKind.NF4 if coded else TensorKind.MATRIX, (40, 130))
-    assert beats.count * spec.record_beats(beats.kind) == len(data)
+    assert beats.length * spec.record_beats(beats.kind) == len(data)
     found = run(spec, beats, data)
     words = found["o"]["weight"] if coded else found["v"]["value"]
     places = tile_places((40, 130), lanes, columns)

@@ -94,8 +94,8 @@ class Stream:
             first = row // self.spec.columns * each
             own = [side[first : first + each] for side in words]
             operation = Operation(TensorKind.VALUES, -(-shape[1] // 4), offsets=tuned, first=row % self.spec.columns)
-            start = beats.start + row * operation.count
-            found = self.run(operation, range(start, start + operation.count), own)["v"]
+            start = beats.start + row * operation.length
+            found = self.run(operation, range(start, start + operation.length), own)["v"]
             rows.append([found[side].reshape(-1)[: shape[1]] for side in SIDES])
         return [np.stack(one) for one in zip(*rows, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Instructions: fields, and what is beyond a core's limits, with the operation's number and reason."""
+"""Instructions: fields, which are packed and unpacked."""
 
 import dataclasses
 
@@ -7,8 +7,7 @@ import pytest
 
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.machine.instruction import FIELD_BITS, INSTRUCTION_BEATS, Buffer, Instruction, Kind
-from tests.golden.stream.machine.test_program import whole
+from fabtune.golden.stream.machine.instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
 
 
 def test_fields_are_those_of_an_instruction():
@@ -21,56 +20,3 @@ def test_fields_are_those_of_an_instruction():
     for name, bits in FIELD_BITS.items():
         with pytest.raises(UserError, match=f"{name} = {1 << bits} has more than the {bits} bits"):
             dataclasses.replace(one, **{name: 1 << bits}).encode()
-
-
-def kind_of(program, kind):
-    """Number of the first instruction of a kind."""
-    return next(number for number, one in enumerate(program.instructions) if one.kind == kind)
-
-
-def over(buffer, rows):
-    return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
-
-
-WRONG = {
-    "unknown kind": (Kind.LINEAR, lambda one: {"kind": 77}, "kind 77 is unknown"),
-    "kind 0": (Kind.POOL, lambda one: {"kind": 0}, "kind 0 is unknown"),
-    "activation": (Kind.LINEAR, lambda one: {"activation": 6}, "activation 6 is unknown"),
-    "inputs": (Kind.LINEAR, lambda one: {"inputs": 1 << 15}, "at most 32767 inputs, not 32768"),
-    "format": (Kind.LINEAR, lambda one: {"form": 3}, "format 3 or pool 0 is unknown"),
-    "pool": (Kind.POOL, lambda one: {"pool": 3}, "format 0 or pool 3 is unknown"),
-    "join": (Kind.LINEAR, lambda one: {"join": 4}, "join 4 is unknown to linear"),
-    "joined norm": (Kind.NORM, lambda one: {"join": 1}, "join 1 is unknown to norm"),
-    "shift": (Kind.LINEAR, lambda one: {"other_shift": 13}, "other_shift = 13: a shift is at most 12"),
-    "no inputs": (Kind.LINEAR, lambda one: {"inputs": 0}, "0 inputs and .* outputs: a size is 0"),
-    "no outputs": (Kind.LINEAR, lambda one: {"outputs": 0}, "and 0 outputs: a size is 0"),
-    "other outputs": (Kind.NORM, lambda one: {"outputs": 3}, "inputs are not 3 outputs"),
-    "heads": (Kind.ATTENTION, lambda one: {"heads": 5}, "5 heads of .* do not make"),
-    "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}, "for 0 of keys do not make"),
-    "wide norm": (Kind.NORM, lambda one: {"inputs": 5000, "outputs": 5000}, "at most 4096 features, not 5000"),
-    "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}, "at most 18 fraction bits, not 19"),
-    "overlap": (Kind.LINEAR, lambda one: {"destination": one.source}, "the result in rows .* overlaps source in rows"),
-    "values": (Kind.ATTENTION, lambda one: {"destination": one.third}, "overlaps third in rows"),
-    "shifted": (Kind.POSITIONS, lambda one: {"destination": over(one.source, 1)}, "overlaps source in rows"),
-    "memory": (Kind.LINEAR, lambda one: {"source": over(one.source, 24_000)}, "outside a memory of 24576 rows"),
-    "wide memory": (Kind.LINEAR, lambda one: {"destination": Buffer(True, 16_384).bits}, "memory of 16384 rows"),
-    "stream": (Kind.LINEAR, lambda one: {"beat": 1 << 30}, "beats 1073741824 to .* are outside a stream of"),
-    "table": (Kind.POSITIONS, lambda one: {"table": 0}, "a table in beats 0 to .* is outside"),
-    "no positions": (Kind.POSITIONS, lambda one: {"positions": 0}, "positions, of which there are none"),
-    "word": (Kind.LINEAR, lambda one: {"word": 9_999}, "word = 9999 and .* words are outside"),
-    "bias": (Kind.NORM, lambda one: {"bias_word": 9_999}, "bias_word = 9999 and 1 words are outside"),
-    "last": (Kind.NORM, lambda one: {"last": 1}, "the logits are those of the last operation"),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_an_operation_beyond_the_limits_is_refused_with_its_number(wrong):
-    kind, changes, message = WRONG[wrong]
-    _, program = whole("encoder")
-    number = kind_of(program, kind)
-    one = program.instructions[number]
-    changed = list(program.instructions)
-    changed[number] = dataclasses.replace(one, **changes(one))
-    other = dataclasses.replace(program, instructions=tuple(changed))
-    with pytest.raises(UserError, match=rf"operation {number} of {len(changed)}: .*{message}"):
-        other.check()

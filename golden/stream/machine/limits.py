@@ -1,0 +1,370 @@
+"""Limits of the streaming core: what an instruction is checked against, in Python and in the RTL by the same list.
+
+A check refuses where it applies and ``base + factor * count`` is more than a limit, or not equal to it. Its terms are
+integers here and signals in the RTL, so that only what both of them have is used: sums, shifts, comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ...axi.bus import BEAT
+from ..attention import Q6_12
+from ..forward import WEIGHT_BITS
+from ..nf4_weights import BLOCK
+from ..norms import LARGEST_HIDDEN
+from ..partial_sums import MOST_INPUTS, TOTAL
+from ..requantize import SHIFT
+from ..words import sensitive_word
+from .core_size import CoreSize
+from .instruction import ACTIVATIONS, FORMATS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
+from .layout import scale_beats
+
+MOST_SHIFT = SHIFT.maximum
+"""Most places by which activations are shifted."""
+MOST_FRACTION = WEIGHT_BITS - 1
+"""Most fraction bits of weights."""
+assert Q6_12.fraction >= MOST_SHIFT
+
+
+class Reason(IntEnum):
+    """Why a program is refused."""
+
+    NONE = 0
+    MAGIC = 1
+    VERSION = 2
+    CORE = 3
+    LENGTH = 4
+    EMPTY = 5
+    CAPACITY = 6
+    KIND = 7
+    ACTIVATION = 8
+    FORMAT = 9
+    SHIFT = 10
+    SIZE = 11
+    FEATURES = 12
+    SUMS = 13
+    JOIN = 14
+    HEADS = 15
+    ROTATION = 16
+    NORM = 17
+    FRACTION = 18
+    OVERLAP = 19
+    ROWS = 20
+    BEATS = 21
+    TABLE = 22
+    CORRECTIONS = 23
+    POSITIONS = 24
+    WORDS = 25
+    LAST = 26
+    BUS = 27
+    NO_PROGRAM = 28
+    NO_OPERATION = 29
+
+
+class Check(NamedTuple):
+    """Refusal of an instruction where ``base + factor * count`` is beyond a limit.
+
+    Parameters
+    ----------
+    reason : Reason
+    text : callable
+        Makes the message, of integers.
+    applies : condition
+    base, factor, count, limit : number
+    equal : bool
+        What is not equal to the limit is refused, not only what is more.
+    """
+
+    reason: Reason
+    text: Callable[[], str]
+    applies: Any
+    base: Any = 1
+    factor: Any = 0
+    count: Any = 0
+    limit: Any = 0
+    equal: bool = False
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a program says of all its instructions; numbers.
+
+    Parameters
+    ----------
+    capacity : int
+        Tokens of all sides that are in the buffers at once.
+    words : int
+        Words of a perturbation.
+    stream_beats, beats : int
+        Of the stream, and with the tables behind it.
+    """
+
+    capacity: Any
+    words: Any
+    stream_beats: Any
+    beats: Any
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Products of an instruction's fields that several checks read, and a remainder; numbers.
+
+    Parameters
+    ----------
+    keys : int
+        Features of all heads of keys.
+    records, tiles : int
+        Of a matrix.
+    table_tiles : int
+        Of a table of positions.
+    remainder : int
+        Of the heads by those of keys, 0 where there are none of these.
+    """
+
+    keys: Any
+    records: Any
+    tiles: Any
+    table_tiles: Any
+    remainder: Any
+
+
+def whole(number: Any, size: int) -> Any:
+    """Count the parts of a power of two that hold a number."""
+    assert size.bit_count() == 1
+    return (number + (size - 1)) >> (size.bit_length() - 1)
+
+
+def factors(one: Any, size: CoreSize) -> dict[str, tuple[Any, Any]]:
+    """Factors of each product of `Derived`, by its name."""
+    columns = size.columns
+    return {
+        "keys": (one.key_heads, one.width),
+        "records": (whole(one.outputs, columns), whole(one.inputs, BLOCK)),
+        "tiles": (whole(one.outputs, columns), whole(one.inputs, size.lanes)),
+        "table_tiles": (whole(one.positions, columns), whole(one.outputs, size.lanes)),
+    }
+
+
+class _Rows(NamedTuple):
+    """Rows of a buffer: whether in the wide memory, the first one, and the one behind."""
+
+    wide: Any
+    first: Any
+    stop: Any
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a core and a program.
+
+    Parameters
+    ----------
+    size : CoreSize
+        Lanes and columns are powers of two.
+    counts : Counts
+    choose : callable
+        Of a condition, and what is if it holds, and if not.
+    hold : callable
+        Of a term from which later ones are made; in the RTL a register.
+    """
+
+    size: CoreSize
+    counts: Counts
+    choose: Callable[[Any, Any, Any], Any] = lambda condition, then, otherwise: then if condition else otherwise
+    hold: Callable[[Any], Any] = lambda term: term
+
+    def refusal(self, one: Instruction) -> tuple[Reason, str] | None:
+        """Find the first check that refuses an instruction, and its message; None where there is none."""
+        products = {name: first * second for name, (first, second) in factors(one, self.size).items()}
+        derived = Derived(**products, remainder=one.heads % one.key_heads if one.key_heads else 0)
+        for check in self.checks(one, derived):
+            value = check.base + check.factor * check.count
+            if check.applies and (value != check.limit if check.equal else value > check.limit):
+                return check.reason, check.text()
+        return None
+
+    def checks(self, one: Any, derived: Derived) -> Iterator[Check]:
+        """Make the checks of an instruction in their order: of later ones the earlier hold."""
+        yield from self._fields(one, derived)
+        yield from self._buffers(one, derived)
+        yield from self._addresses(one, derived)
+        yield from self._words(one, derived)
+
+    @staticmethod
+    def _fields(one: Any, derived: Derived) -> Iterator[Check]:
+        linear, attention = one.kind == Kind.LINEAR, one.kind == Kind.ATTENTION
+        other = one.kind != Kind.LINEAR
+        last = max(Kind)
+        yield Check(Reason.KIND, lambda: f"kind {one.kind} is unknown", (one.kind == 0) | (one.kind > last))
+        missing = (one.kind == Kind.ACTIVATION) & (one.activation == 0)
+        unknown = (one.activation > len(ACTIVATIONS)) | missing
+        yield Check(Reason.ACTIVATION, lambda: f"activation {one.activation} is unknown", unknown)
+        yield Check(
+            Reason.FORMAT,
+            lambda: f"format {one.form} or pool {one.pool} is unknown",
+            (one.form >= len(FORMATS)) | (one.pool >= len(POOLS)),
+        )
+        for name in SHIFTS:
+            text = f"{name} = {{}}: a shift is at most {MOST_SHIFT}"
+            value = getattr(one, name)
+            yield Check(Reason.SHIFT, lambda text=text, value=value: text.format(value), value > MOST_SHIFT)
+        yield Check(
+            Reason.SIZE,
+            lambda: f"{one.inputs} inputs and {one.outputs} outputs: a size is 0",
+            (one.inputs == 0) | (one.outputs == 0),
+        )
+        yield Check(
+            Reason.FEATURES,
+            lambda: f"{one.inputs} inputs are not {one.outputs} outputs",
+            other & (one.inputs != one.outputs),
+        )
+        yield Check(
+            Reason.SUMS,
+            lambda: f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {one.inputs}",
+            (linear | attention) & (one.inputs > MOST_INPUTS),
+        )
+        yield Check(
+            Reason.JOIN,
+            lambda: f"join {one.join} is unknown to {Kind(one.kind).name.lower()}",
+            (linear & (one.join > max(Join))) | (other & (one.join != 0)),
+        )
+
+        def heads() -> str:
+            return f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"
+
+        wrong = (one.heads == 0) | (one.key_heads == 0) | (derived.remainder != 0)
+        yield Check(Reason.HEADS, heads, attention & wrong)
+        yield Check(Reason.HEADS, heads, attention, 0, one.heads, one.width, one.inputs, equal=True)
+        yield Check(
+            Reason.ROTATION,
+            lambda: f"rotations of a head of {one.width} features",
+            attention & (one.rotary != 0) & ((one.width & 1) != 0),
+        )
+        yield Check(
+            Reason.NORM,
+            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
+            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
+        )
+        yield Check(
+            Reason.FRACTION,
+            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
+            one.fraction > MOST_FRACTION,
+        )
+
+    def _rows(self, buffer: Any, features: Any) -> _Rows:
+        wide, first = buffer >> ROW_BITS, buffer & ((1 << ROW_BITS) - 1)
+        count = self.choose(wide, whole(features, self.size.columns), whole(features, self.size.lanes))
+        return _Rows(wide, first, self.hold(first + count))
+
+    def _buffers(self, one: Any, derived: Derived) -> Iterator[Check]:
+        """Rows outside the memories, and results over what is still read."""
+        result = self._rows(one.destination, one.outputs)
+        attention, two = one.kind == Kind.ATTENTION, (one.kind == Kind.GATE) | (one.kind == Kind.ADD)
+        linear = one.kind == Kind.LINEAR
+        joined = (one.join == Join.ADD) | (one.join == Join.GATE)
+        # which ones are read, how many features each has, and whether the result may be written over it
+        read = {
+            "source": (one.kind != 0, one.inputs, one.kind != Kind.LINEAR),
+            "second": (attention | two, self.choose(attention, derived.keys, one.inputs), two),
+            "third": (attention, derived.keys, one.kind == 0),
+            "other": (joined, one.outputs, linear),
+        }
+        for name, (reads, features, over) in read.items():
+            rows = self._rows(getattr(one, name), features)
+            meet = (rows.wide == result.wide) & (rows.first < result.stop) & (result.first < rows.stop)
+            meet = self.hold(meet & reads)
+            same = self.hold(over & (rows.first == result.first) & (rows.stop == result.stop))
+            yield self._inside(name, rows, reads)
+            yield Check(
+                Reason.OVERLAP,
+                lambda rows=rows, name=name: (
+                    f"the result in rows {_text(result)} overlaps {name} in rows {_text(rows)}"
+                ),
+                meet & (same == 0),
+            )
+        yield self._inside("destination", result, one.kind != 0)
+
+    def _inside(self, name: str, rows: _Rows, applies: Any) -> Check:
+        most = self.choose(rows.wide, self.size.wide_rows, self.size.rows)
+        return Check(
+            Reason.ROWS,
+            lambda: f"{name} in rows {_text(rows)} of {self.counts.capacity} tokens is outside a memory of {most} rows",
+            applies,
+            0,
+            rows.stop,
+            self.counts.capacity,
+            most,
+        )
+
+    def _addresses(self, one: Any, derived: Derived) -> Iterator[Check]:
+        size, counts = self.size, self.counts
+        linear, norm = one.kind == Kind.LINEAR, one.kind == Kind.NORM
+        vector = whole(one.outputs, BEAT // 4)
+        base = self.hold(one.beat + self.choose(one.biased, vector, 0) + self.choose(norm, vector, 0))
+        each = self.choose(one.coded, scale_beats(size) + BLOCK * size.columns // (2 * BEAT), BLOCK * size.columns // 4)
+        each = self.choose(linear, each, 0)
+        yield Check(
+            Reason.BEATS,
+            lambda: (
+                f"beats {one.beat} to {base + each * derived.records - 1} are outside a stream of {counts.stream_beats}"
+            ),
+            one.kind != 0,
+            base,
+            derived.records,
+            each,
+            counts.stream_beats,
+        )
+        rows = self.choose(one.rotary, size.sums, one.positions)
+        row_beats = self.choose(one.rotary, whole(one.width, BEAT // 4), vector)
+
+        def table() -> str:
+            return f"a table in beats {one.table} to {one.table + rows * row_beats - 1} is outside {counts.beats}"
+
+        there = rows != 0
+        yield Check(Reason.TABLE, table, there, counts.stream_beats, 0, 0, one.table)
+        yield Check(Reason.TABLE, table, there, one.table, row_beats, rows, counts.beats)
+
+        def corrections() -> str:
+            return f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {counts.beats}"
+
+        there = one.corrections != 0
+        end = one.correction_beat + whole(one.corrections, BEAT // 8)
+        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, one.correction_beat)
+        yield Check(Reason.CORRECTIONS, corrections, there, end, 0, 0, counts.beats)
+        yield Check(
+            Reason.POSITIONS,
+            lambda: "it adds positions, of which there are none",
+            ((one.kind == Kind.POSITIONS) | (one.join == Join.POSITIONS)) & (one.positions == 0),
+        )
+
+    def _words(self, one: Any, derived: Derived) -> Iterator[Check]:
+        """Words of tensors that are tuned."""
+        size = self.size
+        vector = whole(one.outputs, size.multipliers)
+        sensitive = whole(one.corrections, sensitive_word(size.columns))
+        matrix = self.choose(one.corrections, sensitive, derived.tiles)
+        found = {
+            "word": self.choose(one.kind == Kind.LINEAR, matrix, vector),
+            "bias_word": vector,
+            "position_word": derived.table_tiles,
+        }
+        for name, count in found.items():
+            first = getattr(one, name)
+            text = f"{name} = {{}} and {{}} words are outside {{}}"
+            yield Check(
+                Reason.WORDS,
+                lambda text=text, first=first, count=count: text.format(first, count, self.counts.words),
+                first != NO_WORD,
+                first + count,
+                0,
+                0,
+                self.counts.words,
+            )
+
+
+def _text(rows: _Rows) -> str:
+    return f"{rows.first} to {rows.stop - 1}"

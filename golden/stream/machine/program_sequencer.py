@@ -1,0 +1,133 @@
+"""`program_sequencer`: loads a program, checks every instruction against the core's limits, and gives them in order.
+
+A program comes as the beats of its image. It is refused as golden refuses it, by the same list of checks, with the
+reason and the operation's number; of what is refused nothing runs. Its digest is for the host to check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ...axi.bus import BEAT, BEAT_COUNT_BITS, data_field
+from ...axi.regions import Bytes
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Format
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from .core_size import CoreSize
+from .instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
+from .limits import Reason
+from .program import Program, ProgramError, read_program
+
+LOAD, RUN = 0, 1
+REASON = Format(6, 0, signed=False)
+NUMBER = Format(16, 0, signed=False)
+COUNTS = {"operations": 16, "capacity": 16, "features": 32, "inputs": 32, "words": 32, "stream_beats": 32, "beats": 32}
+"""What a program says of all its instructions, and bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSequencerSpec(Spec):
+    """Parameters and model of `program_sequencer`.
+
+    Parameters
+    ----------
+    operations : int
+        Most instructions of a program.
+    lanes, columns, rows, wide_rows, sums : int
+        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two.
+    """
+
+    name: ClassVar[str] = "program_sequencer"
+    summary: ClassVar[str] = "a program from memory, checked instruction by instruction, and its instructions in order"
+
+    operations: int = 512
+    lanes: int = 32
+    columns: int = 16
+    rows: int = CoreSize.rows
+    wide_rows: int = CoreSize.wide_rows
+    sums: int = CoreSize.sums
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("lanes", "columns"):
+            if getattr(self, name).bit_count() != 1 or not 2 <= getattr(self, name) <= 64:
+                raise UserError(f"{name} = {getattr(self, name)}: give a power of two from 2 to 64")
+        if not 1 <= self.operations <= 4096:
+            raise UserError(f"operations = {self.operations} is not in 1 to 4096")
+        _ = self.size
+
+    @cached_property
+    def size(self) -> CoreSize:
+        """Size of the core."""
+        return CoreSize(self.lanes, self.columns, self.rows, self.wide_rows, self.sums)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memory of the instructions' beats."""
+        return (MemoryShape("instructions", self.operations * INSTRUCTION_BEATS, 8 * BEAT),)
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `command` loads or runs, `image` has a program's beats, `status` tells of it, `o` instructions."""
+        counts = (Field(name, Format(bits, 0, signed=False)) for name, bits in COUNTS.items())
+        instruction = (Field(name, Format(bits, 0, signed=False)) for name, bits in FIELD_BITS.items())
+        beats = Field("beats", Format(BEAT_COUNT_BITS, 0, signed=False))
+        return {
+            "command": Stream("in", (Field("run", BIT), Field("first", NUMBER), beats)),
+            "image": Stream("in", (data_field(8 * BEAT), Field("error", BIT))),
+            "status": Stream("out", (Field("reason", REASON), Field("place", NUMBER), *counts)),
+            "o": Stream("out", tuple(instruction)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Load and run: a status for each load and each run that is refused, an instruction for each that runs."""
+        program: Program | None = None
+        statuses, ran, place = list[dict[str, int]](), list[Instruction](), 0
+        commands = inputs["command"]
+        for run, first, beats in zip(*(commands[name][:, 0] for name in ("run", "first", "beats")), strict=True):
+            if run == RUN:
+                if program is None or first >= len(program.instructions):
+                    reason = Reason.NO_OPERATION if program else Reason.NO_PROGRAM
+                    statuses.append(self._status(reason, 0, program))
+                    continue
+                ran.extend(program.instructions[first:])
+                continue
+            taken = slice(place, place + beats)
+            place += beats
+            image = inputs["image"]["data"][taken].astype(np.uint8).reshape(-1)
+            program, reason, number = self._loaded(image, bool(inputs["image"]["error"][taken].any()))
+            statuses.append(self._status(reason, number, program))
+        columns = {name: np.array([[getattr(one, name)] for one in ran], np.int64) for name in FIELD_BITS}
+        names = [one.name for one in self.streams()["status"].fields]
+        found = {name: np.array([[one[name]] for one in statuses], np.int64) for name in names}
+        return {
+            "status": {name: column.reshape(-1, 1)[:words] for name, column in found.items()},
+            "o": {name: column.reshape(-1, 1)[:words] for name, column in columns.items()},
+        }
+
+    def _loaded(self, image: Bytes, error: bool) -> tuple[Program | None, Reason, int]:
+        """Program of an image, or why it is none, and the number of the operation."""
+        if error:
+            return None, Reason.BUS, 0
+        try:
+            program = read_program(image, self.size)
+            if len(program.instructions) > self.operations:
+                return None, Reason.LENGTH, 0
+            program.check()
+        except ProgramError as refused:
+            return None, refused.reason, refused.number
+        return program, Reason.NONE, 0
+
+    @staticmethod
+    def _status(reason: Reason, number: int, program: Program | None) -> dict[str, int]:
+        """Word of `status`; the counts of no program are 0."""
+        counts = dict.fromkeys(COUNTS, 0)
+        if program:
+            own = {one.name: getattr(program, one.name) for one in fields(program)}
+            counts = {name: own.get(name, len(program.instructions)) for name in COUNTS}
+        return {"reason": int(reason), "place": number, **counts}

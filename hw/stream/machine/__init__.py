@@ -1,0 +1,1 @@
+"""RTL of programs of the core that streams transformers."""

@@ -1,0 +1,116 @@
+"""Instruction checker: the list of checks one after the other, which share a serial multiplier and a comparator."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.stream.machine.limits import Check, Counts, Derived, Limits, Reason, factors
+from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ...ports import layout
+from ...primitives.pipeline import delayed
+
+CHECKED = ("capacity", "words", "stream_beats", "beats")
+"""Counts of a program against which its instructions are checked."""
+
+
+class InstructionChecker(wiring.Component):
+    """Check an instruction: `golden.stream.machine.limits.Limits`.
+
+    A check takes as many cycles as its count has bits, and 4. So an instruction takes some hundreds.
+
+    Parameters
+    ----------
+    spec : ProgramSequencerSpec
+        Size of the core.
+
+    Attributes
+    ----------
+    instruction : In, the fields of an instruction
+        It stays from two cycles before `begins` until `ends`.
+    capacity, words, stream_beats, beats : In
+        What its program says; they stay as well.
+    begins : In, 1
+        One cycle.
+    ends : Out, 1
+        All checks are passed, or one is not; one cycle.
+    reason : Out, Reason
+        The first check that refuses, `Reason.NONE` where none does; in the cycle of `ends`.
+    """
+
+    def __init__(self, spec: ProgramSequencerSpec) -> None:
+        self.spec = spec
+        ports = {"instruction": In(layout(spec.streams()["o"]))}
+        ports |= {name: In(unsigned(COUNTS[name])) for name in CHECKED}
+        super().__init__(ports | {"begins": In(1), "ends": Out(1), "reason": Out(Reason)})
+
+    def elaborate(self, platform: object) -> Module:
+        m, one = Module(), self.instruction
+        remainder = Signal.like(one.heads, name="remainder", reset_less=True)
+        steps, registers = self._steps(m, remainder)
+        columns = {
+            name: [Value.cast(getattr(step, name)) for step in steps] for name in ("base", "factor", "count", "limit")
+        }
+        operands = {name: Signal(max(map(len, values)), name=name, reset_less=True) for name, values in columns.items()}
+        total_bits = max(len(operands["factor"]) + len(operands["count"]), len(operands["base"])) + 1
+        total, multiplicand = Signal(total_bits, reset_less=True), Signal(total_bits, reset_less=True)
+        count, limit = operands["count"], operands["limit"]
+        step, applies = Signal(range(len(steps) + 1), reset_less=True), Signal(reset_less=True)
+        equal, meant = Signal(), Signal(Reason)
+        with m.Switch(step):
+            for number, check in enumerate(steps):
+                with m.Case(number):
+                    m.d.comb += [meant.eq(check.reason), equal.eq(int(check.equal))]
+        refused = Signal(reset_less=True)
+        m.d.sync += refused.eq(applies & Mux(equal, total != limit, total > limit))
+        with m.FSM(name="checks"):
+            with m.State("idle"):
+                m.d.sync += [step.eq(0), remainder.eq(one.heads)]
+                with m.If(self.begins):
+                    m.next = "divide"
+            with m.State("divide"):
+                with m.If((one.key_heads != 0) & (remainder >= one.key_heads)):
+                    m.d.sync += remainder.eq(remainder - one.key_heads)
+                with m.Else():
+                    m.next = "operands"
+            with m.State("operands"):
+                with m.Switch(step):
+                    for number, check in enumerate(steps):
+                        with m.Case(number):
+                            m.d.sync += [
+                                total.eq(check.base),
+                                multiplicand.eq(check.factor),
+                                count.eq(check.count),
+                                limit.eq(check.limit),
+                                applies.eq(check.applies),
+                            ]
+                m.next = "multiply"
+            with m.State("multiply"):
+                m.d.sync += [multiplicand.eq(Cat(0, multiplicand)), count.eq(count[1:])]
+                with m.If(count[0]):
+                    m.d.sync += total.eq(total + multiplicand)
+                with m.If(count == 0):
+                    m.next = "compare"
+            with m.State("compare"):
+                with m.Switch(step):
+                    for number, register in enumerate(registers):
+                        with m.Case(number):
+                            m.d.sync += register.eq(total)
+                m.next = "judge"
+            with m.State("judge"):
+                m.d.sync += step.eq(step + 1)
+                m.next = "operands"
+                with m.If(refused | (step == len(steps) - 1)):
+                    m.d.comb += [self.ends.eq(1), self.reason.eq(Mux(refused, meant, Reason.NONE))]
+                    m.next = "idle"
+        return m
+
+    def _steps(self, m: Module, remainder: Signal) -> tuple[list[Check], list[Signal]]:
+        """Steps in their order: first products, which are checks that nothing refuses, and their registers."""
+        one, size = self.instruction, self.spec.size
+        products = factors(one, size)
+        widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
+        registers = {name: Signal(width, name=name, reset_less=True) for name, width in widths.items()}
+        counts = Counts(*(getattr(self, name) for name in CHECKED))
+        limits = Limits(size, counts, Mux, lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True))
+        made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
+        return [*made, *limits.checks(one, Derived(**registers, remainder=remainder))], [*registers.values()]

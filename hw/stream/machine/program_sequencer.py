@@ -1,0 +1,183 @@
+"""RTL of `program_sequencer`: a memory of instructions, which are checked as they are loaded."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+
+from ....golden.axi.bus import BEAT
+from ....golden.stream.machine.instruction import INSTRUCTION_BEATS
+from ....golden.stream.machine.limits import Reason
+from ....golden.stream.machine.program import HEADER_BEATS, MAGIC, VERSION
+from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ...ports import layout, members
+from ...primitives.ram import ram
+from .instruction_checker import CHECKED, InstructionChecker
+
+_BITS = 8 * BEAT
+_HEADER = data.StructLayout(
+    {"magic": 32}
+    | dict.fromkeys(("version", "lanes", "columns", "sums", "capacity", "operations"), 16)
+    | dict.fromkeys(("features", "inputs", "words", "stream_beats", "beats", "rows", "wide_rows"), 32)
+)
+"""Fields of a program's first beats, the lowest first, as `golden.stream.machine.program` packs them."""
+_FIELD_BEATS = -(-_HEADER.size // _BITS)
+
+
+class ProgramSequencer(wiring.Component):
+    """Load programs, check their instructions one after the other, and give them one after the other.
+
+    Parameters
+    ----------
+    spec : ProgramSequencerSpec
+        Size of the core, and most instructions.
+
+    Attributes
+    ----------
+    command : In, stream of ``run`` (1 bit), ``first``, ``beats`` (16 bits)
+        To load an image of so many beats, or to give the instructions from the first on; taken when the one before is
+        done.
+    image : In, stream of ``data`` (16 bytes), ``error`` (1 bit)
+        Beats of an image, taken one a cycle while it is loaded, all of them whatever is in them.
+    status : Out, stream of ``reason``, ``place`` and counts
+        A word for each load, and for a run that is refused: `Reason`, the operation's number, and what the program says
+        of all its instructions, 0 where there is none.
+    o : Out, stream of the fields of an instruction
+        One after the other, some cycles apart.
+    """
+
+    def __init__(self, spec: ProgramSequencerSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
+        m = Module()
+        spec, command = self.spec, self.command.payload
+        m.submodules.memory = instructions = ram(platform, spec.memories[0])
+        write, read = instructions.write_port(), instructions.read_port()
+        header = Signal(_FIELD_BEATS * _BITS, reset_less=True)
+        packed = Signal(INSTRUCTION_BEATS * _BITS, reset_less=True)
+        instruction = layout(spec.streams()["o"])
+        fields, one = data.View(_HEADER, header[: _HEADER.size]), data.View(instruction, packed[: instruction.size])
+        loaded, running, failed = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        beats, beat, index = (Signal(16, name=name, reset_less=True) for name in ("beats", "beat", "index"))
+        address = Signal(range(spec.memories[0].depth + 1), reset_less=True)
+        fetched = Signal(range(INSTRUCTION_BEATS + 2), reset_less=True)
+        reason = Signal(Reason, reset_less=True)
+        refused = self._header(m, fields, beats, failed)
+        m.submodules.checker = checker = InstructionChecker(spec)
+        m.d.comb += [
+            Value.cast(checker.instruction).eq(one),
+            *(getattr(checker, name).eq(getattr(fields, name)) for name in CHECKED),
+        ]
+        write_address = beat - HEADER_BEATS
+        body = (beat >= HEADER_BEATS) & (write_address < spec.memories[0].depth)
+        m.d.comb += [write.addr.eq(write_address), write.data.eq(self.image.payload.data), read.addr.eq(address)]
+        status = self.status.payload
+        m.d.comb += [
+            status.reason.eq(reason),
+            status.place.eq(Mux(_has_place(reason), index, 0)),
+            *(getattr(status, name).eq(Mux(loaded, getattr(fields, name), 0)) for name in COUNTS),
+            Value.cast(self.o.payload).eq(packed),
+        ]
+        with m.FSM():
+            with m.State("command"):
+                m.d.comb += self.command.ready.eq(1)
+                with m.If(self.command.valid):
+                    m.d.sync += [
+                        running.eq(command.run),
+                        index.eq(command.first),
+                        address.eq(command.first * INSTRUCTION_BEATS),
+                    ]
+                    m.d.sync += [fetched.eq(0), beats.eq(command.beats), beat.eq(0), failed.eq(0)]
+                    with m.If(~command.run):
+                        m.d.sync += [loaded.eq(0), index.eq(0), address.eq(0)]
+                        m.next = "take"
+                    with m.Elif(~loaded | (command.first >= fields.operations)):
+                        m.d.sync += reason.eq(Mux(loaded, Reason.NO_OPERATION, Reason.NO_PROGRAM))
+                        m.next = "status"
+                    with m.Else():
+                        m.next = "fetch"
+            with m.State("take"):
+                more = beat != beats
+                m.d.comb += self.image.ready.eq(more)
+                with m.If(~more):
+                    m.next = "header"
+                with m.Elif(self.image.valid):
+                    m.d.comb += write.en.eq(body)
+                    m.d.sync += [beat.eq(beat + 1), failed.eq(failed | self.image.payload.error)]
+                    with m.Switch(beat):
+                        for number in range(_FIELD_BEATS):
+                            with m.Case(number):
+                                m.d.sync += header.word_select(number, _BITS).eq(self.image.payload.data)
+            with m.State("header"):
+                m.next = "judge"
+            with m.State("judge"):
+                m.d.sync += reason.eq(refused)
+                m.next = "status"
+                with m.If(refused == Reason.NONE):
+                    m.next = "fetch"
+            with m.State("fetch"):
+                # a beat comes a cycle after its address
+                m.d.sync += [fetched.eq(fetched + 1), address.eq(address + (fetched < INSTRUCTION_BEATS))]
+                with m.If(fetched.any()):
+                    m.d.sync += packed.eq(Cat(packed[_BITS:], read.data))
+                with m.If(fetched == INSTRUCTION_BEATS):
+                    m.d.sync += fetched.eq(0)
+                    m.next = "remainder"
+                    with m.If(running):
+                        m.next = "give"
+            final = index + 1 == fields.operations
+            with m.State("give"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.d.sync += index.eq(index + 1)
+                    m.next = "fetch"
+                    with m.If(final):
+                        m.next = "command"
+            with m.State("remainder"):
+                m.d.comb += checker.begins.eq(1)
+                m.next = "check"
+            with m.State("check"), m.If(checker.ends):
+                wrong = Mux(
+                    checker.reason == Reason.NONE, Mux(one.last == final, Reason.NONE, Reason.LAST), checker.reason
+                )
+                m.d.sync += reason.eq(wrong)
+                with m.If((wrong == Reason.NONE) & ~final):
+                    m.d.sync += index.eq(index + 1)
+                    m.next = "fetch"
+                with m.Else():
+                    m.d.sync += loaded.eq(wrong == Reason.NONE)
+                    m.next = "status"
+            with m.State("status"):
+                m.d.comb += self.status.valid.eq(1)
+                with m.If(self.status.ready):
+                    m.next = "command"
+        return m
+
+    def _header(self, m: Module, fields: Any, beats: Value, failed: Value) -> Value:
+        """Why a header is refused: the first reason that holds, of what the registers were a cycle before."""
+        spec = self.spec
+        size = {name: getattr(spec, name) for name in ("lanes", "columns", "sums", "rows", "wide_rows")}
+        conditions = [
+            (Reason.BUS, failed),
+            (Reason.MAGIC, (beats < HEADER_BEATS) | (fields.magic != int.from_bytes(MAGIC, "little"))),
+            (Reason.VERSION, fields.version != VERSION),
+            (Reason.CORE, Cat(getattr(fields, name) != value for name, value in size.items()).any()),
+            (Reason.LENGTH, beats != fields.operations * INSTRUCTION_BEATS + HEADER_BEATS),
+            (Reason.LENGTH, fields.operations > spec.operations),
+            (Reason.EMPTY, fields.operations == 0),
+            (Reason.CAPACITY, (fields.capacity == 0) | (fields.capacity > spec.sums)),
+        ]
+        wrong = Signal(len(conditions), reset_less=True)
+        m.d.sync += wrong.eq(Cat(condition for _, condition in conditions))
+        found: Value = Const(Reason.NONE)
+        for number, (reason, _) in reversed([*enumerate(conditions)]):
+            found = Mux(wrong[number], reason, found)
+        return found
+
+
+def _has_place(reason: Value) -> Value:
+    """Whether a reason is that of an operation, which has a number."""
+    return (reason >= Reason.KIND) & (reason <= Reason.LAST)

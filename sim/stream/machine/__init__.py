@@ -1,0 +1,1 @@
+"""Stimulus and benches of programs of the streaming core."""

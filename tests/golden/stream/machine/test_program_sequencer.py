@@ -1,0 +1,89 @@
+"""`program_sequencer`: what it gives of a program is what decodes it, and it refuses as the host does; its limits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fabtune.golden.axi.bus import BEAT
+from fabtune.golden.errors import UserError
+from fabtune.golden.stream.machine.core_size import CoreSize
+from fabtune.golden.stream.machine.instruction import FIELD_BITS
+from fabtune.golden.stream.machine.limits import Reason
+from fabtune.golden.stream.machine.program import decode_program
+from fabtune.golden.stream.machine.program_sequencer import LOAD, RUN, ProgramSequencerSpec
+from tests.golden.stream.machine.test_limits import WRONG, kind_of
+from tests.golden.stream.machine.test_program import whole
+
+SIZE = CoreSize.of_array("16x4")
+SPEC = ProgramSequencerSpec(**{name: getattr(SIZE, name) for name in ("lanes", "columns", "rows", "wide_rows", "sums")})
+
+
+def outputs(images, commands, error=False):
+    """Statuses and instructions of commands, of which those that load take the images one after the other."""
+    left = iter(images)
+    beats = [len(next(left)) // BEAT if run == LOAD else 0 for run, _ in commands]
+    run, first = (np.array(column)[:, None] for column in zip(*commands, strict=True))
+    data = np.concatenate(images).reshape(-1, BEAT).astype(np.int64)
+    image = {"data": data, "error": np.full((len(data), 1), int(error))}
+    found = SPEC.run({"command": {"run": run, "first": first, "beats": np.array(beats)[:, None]}, "image": image}, 1000)
+    return found["status"], found["o"]
+
+
+def test_instructions_are_those_of_the_decoded_program():
+    _, program = whole("decoder", SIZE)
+    image = program.encode()
+    status, given = outputs([image], [(LOAD, 0), (RUN, 0), (RUN, 3)])
+    decoded = decode_program(image, SIZE).instructions
+    expected = [*decoded, *decoded[3:]]
+    assert [tuple(given[name][at, 0] for name in FIELD_BITS) for at in range(len(expected))] == [
+        dataclasses.astuple(one) for one in expected
+    ]
+    told = {name: column[0, 0] for name, column in status.items()}
+    assert told["reason"] == Reason.NONE
+    assert told["operations"] == len(decoded)
+    assert (told["capacity"], told["words"], told["beats"]) == (program.capacity, program.words, program.beats)
+
+
+@pytest.mark.parametrize("wrong", [name for name in WRONG if name != "last"])
+def test_it_refuses_with_the_operation_s_number_and_runs_nothing(wrong):
+    kind, changes, _ = WRONG[wrong]
+    _, program = whole("encoder", SIZE)
+    number = kind_of(program, kind)
+    changed = list(program.instructions)
+    changed[number] = dataclasses.replace(changed[number], **changes(changed[number]))
+    image = dataclasses.replace(program, instructions=tuple(changed)).image()
+    status, given = outputs([program.image(), image], [(LOAD, 0), (LOAD, 0), (RUN, 0)])
+    assert Reason.KIND <= status["reason"][1, 0] <= Reason.LAST
+    assert status["place"][1, 0] == number
+    assert status["reason"][2, 0] == Reason.NO_PROGRAM
+    assert len(given["kind"]) == 0
+
+
+def test_other_images_are_refused():
+    _, program = whole("encoder", SIZE)
+    image, (_, other) = program.encode(), whole("encoder", CoreSize())
+    version = image.copy()
+    version[4] ^= 1
+    for images, reason in [
+        ([image[:BEAT]], Reason.MAGIC),
+        ([version], Reason.VERSION),
+        ([other.encode()], Reason.CORE),
+        ([image[:-BEAT]], Reason.LENGTH),
+        ([dataclasses.replace(program, instructions=()).image()], Reason.EMPTY),
+        ([dataclasses.replace(program, capacity=0).image()], Reason.CAPACITY),
+        ([dataclasses.replace(program, instructions=program.instructions[:-1]).image()], Reason.LAST),
+    ]:
+        assert outputs(images, [(LOAD, 0)])[0]["reason"][0, 0] == reason
+    assert outputs([image], [(LOAD, 0)], error=True)[0]["reason"][0, 0] == Reason.BUS
+    status, _ = outputs([image], [(RUN, 0), (LOAD, 0), (RUN, len(program.instructions))])
+    assert status["reason"][:, 0].tolist() == [Reason.NO_PROGRAM, Reason.NONE, Reason.NO_OPERATION]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"lanes": 24}, "lanes = 24"), ({"columns": 1}, "columns = 1"), ({"operations": 0}, "operations = 0")],
+)
+def test_limits(settings, message):
+    with pytest.raises(UserError, match=message):
+        ProgramSequencerSpec(**settings)
