@@ -55,7 +55,11 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
     with checker.lemmas_end():
         _count_words(checker, spec, gains(Kind.OFFSETS))
         balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
-        checker.passes("offsets_go_on", waits & walk.gives, spec.latency + 1)
+        # the words ahead are in stages that move in every cycle, or collected
+        checker.rule("offsets_wait", ~(waits & walk.gives) | (walk.ahead == WORDS_AHEAD))
+        collected = variables_of(checker.block, "_collect")
+        offered = ~collected.complete | ~checker.streams["offsets"].ready | collected.offers
+        checker.rule("offsets_go_on", offered)
 
 
 def _go_down(checker: Checker) -> None:
