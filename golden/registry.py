@@ -24,10 +24,16 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.activation_function import ActivationFunctionSpec
+from .stream.attention_softmax import AttentionSoftmaxSpec
+from .stream.context_scale import ContextScaleSpec
 from .stream.elementwise import ElementwiseSpec
+from .stream.layer_norm import LayerNormSpec
+from .stream.partial_sums import PartialSumsSpec
 from .stream.requantize import RequantizeSpec
+from .stream.tile_array import TileArraySpec
 from .stream.tile_dequant import TileDequantSpec
 from .stream.tile_weights import TileWeightsSpec
+from .stream.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
 from .zo.mse_difference import MseDifferenceSpec
@@ -67,6 +73,12 @@ BLOCKS: dict[str, type[Spec]] = {
         ElementwiseSpec,
         TileDequantSpec,
         TileWeightsSpec,
+        LayerNormSpec,
+        AttentionSoftmaxSpec,
+        ContextScaleSpec,
+        TileArraySpec,
+        PartialSumsSpec,
+        WordOffsetsSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -44,7 +44,7 @@ AREAS = {
         "nn": {"primitives", "axi"},
         "lora": {"primitives", "rng", "nf4", "axi", "nn"},
         "zo": {"primitives", "rng", "nf4", "axi", "nn"},
-        "stream": {"primitives", "nf4"},
+        "stream": {"primitives", "nf4", "zo"},
         "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo"},
     },
 }

@@ -207,6 +207,15 @@ SIMULATED = {
     "weight_path": {"undrawn": {"codes_sign": 1}},
     "nf4_dequant": {},
     "mac": {"settings": ["lanes=2"]},
+    "tile_array": {
+        "settings": ["lanes=8", "columns=1"],
+        "before": [
+            *[{"w_valid": 1}] * 4,
+            {"w_valid": 1, "x_valid": 1, "x_swap": 1},
+            *[{"w_valid": 1}] * 4,
+        ],
+    },
+    "partial_sums": {"settings": ["columns=8", "sums=4"]},
     "adapter": {
         "settings": ["inputs=20", "classes=2", "batch=2"],
         "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,
@@ -246,6 +255,7 @@ SIMULATED = {
     "mseloss": {},
     "mse_difference": {"settings": ["outputs=2"], "gaps": [4]},
     "coefficient": {"gaps": [18]},
+    "word_offsets": {"undrawn": {"command_kind": 5, "command_count": 1}, "gaps": [31, 42]},
     "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},
     "axi_write": {"before": [{"s_axis_command_tvalid": 1, "s_axis_command_tdata": 2 << 32}, {}, {}]},
     "axi_registers": {"undrawn": {"s_axi_control_wstrb": 0xF}},

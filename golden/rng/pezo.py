@@ -149,6 +149,13 @@ class PezoSpec(Spec):
         factors = self.scale.table[positions % len(self.scale.table)]
         return {"number": self.scale.urng.words_at(positions), "scale": factors[:, None]}
 
+    def scaled(self, words: Words) -> Integers:
+        """Scaled numbers, as `draw` gives them, of words of ``m_axis``: (words, n)."""
+        if self.strategy == "pool":
+            return words["number"]
+        product: Integers = (2 * words["number"] + 1) * words["scale"]
+        return product
+
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Output after reset."""
         return {"o": self.words_at(replayed(inputs, words))}

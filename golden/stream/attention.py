@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..fixed import Q8_16, Format, Integers, Narrower, shifted
-from .functions import INVERSE, power_of_half, reciprocal
+from .functions import INVERSE, Inverse, power_of_half, reciprocal
 from .norms import Q11_16
 
 Q6_12 = Format(6, 12)
 """Format of keys and values, which are stationary in the array: a DSP's narrow port."""
 _SCALE_BITS = 18
-_CONTEXT_GUARD = 8
+CONTEXT_GUARD = 8
 """Bits below a value's last one that its weighted sum keeps before it is divided."""
 
 
@@ -50,20 +50,27 @@ class Attention:
         """Scale times log2(e), as the exponentials are powers of two: integer of 17 bits, and its fraction bits."""
         value = (self.width**-0.5 if self.scale is None else self.scale) * np.log2(np.e)
         fraction = int(_SCALE_BITS - 1 - np.frexp(value)[1])
-        return int(np.rint(np.ldexp(value, fraction))), fraction
+        rounded = int(np.rint(np.ldexp(value, fraction)))
+        # rounded up to the next octave, it is the same number with a fraction bit less
+        return (rounded, fraction) if rounded < 1 << (_SCALE_BITS - 1) else (rounded >> 1, fraction - 1)
 
-    def exponents(self, queries: Integers, keys: Integers, narrow: Narrower) -> Integers:
-        """Compute scores times log2(e), Q8.16: products are exact, narrowed to Q11.16, scaled, and narrowed.
+    def exponents(
+        self, queries: Integers, keys: Integers, narrow: Narrower, seen: NDArray[np.bool_] | None = None
+    ) -> Integers:
+        """Compute scores times log2(e), Q8.16, see `exponents`.
 
         Parameters
         ----------
         queries : array of int, (..., queries, width)
         keys : array of int, (..., keys, width)
+        narrow : Narrower
+        seen : array of bool, (..., queries, keys), optional
+            What a query sees: the others' saturations are not counted, as they are not computed.
         """
         products = queries @ np.swapaxes(keys, -1, -2)
-        scores = narrow(products, self.queries.fraction + self.keys.fraction, Q11_16)
-        factor, fraction = self.factor
-        return narrow(scores * factor, Q11_16.fraction + fraction, Q8_16)
+        if seen is not None:
+            products = np.where(seen, products, 0)
+        return exponents(products, self.queries.fraction + self.keys.fraction, self.factor, narrow)
 
     def context(
         self, exponents: Integers, values: Integers, narrow: Narrower, seen: NDArray[np.bool_] | None = None
@@ -82,20 +89,76 @@ class Attention:
         Returns
         -------
         array of int64, (..., queries, width)
-            The sum of weighted values is exact. It is narrowed to 8 bits below a value's last one of the
-            octave that the weights' sum is in, multiplied by that sum's reciprocal, and rounded.
+            The sum of weighted values is exact, see `contexts`.
         """
-        if seen is not None:
-            exponents = np.where(seen, exponents, Q8_16.minimum)
-        weights = power_of_half(exponents.max(axis=-1, keepdims=True) - exponents)
-        if seen is not None:
-            weights = np.where(seen, weights, 0)
-        total = weights.sum(axis=-1, keepdims=True)
-        inverse = reciprocal(total)
-        # at most twice the largest value, as the sum of the weights is less than twice its octave
-        mean = shifted(weights @ values, inverse.exponent - _CONTEXT_GUARD)
-        fraction = self.values.fraction + _CONTEXT_GUARD + INVERSE.fraction
-        return narrow(mean * inverse.mantissa, fraction, self.contexts)
+        terms, inverse = weights(exponents, seen)
+        return contexts(terms @ values, inverse, self.values.fraction, narrow, self.contexts)
+
+
+def exponents(products: Integers, fraction: int, factor: tuple[int, int], narrow: Narrower) -> Integers:
+    """Compute scores times log2(e): exact products are narrowed to Q11.16, scaled, and narrowed to Q8.16.
+
+    Parameters
+    ----------
+    products : array of int
+        Of queries and keys.
+    fraction : int
+        Their fraction bits.
+    factor : (int, int)
+        `Attention.factor`.
+    narrow : Narrower
+    """
+    return narrow(narrow(products, fraction, Q11_16) * factor[0], Q11_16.fraction + factor[1], Q8_16)
+
+
+def weights(exponents: Integers, seen: NDArray[np.bool_] | None = None) -> tuple[Integers, Inverse]:
+    """Compute a softmax that is not divided yet: powers of two of the distances from a row's largest exponent.
+
+    Parameters
+    ----------
+    exponents : array of int, (..., keys)
+        Q8.16.
+    seen : array of bool, (..., keys), optional
+        Exponents that take part, at least one in a row.
+
+    Returns
+    -------
+    weights : array of int64, (..., keys)
+        `POWER`.
+    inverse : Inverse
+        Reciprocals of their sums, one a row: (..., 1).
+    """
+    if seen is not None:
+        exponents = np.where(seen, exponents, Q8_16.minimum)
+    terms = power_of_half(exponents.max(axis=-1, keepdims=True) - exponents)
+    if seen is not None:
+        terms = np.where(seen, terms, 0)
+    return terms, reciprocal(terms.sum(axis=-1, keepdims=True))
+
+
+def contexts(sums: Integers, inverse: Inverse, fraction: int, narrow: Narrower, result: Format) -> Integers:
+    """Divide weighted sums of values by the sums of their weights.
+
+    Parameters
+    ----------
+    sums : array of int, (..., width)
+        Exact.
+    inverse : Inverse
+        From `weights`.
+    fraction : int
+        Fraction bits of the values.
+    narrow : Narrower
+    result : Format
+
+    Returns
+    -------
+    array of int64, the shape of `sums`
+        A sum is narrowed to 8 bits below a value's last one of the octave that the weights' sum is in, multiplied by
+        that sum's reciprocal, and rounded.
+    """
+    # at most twice the largest value, as the sum of the weights is less than twice its octave
+    mean = shifted(sums, inverse.exponent - CONTEXT_GUARD)
+    return narrow(mean * inverse.mantissa, fraction + CONTEXT_GUARD + INVERSE.fraction, result)
 
 
 def causal(queries: int, keys: int) -> NDArray[np.bool_]:

@@ -285,7 +285,7 @@ class IntegerTransformer:
             shared = operation.heads // operation.key_heads
             keys, values = (one.repeat(shared, axis=1) for one in (keys, values))
             seen = causal(tokens, tokens) if operation.causal else None
-            contexts = head.context(head.exponents(queries, keys, narrow), values, narrow, seen)
+            contexts = head.context(head.exponents(queries, keys, narrow, seen), values, narrow, seen)
             found.append(contexts.swapaxes(1, 2).reshape(count * tokens, -1))
         return np.concatenate(found)
 

@@ -63,9 +63,11 @@ _SILU = PiecewiseLinear(
 )
 TABLES = {"gelu": _GELU, "gelu-tanh": _GELU_TANH, "silu": _SILU}
 """What a function subtracts from a ReLU, of an argument's magnitude; 0 behind the table's end."""
-_POWER = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
-_RECIPROCAL = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
-_ROOTS = (
+POWER_TABLE = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
+"""Powers of two of a fraction: exactly 1 at 0."""
+RECIPROCAL_TABLE = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
+"""Reciprocals of a mantissa from 1 to 2."""
+ROOT_TABLES = (
     PiecewiseLinear(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
     PiecewiseLinear(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
 )
@@ -131,7 +133,7 @@ def power_of_half(exponents: Integers, fraction: int = 16) -> Integers:
         raise UserError(f"2**-u is computed for u from 0 on, not for {exponents.min()} units of 2**-{fraction}")
     units = exponents << (16 - fraction)
     # below 2**-22 all is 0
-    return shifted(_POWER(units & 0xFFFF), np.minimum(units >> 16, POWER.fraction + 2))
+    return shifted(POWER_TABLE(units & 0xFFFF), np.minimum(units >> 16, POWER.fraction + 2))
 
 
 def reciprocal(values: Integers) -> Inverse:
@@ -143,7 +145,7 @@ def reciprocal(values: Integers) -> Inverse:
         At most 1.3 times 2**-17 of it off.
     """
     octave, mantissa = normalised(values)
-    return Inverse(_RECIPROCAL(mantissa), octave)
+    return Inverse(RECIPROCAL_TABLE(mantissa), octave)
 
 
 def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
@@ -163,7 +165,7 @@ def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
     """
     octave, mantissa = normalised(values)
     twice, odd = np.divmod(octave - fraction, 2)
-    found: Integers = np.where(odd, _ROOTS[1](mantissa), _ROOTS[0](mantissa))
+    found: Integers = np.where(odd, ROOT_TABLES[1](mantissa), ROOT_TABLES[0](mantissa))
     return Inverse(found, twice)
 
 

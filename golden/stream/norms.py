@@ -74,13 +74,57 @@ class Norm:
         fraction = _COUNT_BITS - 1 + (self.features - 1).bit_length()
         return round((1 << fraction) / self.features), fraction
 
+    @property
+    def constants(self) -> NormConstants:
+        """What an instruction has of it."""
+        return NormConstants(self.features, self.centred, *self.share, self.least)
+
+    def normalised(self, rows: Integers, narrow: Narrower) -> Integers:
+        """Divide rows by their deviation, as `NormConstants.normalised`: rows are in `form`."""
+        return self.constants.normalised(rows, narrow)
+
+    def run(
+        self,
+        rows: Integers,
+        gamma: Integers,
+        beta: Integers | None,
+        gain: Format,
+        narrow: Narrower,
+        result: Format = Q8_16,
+    ) -> Integers:
+        """Compute the norm with its factors and biases, as `NormConstants.run`: rows are in `form`."""
+        return self.constants.run(rows, gamma, beta, gain, narrow, result)
+
+
+@dataclass(frozen=True)
+class NormConstants:
+    """A norm as its hardware has it, in integers.
+
+    The fraction bits of its inputs are none of them: they cancel, as a row is divided by its own deviation.
+
+    Parameters
+    ----------
+    features : int
+    centred : bool
+    share, share_fraction : int
+        The constant 1 / features, of 24 bits, and its fraction bits.
+    least : int
+        What is added to the sum of squares: at least 1, of at most 48 bits.
+    """
+
+    features: int
+    centred: bool
+    share: int
+    share_fraction: int
+    least: int
+
     def normalised(self, rows: Integers, narrow: Narrower) -> Integers:
         """Divide rows by their deviation, the mean subtracted where `centred`.
 
         Parameters
         ----------
         rows : array of int, (rows, features)
-            In `form`.
+            Of at most 27 bits.
         narrow : Narrower
             Counts what saturates.
 
@@ -92,10 +136,9 @@ class Norm:
         sums = rows.sum(axis=1, keepdims=True)
         mean = average(sums, self.features) if self.centred else np.zeros_like(sums)
         octave, mantissa = self._deviation(rows, sums, mean)
-        share, fraction = self.share
-        quotient = ((1 << MANTISSA) + mantissa) * share
-        inverse = inverse_root(quotient, fraction + MANTISSA - octave + 2 * self.form.fraction)
-        return scaled(rows - mean, self.form.fraction, inverse, NORMALISED, narrow)
+        quotient = ((1 << MANTISSA) + mantissa) * self.share
+        inverse = inverse_root(quotient, self.share_fraction + MANTISSA - octave)
+        return scaled(rows - mean, 0, inverse, NORMALISED, narrow)
 
     def _deviation(self, rows: Integers, sums: Integers, mean: Integers) -> tuple[Integers, Integers]:
         """Octave and mantissa of the sum of squares about the mean plus `least`, which is exact: at most 65 bits."""
@@ -127,7 +170,7 @@ class Norm:
         Parameters
         ----------
         rows : array of int, (rows, features)
-            In `form`.
+            Of at most 27 bits.
         gamma, beta : array of int, (features,)
             Factors in `gain`, biases in Q8.16; None for none.
         gain : Format

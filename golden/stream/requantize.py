@@ -18,8 +18,9 @@ from ..rng.urng import BIT
 from .attention import Q6_12
 from .forward import WEIGHT_BITS
 from .norms import Q11_16
+from .partial_sums import TOTAL
 
-SUM = Format(48, 0)
+SUM = Format(TOTAL.width, 0)
 """Format of an exact sum, in units of its last place."""
 FORMATS = (Q8_16, Q11_16, Q6_12)
 """Formats of results by number, which is that of an instruction of the streaming core."""
@@ -43,7 +44,7 @@ class RequantizeSpec(Spec):
     """
 
     name: ClassVar[str] = "requantize"
-    summary: ClassVar[str] = "sums of 48 bits plus biases, rounded to Q8.16, Q11.16, Q6.12 or these shifted"
+    summary: ClassVar[str] = "sums of 56 bits plus biases, rounded to Q8.16, Q11.16, Q6.12 or these shifted"
 
     lanes: int = 4
     tag: int = 0

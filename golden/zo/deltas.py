@@ -54,20 +54,20 @@ class PerturbationTable:
         self.base: Integers | None = None
         self.shape, self._rotates = (words, source.width), False
         if isinstance(source, FoldableSource):
-            self.base, self._rotates = self._narrowed(source.base), source.rotates
+            self.base, self._rotates = self.narrowed(source.base), source.rotates
             self.shape = len(source.base), source.width
 
     @property
     def format(self) -> Format:
         """Narrowest format of the integers."""
-        largest = int(self._narrowed(np.array(self.source.largest)))
+        largest = int(self.narrowed(np.array(self.source.largest)))
         return Format(largest.bit_length() + 1 - self.fraction, self.fraction)
 
     def at(self, position: int) -> Integers:
         """Table of the perturbation at a position, to be read as `spread` does."""
         times, n = self.shape
         if self.base is None:
-            return self._narrowed(self.source.draw(position, times))
+            return self.narrowed(self.source.draw(position, times))
         turned: Integers = np.roll(self.base, -(position % times), axis=0)
         if self._rotates:
             turned = np.roll(turned, -(position % n), axis=1)
@@ -75,22 +75,27 @@ class PerturbationTable:
 
     def spread(self, table: Integers, words: int) -> Integers:
         """Numbers of so many words of a table: (words, n)."""
-        numbers: Integers = table[self._places(words)]
-        return numbers
+        return self.numbers(table, np.arange(words))
+
+    def numbers(self, table: Integers, words: Integers) -> Integers:
+        """Numbers of any words of a table, by the words' numbers: (len(words), n)."""
+        found: Integers = table[self._places(words)]
+        return found
 
     def folded(self, numbers: Integers, table: Integers) -> Integers:
         """Table whose numbers are these, (words, n): the inverse of `spread`; what is not in them is as in `table`."""
         folded = table.copy()
-        folded[self._places(len(numbers))] = numbers
+        folded[self._places(np.arange(len(numbers)))] = numbers
         return folded
 
-    def _places(self, words: int) -> tuple[Integers, Integers]:
-        """Row and column of the numbers of so many words."""
+    def _places(self, words: Integers) -> tuple[Integers, Integers]:
+        """Row and column of the numbers of words."""
         times, n = self.shape
-        word, number = np.arange(words)[:, None], np.arange(n)
+        word, number = words[:, None], np.arange(n)
         return word % times, (number + word) % n if self._rotates else number
 
-    def _narrowed(self, numbers: NDArray[np.integer]) -> Integers:
+    def narrowed(self, numbers: NDArray[np.integer]) -> Integers:
+        """Integers of numbers as the source draws them."""
         wide = Format(32 - self.fraction, self.fraction)
         return narrow(numbers.astype(np.int64), self.source.fraction_bits, wide)
 

@@ -33,33 +33,46 @@ class RoundingShifter(wiring.Component):
         Largest number of places.
     target : Format
         Format of the result, of which only the width counts.
+    least : int
+        Smallest number of places.
 
     Attributes
     ----------
     i : In(signed(width))
         Number to shift. Sampled in every cycle.
-    places : In(range(most + 1))
-        Bits to drop. In the cycle of its `i`.
+    places : In(range(most - least + 1))
+        Bits to drop beyond `least`. In the cycle of its `i`.
     o : Out(signed(target.width))
         The shifted number, rounded and saturated. Registered; `latency` cycles after its `i`.
     clipped : Out(1)
         High where `o` is an end of the range because the rounded number was beyond it. In the cycle of `o`.
     """
 
-    def __init__(self, width: int, most: int, target: Format) -> None:
-        self.target = target
+    def __init__(self, width: int, most: int, target: Format, least: int = 0) -> None:
+        self._most, self.target, self.least = most, target, least
         super().__init__(
-            {"i": In(signed(width)), "places": In(range(most + 1)), "o": Out(signed(target.width)), "clipped": Out(1)}
+            {
+                "i": In(signed(width)),
+                "places": In(range(most - least + 1)),
+                "o": Out(signed(target.width)),
+                "clipped": Out(1),
+            }
         )
 
     @property
     def latency(self) -> int:
         """Cycles from `i` to `o`: a stage for two bits of the places, rounding 3."""
-        return shifter_latency(len(self.places))
+        return self.latency_of(self._most - self.least)
+
+    @staticmethod
+    def latency_of(most: int) -> int:
+        """Cycles for a largest number of places."""
+        return -(-most.bit_length() // _BITS_A_STAGE) + RoundSaturate.LATENCY
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        value: Value = Cat(Const(0, _BELOW), self.i)
+        above = Cat(Const(0, _BELOW), self.i)
+        value: Value = Cat(above[: self.least + 1].any(), above[self.least + 1 :])
         places: Value = self.places
         number = 0
         while len(places):
@@ -72,11 +85,6 @@ class RoundingShifter(wiring.Component):
         m.submodules.rounding = rounding = RoundSaturate(len(value), _BELOW, self.target)
         m.d.comb += [rounding.i.eq(value.as_signed()), self.o.eq(rounding.o), self.clipped.eq(rounding.clipped)]
         return m
-
-
-def shifter_latency(bits: int) -> int:
-    """Cycles of a `RoundingShifter` whose places have so many bits."""
-    return -(-bits // _BITS_A_STAGE) + RoundSaturate.LATENCY
 
 
 def _stage(value: Value, places: Value, first: int) -> Value:

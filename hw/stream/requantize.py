@@ -30,7 +30,7 @@ class Requantize(wiring.Component):
 
     Attributes
     ----------
-    i : In, stream of ``sum`` (lanes of 48 bits), ``bias`` (lanes of Q8.16), ``fraction``, shifts, ``form``, ``tag``
+    i : In, stream of ``sum`` (lanes of 56 bits), ``bias`` (lanes of Q8.16), ``fraction``, shifts, ``form``, ``tag``
         A sum has ``16 + fraction - input_shift`` fraction bits; `form` is the number in `FORMATS`; `tag` only where it
         has bits.
     o : Out, stream of ``value`` (lanes of 27 bits), ``clipped`` (a bit a lane), ``tag``

@@ -19,6 +19,10 @@ LARGE = (
     "gaussian_array",
     "mac",
     "weight_path",
+    "tile_array",
+    "partial_sums",
+    "attention_softmax",
+    "word_offsets",
     "tile_dequant",
     "tile_weights",
 )
@@ -77,12 +81,20 @@ VARIATIONS = [
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
+    ("layer_norm", "lanes=4 features=23 tag=3"),
     ("requantize", "lanes=3 tag=5"),
     ("elementwise", "lanes=3 tag=5"),
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
+    ("tile_array", "lanes=16 columns=4 tag=5"),
+    ("partial_sums", "columns=2 sums=4 drain=1"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
 ]
 SLOW_VARIATIONS = [
+    ("layer_norm", "lanes=16 features=1000"),
+    ("attention_softmax", "columns=4 lanes=16 queries=8 keys=32"),
+    ("context_scale", "lanes=3 queries=2 keys=4 tag=5"),
+    ("attention_softmax", "columns=2 lanes=2 exponentials=1 queries=2 keys=4"),
     (
         "conv",
         "channels=2 height=9 width=8 outputs=3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 slope=0.3 columns=2 "
@@ -127,7 +139,16 @@ SLOW_VARIATIONS = [
     ("adapter", "inputs=20,50,33 classes=256 rank=3 columns=8 lanes=16 batch=3"),
     ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),
     ("tile", "scale.urng.bits=14 lanes=4"),
+    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=7 tables=2"),
+    # numbers that are rounded, and rows without a turn
+    ("word_offsets", "generator.scale.urng.bits=5 generator.scale.urng.n=3 generator.scale.fraction=6"),
+    ("word_offsets", "generator.strategy=pool generator.pool.size=60 generator.pool.p=8"),
     ("weight_path", "lanes=64 numbers=31"),
+    ("tile_array", "columns=32 tag=20"),
+    ("tile_array", "lanes=4 columns=1"),
+    ("partial_sums", "columns=4 sums=16"),
+    ("partial_sums", "columns=12 sums=8"),
+    ("partial_sums", "columns=32 sums=64 drain=8"),
 ]
 WORDS = 400
 """Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""

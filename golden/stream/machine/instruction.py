@@ -13,6 +13,7 @@ from ...transformer.blocks import ActivationKind, PoolKind
 from ..attention import Q6_12
 from ..forward import WEIGHT_BITS
 from ..norms import LARGEST_HIDDEN, Q11_16
+from ..partial_sums import MOST_INPUTS, TOTAL
 from ..words import sensitive_word
 from .core_size import CoreSize
 from .layout import matrix_beats, vector_beats
@@ -292,6 +293,8 @@ class Limits:
         found += self._attention(one) if kind is Kind.ATTENTION else []
         if kind is Kind.NORM and one.inputs > LARGEST_HIDDEN:
             found.append(f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}")
+        if kind in (Kind.LINEAR, Kind.ATTENTION) and one.inputs > MOST_INPUTS:
+            found.append(f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {one.inputs}")
         if one.fraction > WEIGHT_BITS:
             found.append(f"weights have at most {WEIGHT_BITS} fraction bits, not {one.fraction}")
         return found or [*self._buffers(one), *self._addresses(one), *self._words(one)]

@@ -64,6 +64,18 @@ def test_scores_beyond_their_format_saturate_and_are_counted():
     assert counted.saturations == 4
 
 
+def test_what_is_not_seen_is_not_counted():
+    counted = Narrower()
+    queries, keys = np.full((2, 64), Q8_16.maximum), np.full((2, 64), Q6_12.maximum)
+    Attention(64).exponents(queries, keys, counted, causal(2, 2))
+    assert counted.saturations == 6
+
+
+def test_a_factor_has_17_bits_where_it_is_rounded_up_to_18():
+    scale = (1 - 2.0**-19) / np.log2(np.e)
+    assert Attention(4, scale).factor == (1 << 16, 16)
+
+
 def test_the_last_queries_of_a_cache_see_all_keys_before():
     assert causal(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
 

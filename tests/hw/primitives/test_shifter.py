@@ -20,21 +20,24 @@ def numbers(width, most):
 
 
 @pytest.mark.parametrize(
-    ("width", "most", "target", "step"),
+    ("width", "most", "target", "step", "least"),
     [
-        (6, 0, Format(2, 2), 1),
-        (7, 3, Format(2, 3), 1),
-        (7, 12, Format(2, 3), 1),
-        (52, 32, Format(7, 17), 3),
-        (44, 31, Q8_16, 5),
+        (6, 0, Format(2, 2), 1, 0),
+        (7, 3, Format(2, 3), 1, 0),
+        (7, 12, Format(2, 3), 1, 0),
+        (7, 3, Format(2, 3), 1, 1),
+        (9, 5, Format(2, 3), 1, 3),
+        (52, 32, Format(7, 17), 3, 0),
+        (44, 31, Q8_16, 5, 0),
+        (44, 23, Q8_16, 5, 8),
     ],
 )
-def test_a_rounding_shift_equals_golden(width, most, target, step):
+def test_a_rounding_shift_equals_golden(width, most, target, step, least):
     values = list(range(-(1 << (width - 1)), 1 << (width - 1))) if width < 10 else numbers(width, most)
-    cases = [(value, places) for value in values for places in range(most + 1)][::step]
+    cases = [(value, places) for value in values for places in range(least, most + 1)][::step]
     rounded = shifted(*(np.array(column) for column in zip(*cases, strict=True)))
     expected = np.clip(rounded, target.minimum, target.maximum)
-    dut = RoundingShifter(width, most, target)
+    dut = RoundingShifter(width, most, target, least)
 
     async def bench(ctx):
         for cycle in range(len(cases) + dut.latency):
@@ -43,7 +46,7 @@ def test_a_rounding_shift_equals_golden(width, most, target, step):
                 assert (ctx.get(dut.o), ctx.get(dut.clipped)) == wanted, cases[at]
             value, places = cases[min(cycle, len(cases) - 1)]
             ctx.set(dut.i, value)
-            ctx.set(dut.places, places)
+            ctx.set(dut.places, places - least)
             await ctx.tick()
 
     simulate(dut, bench, limit=len(cases) + 100)

@@ -36,6 +36,7 @@ WRONG = {
     "unknown kind": (Kind.LINEAR, lambda one: {"kind": 77}, "kind 77 is unknown"),
     "kind 0": (Kind.POOL, lambda one: {"kind": 0}, "kind 0 is unknown"),
     "activation": (Kind.LINEAR, lambda one: {"activation": 6}, "activation 6 is unknown"),
+    "inputs": (Kind.LINEAR, lambda one: {"inputs": 1 << 15}, "at most 32767 inputs, not 32768"),
     "format": (Kind.LINEAR, lambda one: {"form": 3}, "format 3 or pool 0 is unknown"),
     "pool": (Kind.POOL, lambda one: {"pool": 3}, "format 0 or pool 3 is unknown"),
     "join": (Kind.LINEAR, lambda one: {"join": 4}, "join 4 is unknown to linear"),

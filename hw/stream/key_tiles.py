@@ -1,0 +1,98 @@
+"""Queries that see something of each tile of keys: the order in which scores come and weights go."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+
+def block_layout(queries: int, keys: int, repeats: int) -> data.StructLayout:
+    """Layout of a block of queries, as it goes from part to part; numbers are those of the last one, from 0 on.
+
+    Parameters
+    ----------
+    queries, keys : int
+        Most of them, powers of two.
+    repeats : int
+        Bits of the number of repeats.
+    """
+    key_bits = exact_log2(keys)
+    fields: dict[str, Shape | int] = {
+        "queries": unsigned(exact_log2(queries)),
+        "keys": unsigned(key_bits),
+        "first": unsigned(key_bits),
+        "causal": 1,
+        "repeats": unsigned(repeats),
+        "bank": 1,
+    }
+    return data.StructLayout(fields)
+
+
+class KeyTiles(wiring.Component):
+    """Step through tiles of keys, and in each through the queries that see something of it; all of that some times.
+
+    Parameters
+    ----------
+    layout : StructLayout
+        Of `block_layout`.
+    size : int
+        Keys of a tile, a power of two.
+
+    Attributes
+    ----------
+    start : In(1)
+        Begin anew; `block` is the new one from the next cycle on.
+    step : In(1)
+        Go on.
+    block : In
+        The block of queries.
+    query, tile : Out
+        Where it is. Registered, as all outputs' sources are.
+    edge : Out
+        Last key that the query sees.
+    begins : Out(1)
+        The query is the first one of its tile.
+    ends : Out(1)
+        It is the last one of all.
+    """
+
+    def __init__(self, layout: data.StructLayout, size: int) -> None:
+        self.size = size
+        key_bits = layout["keys"].width
+        super().__init__(
+            {
+                "start": In(1),
+                "step": In(1),
+                "block": In(layout),
+                "query": Out(layout["queries"].shape),
+                "tile": Out(key_bits - exact_log2(size)),
+                "edge": Out(key_bits),
+                "begins": Out(1),
+                "ends": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        block, bits = self.block, exact_log2(self.size)
+        following, repeat = Signal(len(self.tile) + 1), Signal(block.repeats.shape())
+        # the query whose own key is the first one of the following tile
+        own = Signal(len(self.edge) + 2)
+        last_query, last_tile = Signal(), Signal()
+        m.d.comb += [
+            own.eq(Cat(Const(0, bits), following) - block.first),
+            last_query.eq(self.query == block.queries),
+            last_tile.eq(self.tile == block.keys[bits:]),
+            self.edge.eq(Mux(block.causal, block.first + self.query, block.keys)),
+            self.ends.eq(last_query & last_tile & (repeat == block.repeats)),
+        ]
+        with m.If(self.start):
+            m.d.sync += [self.query.eq(0), self.tile.eq(0), following.eq(1), repeat.eq(0), self.begins.eq(1)]
+        with m.Elif(self.step):
+            m.d.sync += [self.query.eq(self.query + 1), self.begins.eq(last_query)]
+            with m.If(last_query & last_tile):
+                m.d.sync += [self.query.eq(0), self.tile.eq(0), following.eq(1), repeat.eq(repeat + 1)]
+            with m.Elif(last_query):
+                m.d.sync += [self.tile.eq(following), following.eq(following + 1)]
+                m.d.sync += self.query.eq(Mux(block.causal & ~own[-1], own, 0))
+        return m
