@@ -12,12 +12,12 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
+from ..array.partial_sums import MOST_INPUTS, TOTAL
 from ..attention import Q6_12
 from ..forward import WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
-from ..partial_sums import MOST_INPUTS, TOTAL
-from ..requantize import SHIFT
+from ..values.requantize import SHIFT
 from ..words import sensitive_word
 from .core_size import CoreSize
 from .instruction import ACTIVATIONS, FORMATS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind

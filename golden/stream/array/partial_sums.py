@@ -1,0 +1,125 @@
+"""`partial_sums`: exact sums over tiles, a row of columns a cycle; complete rows wait in a queue and leave in parts.
+
+The products of a row and a tile are one term of the row's sums. The first tile's term begins them, the last one's
+completes them. A tile's sums have 48 bits. Those over tiles have more: real networks have rows of weights whose sizes
+add up to more than 48 bits hold for any activations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Q8_16, Format, Integers
+from ...memories.fifo import fifo_memory
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from .tile_array import Q4_14, SUM
+
+TOTAL = Format(26, SUM.fraction)
+"""Sums over tiles, 56 bits."""
+MOST_INPUTS = TOTAL.maximum // (Q8_16.minimum * Q4_14.minimum)
+"""So many products of any operands have an exact sum, whatever training makes of the weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialSumsSpec(Spec):
+    """Parameters and model of `partial_sums`.
+
+    Parameters
+    ----------
+    columns : int
+        Sums of a row.
+    sums : int
+        Rows whose sums are under way, and as many that are complete.
+    drain : int
+        Sums a cycle that leave; it divides `columns`.
+    """
+
+    name: ClassVar[str] = "partial_sums"
+    summary: ClassVar[str] = "exact 56-bit sums over tiles, a row a cycle; complete rows leave a few sums a cycle"
+
+    columns: int = 16
+    sums: int = 256
+    drain: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.columns <= 64:
+            raise UserError(f"columns = {self.columns} is not in 1 to 64")
+        if not 4 <= self.sums <= 4096 or self.sums & (self.sums - 1):
+            raise UserError(f"sums = {self.sums} rows are not a power of two from 4 to 4096")
+        if self.drain < 1 or self.columns % self.drain:
+            raise UserError(f"drain = {self.drain} sums a cycle do not divide {self.columns} columns")
+
+    @property
+    def parts(self) -> int:
+        """Words in which a row leaves."""
+        return self.columns // self.drain
+
+    @property
+    def row_number(self) -> Format:
+        """Format of a row's number."""
+        return Format((self.sums - 1).bit_length(), 0, signed=False)
+
+    @property
+    def part_number(self) -> Format:
+        """Format of the number of a row's part: a bit where there is one alone."""
+        return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a last term to the first part: memory, sum, queue 2, output."""
+        return 5
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes terms, `o` gives the sums of complete rows in parts."""
+        flags = (Field("row", self.row_number), Field("first", BIT), Field("last", BIT))
+        return {
+            "i": Stream("in", (Field("sum", SUM, self.columns), *flags)),
+            "o": Stream(
+                "out", (Field("sum", TOTAL, self.drain), Field("row", self.row_number), Field("part", self.part_number))
+            ),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Add the terms of each row; rows leave in the order in which they are complete.
+
+        Raises
+        ------
+        UserError
+            If a row is added to that no first term has begun, or a sum does not fit 56 bits.
+        """
+        given, begun = inputs["i"], dict[int, Integers]()
+        rows, sums = list[int](), list[Integers]()
+        flags = (given[name][:, 0].tolist() for name in ("row", "first", "last"))
+        for term, row, first, last in zip(given["sum"], *flags, strict=True):
+            if not first and row not in begun:
+                raise UserError(f"row {row} has no first term")
+            total = term if first else begun[row] + term
+            if total.max() > TOTAL.maximum or total.min() < TOTAL.minimum:
+                raise UserError(f"row {row} has a sum beyond {TOTAL.width} bits")
+            begun[row] = total
+            if last:
+                rows.append(row)
+                sums.append(begun.pop(row))
+        found = {
+            "sum": np.array(sums, np.int64).reshape(-1, self.drain),
+            "row": np.repeat(np.array(rows, np.int64), self.parts)[:, None],
+            "part": np.tile(np.arange(self.parts), len(rows))[:, None],
+        }
+        return {"o": {name: column[:words] for name, column in found.items()}}
+
+    @property
+    def memory(self) -> MemoryShape:
+        """Memory of the sums that are under way."""
+        return MemoryShape("partial sums", self.sums, self.columns * TOTAL.width)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Sums under way, and the queue of complete ones."""
+        return self.memory, fifo_memory("complete sums", self.sums, self.columns * TOTAL.width + self.row_number.width)

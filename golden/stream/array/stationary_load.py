@@ -1,0 +1,104 @@
+"""`stationary_load`: rows of keys or values of attention to tiles of stationary operands, as `tile_array` takes them.
+
+A key is a column of its tile, so that rows of keys are turned round a corner. A value is a lane: its row, or a part of
+it, stands in the tile as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Q8_16, Format, Integers
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from .tile_array import Q4_14
+
+
+@dataclass(frozen=True, kw_only=True)
+class StationaryLoadSpec(Spec):
+    """Parameters and model of `stationary_load`.
+
+    Parameters
+    ----------
+    lanes : int
+        Inputs of a tile, and values of a row: a power of two.
+    columns : int
+        Outputs of a tile: at most as many, a power of two.
+    """
+
+    name: ClassVar[str] = "stationary_load"
+    summary: ClassVar[str] = "keys and values of attention to tiles of the array: keys are columns, values are lanes"
+    presets: ClassVar[dict[str, dict[str, object]]] = {"small": {"lanes": 16, "columns": 4}}
+
+    lanes: int = 32
+    columns: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 4 <= self.lanes <= 64 or self.lanes & (self.lanes - 1):
+            raise UserError(f"lanes = {self.lanes} is not a power of two from 4 to 64")
+        if not 1 <= self.columns <= self.lanes or self.columns & (self.columns - 1):
+            raise UserError(f"columns = {self.columns} is not a power of two up to {self.lanes}, the lanes")
+
+    @property
+    def beats(self) -> int:
+        """Beats of a tile."""
+        return self.lanes // 2
+
+    @property
+    def part_number(self) -> Format:
+        """Format of the number of a row's part: a bit where there is one alone."""
+        return Format(max(1, (self.lanes // self.columns - 1).bit_length()), 0, signed=False)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a tile's last row to its first beat: row, memory, output."""
+        return 3
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes rows, as many a tile as it has columns or lanes; `o` gives beats of tiles."""
+        flags = (Field("turn", BIT), Field("part", self.part_number), Field("zero", BIT))
+        return {
+            "i": Stream("in", (Field("value", Q8_16, self.lanes), *flags)),
+            "o": Stream("out", (Field("weight", Q4_14, 2 * self.columns),)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Make tiles of rows; those of a tile that is not complete give nothing.
+
+        Raises
+        ------
+        UserError
+            If rows of a tile differ in what they are, or in their part.
+        """
+        given, at, tiles = inputs["i"], 0, list[Integers]()
+        half = 1 << (Q4_14.width - 1)
+        # 18 bits of each place count
+        values = np.where(given["zero"], 0, (given["value"] + half & 2 * half - 1) - half)
+        while at < len(values):
+            turn, part = (int(given[name][at, 0]) for name in ("turn", "part"))
+            rows = slice(at, at + (self.columns if turn else self.lanes))
+            if len(values) < rows.stop:
+                break
+            if (given["turn"][rows] != turn).any() or (not turn and (given["part"][rows] != part).any()):
+                raise UserError(f"rows {rows.start} to {rows.stop - 1} are of one tile, and differ in turn or part")
+            tile = values[rows]
+            tiles.append(tile.T if turn else tile[:, part * self.columns : (part + 1) * self.columns])
+            at = rows.stop
+        beats = np.array(tiles, np.int64).reshape(-1, 2 * self.columns)
+        return {"o": {"weight": beats[:words]}}
+
+    @property
+    def memory(self) -> MemoryShape:
+        """Memory of a column: two lanes a word, two tiles."""
+        return MemoryShape("stationary tiles", 2 * self.beats, 2 * Q4_14.width, count=self.columns)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """A memory a column."""
+        return (self.memory,)

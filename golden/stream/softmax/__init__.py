@@ -1,0 +1,1 @@
+"""Models of weights of attention and the contexts."""

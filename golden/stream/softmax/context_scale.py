@@ -1,0 +1,138 @@
+"""`context_scale`: weighted sums of values, divided by the sums of their queries' weights.
+
+It is what comes behind the array in attention: `attention_softmax` gives the reciprocals, by which exact sums are
+multiplied here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words, tag_fields
+from ...errors import UserError
+from ...fixed import Q8_16, Format, Integers, Narrower
+from ...memories.plan import MemoryShape
+from ...packets import packets_of
+from ...rng.urng import BIT
+from ..attention import CONTEXT_GUARD, Q6_12, contexts
+from ..functions import INVERSE, POWER, Inverse
+from .attention_softmax import EXPONENT, SHIFT, SUM
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextScaleSpec(Spec):
+    """Parameters and model of `context_scale`; `queries` and `keys` are powers of two.
+
+    Parameters
+    ----------
+    lanes : int
+        Sums a cycle.
+    queries, keys : int
+        Most of an operation of `attention_softmax`.
+    tag : int
+        Width of a field that passes through unchanged.
+    """
+
+    name: ClassVar[str] = "context_scale"
+    summary: ClassVar[str] = (
+        "contexts of attention: weighted sums of values times the reciprocals of their weights' sums"
+    )
+
+    lanes: int = 4
+    queries: int = 64
+    keys: int = 256
+    tag: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.lanes <= 64:
+            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
+        for name in ("queries", "keys"):
+            value = getattr(self, name)
+            if not 2 <= value <= 1024 or value.bit_count() != 1:
+                raise UserError(f"{name} = {value} is not a power of two from 2 to 1024")
+        tag_fields(self.tag)
+
+    @property
+    def exponents(self) -> range:
+        """Exponents of reciprocals: the largest weight of a query is 1."""
+        return range(POWER.fraction, POWER.fraction + self.keys.bit_length())
+
+    @property
+    def halvings(self) -> range:
+        """Places by which sums are shifted to the right."""
+        return range(self.exponents[0] - CONTEXT_GUARD, self.exponents[-1] - CONTEXT_GUARD + 1)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a sum to its context: shift of two bits of the places a cycle, rounding 3, product 2, shift 2."""
+        return -(-(len(self.halvings) - 1).bit_length() // 2) + 3 + 2 + 2 + 3
+
+    def cycles(self, queries: list[int], words: list[int]) -> int:
+        """Cycles from the first reciprocal to the last context of blocks of queries, while no stream waits.
+
+        Reciprocals of a block come in while the sums of the one before do, one word of each a cycle.
+        """
+        filled = given = before = free = 0
+        for count, length in zip(queries, words, strict=True):
+            filled = max(filled, free) + count
+            free, before = before, max(filled, given) + length
+            given = before
+        return given + self.latency
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `inverse` fills the table of a block of queries, whose sums come in `i`; both mark the last one."""
+        tag = tag_fields(self.tag)
+        inverse = (Field("mantissa", INVERSE), Field("exponent", EXPONENT), Field("last", BIT))
+        sums = (
+            Field("sum", SUM, self.lanes),
+            Field("query", Format((self.queries - 1).bit_length(), 0, signed=False)),
+            Field("last", BIT),
+            Field("value_shift", SHIFT),
+            Field("output_shift", SHIFT),
+        )
+        return {
+            "inverse": Stream("in", inverse),
+            "i": Stream("in", (*sums, *tag)),
+            "o": Stream("out", (Field("value", Q8_16, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
+        }
+
+    @property
+    def inverse_memory(self) -> MemoryShape:
+        """Reciprocals of two blocks of queries: mantissas, and places."""
+        width = INVERSE.width + (len(self.halvings) - 1).bit_length()
+        return MemoryShape("reciprocals", 2 * self.queries, width, lut_rows=2 * self.queries)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """The table."""
+        return (self.inverse_memory,)
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute whole blocks word for word."""
+        table, given = inputs["inverse"], inputs["i"]
+        mantissa, exponent = np.zeros((2, len(given["last"]), 1), np.int64)
+        for (start, end), (first, _) in zip(packets_of(given["last"]), packets_of(table["last"]), strict=True):
+            places = first + given["query"][start:end, 0]
+            mantissa[start:end], exponent[start:end] = table["mantissa"][places], table["exponent"][places]
+        value, clipped = np.zeros_like(given["sum"]), np.zeros_like(given["sum"])
+        shifts = np.concatenate([given["value_shift"], given["output_shift"]], axis=1)
+        for pair in np.unique(shifts, axis=0):
+            some = (shifts == pair).all(axis=1)
+            value[some], clipped[some] = _contexts(
+                given["sum"][some], Inverse(mantissa[some], exponent[some]), *pair.tolist()
+            )
+        found = {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})
+        return {"o": {name: column[:words] for name, column in found.items()}}
+
+
+def _contexts(sums: Integers, inverse: Inverse, value_shift: int, output_shift: int) -> tuple[Integers, Integers]:
+    """Contexts, and which of them are clipped: whose value in a format without ends is another."""
+    fraction = Q6_12.fraction - value_shift
+    result = Format(Q8_16.integer + output_shift, Q8_16.fraction - output_shift)
+    endless = Format(40, result.fraction)
+    value = contexts(sums, inverse, fraction, Narrower(), result)
+    return value, (value != contexts(sums, inverse, fraction, Narrower(), endless)).astype(np.int64)

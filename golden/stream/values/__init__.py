@@ -1,0 +1,1 @@
+"""Models of functions of values and rows behind the array."""

@@ -1,0 +1,94 @@
+"""`activation_function`: GELU, its approximation by a hyperbolic tangent, ReLU, SiLU or none, chosen word by word.
+
+The functions are those of `functions`, on values of 16 fraction bits. A network's activations have fewer of them where
+some are large: they are shifted before, and rounded behind. A squared ReLU is a ReLU here, and a product behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, get_args
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words, tag_fields
+from ...errors import UserError
+from ...fixed import Q8_16, Format, shifted
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from ...transformer.blocks import ActivationKind
+from ..functions import ACTIVATIONS, TABLES
+from ..pwl_memory import FunctionMemory
+
+KINDS = ("none", *get_args(ActivationKind))
+"""Functions by their number in a word, which is that of an instruction of the streaming core."""
+TABULATED = tuple(kind for kind in KINDS if kind in TABLES)
+KIND = Format(3, 0, signed=False)
+SHIFT = Format(3, 0, signed=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationFunctionSpec(Spec):
+    """Parameters and model of `activation_function`.
+
+    Parameters
+    ----------
+    lanes : int
+        Values a cycle.
+    tag : int
+        Width of a field that passes through unchanged.
+    """
+
+    name: ClassVar[str] = "activation_function"
+    summary: ClassVar[str] = "GELU, SiLU, ReLU or none of values in Q8.16 or shifted, a table and a DSP a lane"
+
+    lanes: int = 4
+    tag: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.lanes <= 64:
+            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
+        tag_fields(self.tag)
+
+    @cached_property
+    def table(self) -> FunctionMemory:
+        """Table that is subtracted from a ReLU, by kinds in the order of `TABULATED`."""
+        return FunctionMemory(tuple(TABLES[kind] for kind in TABULATED))
+
+    @property
+    def latency(self) -> int:
+        """Cycles from input to output: alignment, magnitude, table 5, difference, scale, rounding 3."""
+        return 12
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes values of 24 bits, a kind, and the fraction bits below 16 of inputs and outputs."""
+        tag = tag_fields(self.tag)
+        settings = (Field("kind", KIND), Field("input_shift", SHIFT), Field("output_shift", SHIFT))
+        return {
+            "i": Stream("in", (Field("value", Q8_16, self.lanes), *settings, *tag)),
+            "o": Stream("out", (Field("value", Q8_16, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute the functions word for word."""
+        given = {name: column[:words] for name, column in inputs["i"].items()}
+        aligned = given["value"] << given["input_shift"]
+        exact = aligned.copy()
+        for number, kind in enumerate(KINDS[1:], start=1):
+            chosen = given["kind"][:, 0] == number
+            exact[chosen] = ACTIVATIONS[kind.removesuffix("-squared")](aligned[chosen])
+        rounded = shifted(exact, given["output_shift"])
+        value = np.clip(rounded, Q8_16.minimum, Q8_16.maximum)
+        clipped = (value != rounded).astype(np.int64)
+        return {"o": {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})}
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Tables, one for two lanes."""
+        return self.table.memories("activation table", self.lanes)
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """Contents and width of the tables, of which two lanes share one."""
+        return {"table": (self.table.contents, self.table.width)}

@@ -1,0 +1,85 @@
+"""`elementwise`: sum, product or square of values, rounded once; what a residual, positions and a gate are.
+
+Values have 16 fraction bits less what their tensor is shifted. They are aligned before a sum; of a product the shifts
+add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words, tag_fields
+from ...errors import UserError
+from ...fixed import Q8_16, Format, Overflow, narrow, shifted
+from ...rng.urng import BIT
+from ..norms import Q11_16
+from .requantize import SHIFT
+
+KINDS = ("none", "add", "multiply", "square")
+"""What becomes of the first value, and of the second, by number; a square is that of the first."""
+KIND = Format(2, 0, signed=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementwiseSpec(Spec):
+    """Parameters and model of `elementwise`.
+
+    Parameters
+    ----------
+    lanes : int
+        Values a cycle.
+    tag : int
+        Width of a field that passes through unchanged.
+    """
+
+    name: ClassVar[str] = "elementwise"
+    summary: ClassVar[str] = "sums, products or squares of values in Q8.16, Q11.16 or shifted, rounded once"
+
+    lanes: int = 4
+    tag: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.lanes <= 64:
+            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
+        tag_fields(self.tag)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from input to output: operands, product, choice, shifter with rounding 6, saturation."""
+        return 10
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes two values a lane, a kind, and the fraction bits below 16 of both and of the result."""
+        tag = tag_fields(self.tag)
+        values = (Field("first", Q11_16, self.lanes), Field("second", Q11_16, self.lanes))
+        shifts = (Field(f"{name}_shift", SHIFT) for name in ("first", "second", "output"))
+        return {
+            "i": Stream("in", (*values, Field("kind", KIND), *shifts, *tag)),
+            "o": Stream("out", (Field("value", Q11_16, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute the results word for word; factors are the lower 24 bits of a value."""
+        given = {name: column[:words] for name, column in inputs["i"].items()}
+        kind, drop, first, second = (given[name] for name in ("kind", "output_shift", "first", "second"))
+        factors = [narrow(one, Q8_16, Q8_16, overflow=Overflow.WRAP) for one in (first, second)]
+        square = kind == KINDS.index("square")
+        other, shift = (
+            np.where(square, one, two)
+            for one, two in ((factors[0], factors[1]), (given["first_shift"], given["second_shift"]))
+        )
+        total = (first << given["first_shift"]) + (second << given["second_shift"])
+        product = (factors[0] * other) << (given["first_shift"] + shift)
+        rounded = np.select(
+            [kind == KINDS.index("none"), kind == KINDS.index("add")],
+            [first, shifted(total, drop)],
+            shifted(product, Q8_16.fraction + drop),
+        )
+        form = np.where(kind > KINDS.index("add"), Q8_16.maximum, Q11_16.maximum)
+        value = np.clip(rounded, ~form, form)
+        clipped = (value != rounded).astype(np.int64)
+        return {"o": {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})}

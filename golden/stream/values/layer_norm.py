@@ -1,0 +1,208 @@
+"""`layer_norm`: layer norm or RMS norm of rows, their factors and biases in a memory, one set of them a side.
+
+The arithmetic is `norms.NormConstants`. A row comes in once: it waits in a buffer while its sums become its mean and
+its inverse deviation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...axi.bus import BEAT
+from ...block import Field, Spec, Stream, Words, tag_fields
+from ...errors import UserError
+from ...fixed import Q8_16, Format, Integers, Narrower, narrow
+from ...memories.fifo import fifo_memory
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from ..attention import Q6_12
+from ..functions import ROOT_TABLES
+from ..norms import LARGEST_HIDDEN, Q11_16, NormConstants
+from ..pwl_memory import FunctionMemory
+
+VALUES = BEAT // 4
+"""Factors or biases a word, of each side: those of a beat."""
+FACTOR_BITS = 18
+MOST_SHIFT = Q6_12.fraction
+"""Most fraction bits that a result lacks of 16, as in an instruction."""
+ROWS_UNDER_WAY = 64
+"""Rows between their first word and their last result."""
+WORDS_UNDER_WAY = 32
+"""Words between the row buffer and the output."""
+_OPERATION = {
+    "features": 13,
+    "rows": 16,
+    "centred": 1,
+    "biased": 1,
+    "factor": 24,
+    "factor_fraction": 6,
+    "least": 48,
+    "fraction": 5,
+    "result_shift": 4,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNormSpec(Spec):
+    """Parameters and model of `layer_norm`.
+
+    Parameters
+    ----------
+    lanes : int
+        Values a cycle.
+    features : int
+        Most of a row.
+    tag : int
+        Width of a field of each row, which passes through unchanged.
+    """
+
+    name: ClassVar[str] = "layer_norm"
+    summary: ClassVar[str] = "layer norm or RMS norm of rows of 27 bits, exact sums, factors and biases of two sides"
+
+    lanes: int = 8
+    features: int = LARGEST_HIDDEN
+    tag: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lanes not in (4, 8, 16):
+            raise UserError(f"lanes = {self.lanes} is not 4, 8 or 16")
+        if not self.lanes <= self.features <= LARGEST_HIDDEN:
+            raise UserError(f"features = {self.features} is not in {self.lanes} (lanes) to {LARGEST_HIDDEN}")
+        tag_fields(self.tag)
+
+    @cached_property
+    def table(self) -> FunctionMemory:
+        """Inverse square roots of a mantissa, and of twice a mantissa."""
+        return FunctionMemory(ROOT_TABLES)
+
+    @property
+    def words(self) -> int:
+        """Words of the longest row."""
+        return -(-self.features // self.lanes)
+
+    @property
+    def buffered(self) -> int:
+        """Words of the row buffer: a row that goes out, and what comes in while an inverse is computed."""
+        return 1 << (self.words + ROWS_UNDER_WAY - 1).bit_length()
+
+    @property
+    def statistics_latency(self) -> int:
+        """Cycles from a row's last word to its mean and inverse deviation: sums and one a lane, then 34."""
+        return self.lanes + 4 + 34
+
+    @property
+    def values_latency(self) -> int:
+        """Cycles from a word's way out of the buffer to the output: two products with rounding 17, queue 2."""
+        return 17 + 2
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a row's last word to its first result, with its factors there: statistics, values, two queues."""
+        return self.statistics_latency + 2 + self.values_latency
+
+    def cycles(self, operations: Words) -> int:
+        """Cycles from an idle block's first operation to the last word, inputs and output always ready.
+
+        An operation's words come behind its parameters, two cycles a word, or the statistics of its first row.
+        """
+        total = -1
+        for features, rows, biased in zip(
+            *(operations[name][:, 0].tolist() for name in ("features", "rows", "biased")), strict=True
+        ):
+            width, vectors = -(-features // self.lanes), -(-features // VALUES)
+            first = max(width + self.latency, 2 * vectors * (1 + biased) + 1 + self.values_latency)
+            total += 1 + first + rows * width
+        return total
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `operation`, then its `parameters` and its rows, `i`, in; `o` gives the rows."""
+        tag, side = tag_fields(self.tag), Field("side", BIT)
+        operation = tuple(Field(name, Format(bits, 0, signed=False)) for name, bits in _OPERATION.items())
+        clipped = (Field(name, BIT, self.lanes) for name in ("clipped_scaled", "clipped"))
+        return {
+            "operation": Stream("in", operation),
+            "parameters": Stream("in", tuple(Field(name, Q8_16, VALUES) for name in ("plus", "minus"))),
+            "i": Stream("in", (Field("value", Q11_16, self.lanes), side, *tag)),
+            "o": Stream("out", (Field("value", Q8_16, self.lanes), *clipped, side, Field("last", BIT), *tag)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute operations as long as all of their parameters are there, and of their rows those that are whole."""
+        given, parameters, first, read = inputs["i"], inputs["parameters"], 0, 0
+        found = [{name: np.zeros((0, lanes), np.int64) for name, lanes in self._results}]
+        columns = inputs["operation"]
+        for number in range(len(columns["rows"])):
+            one = {name: int(column[number, 0]) for name, column in columns.items()}
+            vectors, width = -(-one["features"] // VALUES), -(-one["features"] // self.lanes)
+            end = read + vectors * (1 + one["biased"])
+            rows = min(one["rows"], (len(given["value"]) - first) // width)
+            if end > len(parameters["plus"]) or not rows:
+                break
+            own = [parameters[name][read:end].reshape(1 + one["biased"], -1) for name in ("plus", "minus")]
+            part = {name: column[first : first + rows * width] for name, column in given.items()}
+            found.append(self._rows(one, np.stack(own)[..., : one["features"]], part, width))
+            first, read = first + rows * width, end
+        return {"o": {name: np.concatenate([part[name] for part in found])[:words] for name in found[0]}}
+
+    @property
+    def _results(self) -> list[tuple[str, int]]:
+        return [(item.name, item.lanes) for item in self.streams()["o"].fields]
+
+    def _rows(self, one: dict[str, int], own: Integers, part: Words, width: int) -> Words:
+        """Results of an operation's rows; `own` has biases, where there are some, and factors by side."""
+        features = one["features"]
+        constants = NormConstants(features, bool(one["centred"]), one["factor"], one["factor_fraction"], one["least"])
+        gain = Format(FACTOR_BITS - one["fraction"], one["fraction"])
+        result = Format(Q8_16.integer + one["result_shift"], Q8_16.fraction - one["result_shift"])
+        rows = part["value"].reshape(-1, width * self.lanes)[:, :features]
+        side = part["side"].reshape(-1, width)[:, 0]
+        factors = (own[:, -1] + (1 << FACTOR_BITS - 1) & (1 << FACTOR_BITS) - 1) - (1 << FACTOR_BITS - 1)
+        names = "value", "clipped_scaled", "clipped"
+        padded = {name: np.zeros((len(rows), width * self.lanes), np.int64) for name in names}
+        for number in np.unique(side):
+            marks, chosen = _Marks(), side == number
+            bias = own[number, 0] if one["biased"] else None
+            value = constants.run(rows[chosen], factors[number], bias, gain, marks, result)
+            for name, column in zip(names, (value, *marks.found), strict=True):
+                padded[name][chosen, :features] = column
+        words = {name: column.reshape(-1, self.lanes) for name, column in padded.items()}
+        last = np.zeros_like(part["side"])
+        last[width - 1 :: width] = 1
+        same = {name: np.repeat(part[name][::width], width, axis=0) for name in ("side", "tag") if name in part}
+        return words | {"last": last} | same
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Rows, statistics of rows, parameters of both sides, the table."""
+        groups, depth = self.lanes // VALUES, 2 << (self.words - 1).bit_length()
+        return (
+            fifo_memory("rows", self.buffered, self.lanes * Q11_16.width),
+            MemoryShape("factors", depth, VALUES * FACTOR_BITS, groups),
+            MemoryShape("biases", depth, VALUES * Q8_16.width, groups),
+            *self.table.memories("inverse roots", 1),
+        )
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """Contents and width of the table."""
+        return {"table": (self.table.contents, self.table.width)}
+
+
+class _Marks(Narrower):
+    """Narrower that keeps which values it clips, of each time it is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Integers] = []
+
+    def __call__(self, values: ArrayLike, source: Format | int, target: Format, noise: Any = None) -> Integers:
+        """Narrow values, and keep which are clipped."""
+        result = super().__call__(values, source, target, noise)
+        unlimited = narrow(values, source, Format(62 - target.fraction, target.fraction))
+        self.found.append((result != unlimited).astype(np.int64))
+        return result

@@ -1,0 +1,230 @@
+"""`tile_dequant`: beats of a stream of weights to weights of 18 bits, in the order of the array's tiles.
+
+A matrix in NF4 is records of scales and codes, as `machine.layout` has them; it leaves as weights. Whatever has 4 bytes
+a value, a matrix or a vector, leaves as values. A beat in error marks all that follows it of the same tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from ...axi.bus import BEAT
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Q8_16, Format, Integers
+from ...nf4.nf4_dequant import Nf4DequantSpec
+from ...packets import last_flags
+from ...rng.perturbation import cycles_of
+from ...rng.urng import BIT
+from ..machine.core_size import CoreSize
+from ..machine.layout import scale_beats
+from ..nf4_weights import BLOCK, SCALE_BITS, dequantise
+
+WEIGHT = Format(SCALE_BITS + 2, 0)
+"""A weight of any of the formats of 18 bits."""
+BEAT_CODES = 2 * BEAT
+BEAT_VALUES = BEAT // 4
+LENGTH_BITS = 24
+BLOCKS_BITS = 16
+WORD = Format(32, 0, signed=False)
+
+
+class TensorKind(IntEnum):
+    """How a tensor lies in the stream, and how many bits its values have."""
+
+    NF4 = 0
+    MATRIX = 1
+    VALUES = 2
+    FACTORS = 3
+
+
+MATRICES = (TensorKind.NF4, TensorKind.MATRIX)
+
+
+class Beats(NamedTuple):
+    """Beats of a tensor.
+
+    Parameters
+    ----------
+    kind : int
+        `TensorKind`.
+    length : int
+        Records of a matrix, each of 64 inputs of as many outputs as a tile has, or beats of 4 values; at least 1.
+    blocks, tiles : int
+        Records of a group of outputs, and tiles of the last one of them: what else it has is behind the inputs, and is
+        skipped. At least 1; of a vector they do not count.
+    """
+
+    kind: int
+    length: int
+    blocks: int = 1
+    tiles: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileDequantSpec(Spec):
+    """Parameters and model of `tile_dequant`.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Inputs and outputs of a tile.
+    """
+
+    name: ClassVar[str] = "tile_dequant"
+    summary: ClassVar[str] = "stream of NF4 records and values to the weights of tiles, a DSP for each code of a beat"
+
+    lanes: int = 32
+    columns: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lanes not in (8, 16, 32, 64):
+            raise UserError(f"lanes = {self.lanes} is not 8, 16, 32 or 64")
+        if self.columns not in (4, 8, 16, 32):
+            raise UserError(f"columns = {self.columns} is not 4, 8, 16 or 32")
+
+    @cached_property
+    def dequant(self) -> Nf4DequantSpec:
+        """Dequantisers of a column, which have one scale."""
+        return Nf4DequantSpec(lanes=self.width // self.columns, scales=1)
+
+    @property
+    def width(self) -> int:
+        """Weights a word: two lanes of a tile, or as many as a beat has codes."""
+        return min(2 * self.columns, BEAT_CODES)
+
+    @property
+    def scale_beats(self) -> int:
+        """Beats of a record's scales."""
+        return scale_beats(CoreSize(self.lanes, self.columns))
+
+    @property
+    def code_beats(self) -> int:
+        """Beats of a record's codes."""
+        return BLOCK * self.columns // BEAT_CODES
+
+    @property
+    def value_beats(self) -> int:
+        """Beats of as many weights as a record has, with 4 bytes each."""
+        return BLOCK * self.columns // BEAT_VALUES
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a beat of codes to its first weights."""
+        return self.dequant.latency
+
+    def record_beats(self, kind: int) -> int:
+        """Beats of a record; each beat of values of a vector is one."""
+        nf4 = self.scale_beats + self.code_beats
+        return {TensorKind.NF4: nf4, TensorKind.MATRIX: self.value_beats}.get(TensorKind(kind), 1)
+
+    def tile_beats(self, kind: int) -> int:
+        """Beats of a matrix's tile, without scales."""
+        return (self.code_beats if kind == TensorKind.NF4 else self.value_beats) * self.lanes // BLOCK
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `operation` describes a tensor, `beats` has it; `o` gives weights in NF4, `v` values as they are."""
+        flags = Field("last", BIT), Field("error", BIT)
+        return {
+            "operation": Stream("in", self.operation_fields),
+            "beats": Stream("in", (Field("data", WORD, BEAT_VALUES), Field("error", BIT))),
+            "o": Stream("out", (Field("weight", WEIGHT, self.width), *flags)),
+            "v": Stream("out", (Field("value", Q8_16, BEAT_VALUES), *flags)),
+        }
+
+    @property
+    def operation_fields(self) -> tuple[Field, ...]:
+        """Fields that describe a tensor's beats: those of `Beats`."""
+        tiles = (BLOCK // self.lanes).bit_length()
+        widths = {"kind": 2, "length": LENGTH_BITS, "blocks": BLOCKS_BITS, "tiles": tiles}
+        return tuple(Field(name, Format(widths[name], 0, signed=False)) for name in Beats._fields)
+
+    def beats_of(self, kind: int, shape: tuple[int, ...]) -> Beats:
+        """Describe the beats of a matrix, (outputs, inputs), or of a vector."""
+        if kind not in MATRICES:
+            return Beats(kind, cycles_of(shape[0], BEAT_VALUES))
+        blocks = cycles_of(shape[1], BLOCK)
+        tiles = cycles_of(shape[1] - BLOCK * (blocks - 1), self.lanes)
+        return Beats(kind, cycles_of(shape[0], self.columns) * blocks, blocks, tiles)
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Take tensors as long as all of a tensor's beats are there."""
+        fields = {port: self.streams()[port].fields for port in ("o", "v")}
+        found: dict[str, list[Words]] = {
+            port: [{one.name: np.zeros((0, one.lanes), np.int64) for one in fields[port]}] for port in fields
+        }
+        first = 0
+        for one in rows_of(inputs["operation"], Beats):
+            end = first + one.length * self.record_beats(one.kind)
+            if end > len(inputs["beats"]["data"]):
+                break
+            data, error = (inputs["beats"][name][first:end] for name in ("data", "error"))
+            port, values, wrong = self._tensor(one, data, np.maximum.accumulate(error))
+            found[port].append({fields[port][0].name: values, "last": last_flags([len(values)]), "error": wrong})
+            first = end
+        return {
+            port: {one.name: np.concatenate([part[one.name] for part in parts])[:words] for one in fields[port]}
+            for port, parts in found.items()
+        }
+
+    def cycles(self, inputs: dict[str, Words]) -> int:
+        """Cycles from an idle block's first operation to its last input or output, at full speed."""
+        now = end = 0
+        for one in rows_of(inputs["operation"], Beats):
+            now += 1 + one.length * self.record_beats(one.kind)
+            skipped = (BLOCK // self.lanes - one.tiles) * self.tile_beats(one.kind) if one.kind in MATRICES else 0
+            if one.kind == TensorKind.NF4:
+                entering = one.length * self.code_beats - one.length // one.blocks * skipped
+                now += entering * (BEAT_CODES // self.width - 1)
+                end = max(end, now - skipped + self.latency)
+            end = max(end, now)
+        return end
+
+    def _tensor(self, one: Beats, data: Integers, error: Integers) -> tuple[str, Integers, Integers]:
+        """Words of a tensor, and their flags of errors: without the tiles that are behind the inputs."""
+        if one.kind not in MATRICES:
+            return "v", as_values(data), error
+        records = data.reshape(one.length, -1, BEAT_VALUES), error.reshape(one.length, -1)
+        there = np.ones((one.length, BLOCK // self.lanes), bool)
+        there[one.blocks - 1 :: one.blocks, one.tiles :] = False
+        scales = self.scale_beats if one.kind == TensorKind.NF4 else 0
+        wrong = records[1][:, scales:].reshape(*there.shape, -1)[there]
+        if one.kind == TensorKind.MATRIX:
+            values = as_values(records[0]).reshape(*there.shape, -1)[there]
+            return "v", values.reshape(-1, BEAT_VALUES), wrong.reshape(-1, 1)
+        weights = self._weights(records[0]).reshape(*there.shape, -1)[there].reshape(-1, self.width)
+        return "o", weights, wrong.reshape(-1, 1).repeat(BEAT_CODES // self.width, axis=0)
+
+    def _weights(self, records: Integers) -> Integers:
+        """Dequantise records, (n, beats, 4)."""
+        whole = np.ascontiguousarray(records, "<u4").view(np.uint8).reshape(len(records), -1)
+        cut = self.scale_beats * BEAT
+        scales = np.ascontiguousarray(whole[:, :cut]).view("<u2")[:, : self.columns].astype(np.int64)
+        packed = whole[:, cut:]
+        codes = np.stack([packed & 15, packed >> 4], axis=-1).reshape(len(records), BLOCK, self.columns)
+        return dequantise(codes, scales[:, None])
+
+
+_Row = TypeVar("_Row")
+
+
+def rows_of(words: Words, kind: Callable[..., _Row]) -> list[_Row]:
+    """Words of a stream of single numbers, each as a named tuple of its fields."""
+    columns = (words[name][:, 0].tolist() for name in kind._fields)  # type: ignore[attr-defined]
+    return [kind(*row) for row in zip(*columns, strict=True)]
+
+
+def as_values(beats: Integers) -> Integers:
+    """Values of beats, (n, 4): the lower 24 bits of each, signed."""
+    low = beats & ((1 << Q8_16.width) - 1)
+    signed: Integers = low - ((low >> Q8_16.width - 1) << Q8_16.width)
+    return signed

@@ -1,0 +1,292 @@
+"""`word_offsets`: folded deltas, a step's perturbation beside them, and the offsets of both sides of each word.
+
+Deltas and perturbation have a row for each of the generator's cycles until its numbers return, see `golden.zo.deltas`.
+A number of them is taken a cycle: a word of a transformer has as many cycles on the array. Zeroth-order cores that hold
+a network on the chip take whole rows instead (`golden.zo.rows`).
+
+Number j of word w is number ``(j + turn) mod n`` of row ``w mod times``. Rows are stored as word ``w < times`` has
+them, without a turn. Then each pass through all rows turns by ``times mod n`` more, and the rows are those of an image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar
+
+import numpy as np
+
+from ...axi.bus import BEAT
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Format, Integers, Narrower, Overflow, narrow, shifted
+from ...memories.plan import MemoryShape
+from ...rng.perturbation import FoldableSource
+from ...rng.pezo import PezoSpec
+from ...rng.urng import BIT
+from ...zo.coefficient import COEFFICIENT
+from ...zo.deltas import DELTA, Deltas, PerturbationTable
+from ..forward import WEIGHT_BITS
+
+KIND = Format(3, 0, signed=False)
+WORD = Format(32, 0, signed=False)
+"""Format of a word's number."""
+COUNT = Format(24, 0, signed=False)
+FRACTION = Format(5, 0, signed=False)
+MOST_FRACTION = WEIGHT_BITS - 1
+"""Most fraction bits of a tensor."""
+OFFSET = Format(21, 0)
+"""Bits of an offset: one of 16 fraction bits is in it as it is."""
+WEIGHT_OFFSET = Format(WEIGHT_BITS + 1, 0)
+"""Bits to which an offset of a weight is saturated: the sum, which has one bit less, is the same."""
+PER_BEAT = BEAT // 4
+MOST_NUMBERS = 1 << 15
+"""Most numbers of a table, of rows filled up to whole beats: 32 block RAMs of deltas."""
+
+
+class Kind(IntEnum):
+    """What a command does; all but `OFFSETS` and `SKIP` with as many rows as it says, from the first one on."""
+
+    CLEAR = 0
+    """Set the deltas to 0."""
+    LOAD = 1
+    """Take the deltas from an image."""
+    SAVE = 2
+    """Give an image of the deltas."""
+    PERTURB = 3
+    """Take the perturbation, a row a word of the generator, and count what is clipped of its offsets."""
+    UPDATE = 4
+    """Add a multiple of the perturbation to the deltas."""
+    OFFSETS = 5
+    """Give offsets of so many words."""
+    SKIP = 6
+    """Take so many words of the generator, and no notice of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOffsetsSpec(Spec):
+    """Parameters and model of `word_offsets`.
+
+    Parameters
+    ----------
+    generator : PezoSpec
+        Generator of the perturbations.
+    tables : int
+        Tables of deltas, each with a perturbation: 2 for a network that is cut in two parts.
+    """
+
+    name: ClassVar[str] = "word_offsets"
+    summary: ClassVar[str] = "folded deltas and a perturbation; offsets of both sides of each word, a number a cycle"
+    presets: ClassVar[dict[str, dict[str, object]]] = {"cut": {"tables": 2}}
+
+    generator: PezoSpec = field(default_factory=PezoSpec)
+    tables: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.generator, FoldableSource):
+            raise UserError(
+                f"a generator {self.generator.name} does not return to its numbers: each word would need a row of "
+                "deltas"
+            )
+        if self.generator.width < 2:
+            raise UserError(
+                "a generator of 1 number a cycle: a word's parameters would all get the same one; take more"
+            )
+        if self.times * self.row_words > MOST_NUMBERS:
+            raise UserError(
+                f"the generator's numbers return after {self.times} cycles: {self.times} rows of {self.row_words} "
+                f"deltas are more than the memory's {MOST_NUMBERS}; take generators of fewer bits, such as "
+                "generator.scale.urng.bits=8"
+            )
+        if not 1 <= self.tables <= 2:
+            raise UserError(f"tables = {self.tables} is not 1 or 2: a network has one part, or is cut in two")
+
+    @property
+    def n(self) -> int:
+        """Numbers of a row."""
+        return self.generator.width
+
+    @property
+    def times(self) -> int:
+        """Rows, after which words return."""
+        return len(self.generator.base)
+
+    @property
+    def row_words(self) -> int:
+        """Words of a row's image, 32 bits each: whole beats."""
+        return -(-self.n // PER_BEAT) * PER_BEAT
+
+    @property
+    def turn(self) -> int:
+        """Places by which each pass through all rows turns their numbers more than the one before."""
+        return self.times % self.n if self.generator.rotates else 0
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a word's last number on its way to the word: generator's number, operands to rounding 10, word 2.
+
+        A generator's number is rounded, 3 cycles, where it has more fraction bits than the job keeps.
+        """
+        return 13 if PerturbationTable(self.generator).fraction == self.generator.fraction_bits else 16
+
+    def request_cycles(self, count: int) -> int:
+        """Cycles from a request to the last of its words, which are taken at once, where nothing is in progress.
+
+        The first word's place takes a cycle a bit. Then a word takes n, if two of them hide the latency.
+        """
+        start, given = WORD.width + 2, [0, 0]
+        for _ in range(count):
+            start = max(start, given[-2])
+            given.append(start + self.n + self.latency)
+            start += self.n
+        return given[-1]
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: commands; what they take, words of the generator and images; what they give."""
+        settings = (
+            Field("kind", KIND),
+            Field("factor", COEFFICIENT),
+            Field("word", WORD),
+            Field("count", COUNT),
+            Field("fraction", FRACTION),
+            Field("wide", BIT),
+        )
+        table = (Field("table", BIT),) if self.tables > 1 else ()
+        image = (Field("delta", DELTA, PER_BEAT),)
+        return {
+            "command": Stream("in", settings + table),
+            "u": Stream("in", self.generator.streams()["o"].fields),
+            "load": Stream("in", image),
+            "save": Stream("out", image),
+            "offsets": Stream("out", (Field("plus", OFFSET, self.n), Field("minus", OFFSET, self.n))),
+            "done": Stream("out", (Field("clipped", self.clipped_format),)),
+        }
+
+    @property
+    def clipped_format(self) -> Format:
+        """Format of the number of a perturbation's offsets that are clipped."""
+        return Format((2 * self.times * self.n).bit_length(), 0, signed=False)
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Carry out all commands.
+
+        Raises
+        ------
+        UserError
+            If a command is unknown, has too many rows or fraction bits, or needs rows that were never set.
+        """
+        model = _Model(self, inputs)
+        given = inputs["command"]
+        for number in range(len(given["kind"])):
+            model.carry_out({name: int(column[number, 0]) for name, column in given.items()})
+        return model.outputs()
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Deltas and perturbation, with a port to read and one to write."""
+        column = (self.row_words - 1).bit_length()
+        row = (self.times - 1).bit_length()
+        depth = self.tables << (row + column) if self.tables > 1 else self.times << column
+        perturbation = PerturbationTable(self.generator).format
+        return (
+            MemoryShape("deltas", depth, DELTA.width, lut_rows=0, ultra=True),
+            MemoryShape("perturbation", depth, perturbation.width, lut_rows=0, ultra=True),
+        )
+
+
+class _Table:
+    """Deltas and perturbation, and how many rows of each have been set."""
+
+    def __init__(self, perturbation: PerturbationTable) -> None:
+        self.deltas, self.numbers = Deltas(perturbation), np.zeros(perturbation.shape, np.int64)
+        self.known = self.perturbed = 0
+
+
+class _Model:
+    """State of the block, and what it has given."""
+
+    def __init__(self, spec: WordOffsetsSpec, inputs: dict[str, Words]) -> None:
+        self.spec, self.perturbation = spec, PerturbationTable(spec.generator)
+        self.tables = [_Table(self.perturbation) for _ in range(spec.tables)]
+        numbers = spec.generator.scaled(inputs["u"])
+        self._numbers, self._numbers_taken = self.perturbation.narrowed(numbers), 0
+        self._image = inputs["load"]["delta"].reshape(-1, spec.row_words)
+        self._rows_taken = 0
+        self._sides: list[tuple[Integers, Integers]] = []
+        self._saved: list[Integers] = []
+        self._clipped: list[int] = []
+
+    def carry_out(self, command: dict[str, int]) -> None:
+        """Carry out a command, given by its fields."""
+        count, kinds = command["count"], [one.value for one in Kind]
+        if command["kind"] not in kinds:
+            raise UserError(f"kind = {command['kind']} is not in {kinds[0]} to {kinds[-1]}")
+        kind, table = Kind(command["kind"]), self.tables[command.get("table", 0)]
+        if kind is Kind.OFFSETS:
+            self._give_offsets(table, command)
+            return
+        if count > self.spec.times and kind is not Kind.SKIP:
+            raise UserError(f"{kind.name} of {count} rows: there are {self.spec.times}")
+        narrower = Narrower()
+        self._change(kind, table, count, command["factor"], narrower)
+        self._clipped.append(narrower.saturations)
+
+    def _change(self, kind: Kind, table: _Table, count: int, factor: int, narrower: Narrower) -> None:
+        """Carry out a command for rows."""
+        deltas, of, n = table.deltas, self.perturbation, self.spec.n
+        if kind in (Kind.CLEAR, Kind.LOAD):
+            rows = np.zeros((count, n), np.int64)
+            if kind is Kind.LOAD:
+                rows = self._image[self._rows_taken : self._rows_taken + count, :n]
+                self._rows_taken += count
+            deltas.total, table.known = of.folded(rows, deltas.total), max(table.known, count)
+        elif kind in (Kind.PERTURB, Kind.SKIP):
+            numbers = self._numbers[self._numbers_taken : self._numbers_taken + count]
+            self._numbers_taken += count
+            if kind is Kind.PERTURB:
+                self._needs(kind, table.known, count)
+                table.numbers, table.perturbed = of.folded(numbers, table.numbers), max(table.perturbed, count)
+                for side in (factor, -factor):
+                    narrower(of.spread(deltas.total + side * table.numbers, count), DELTA, DELTA)
+        else:
+            self._needs(kind, table.known, count)
+            rows = of.spread(deltas.total, count)
+            if kind is Kind.SAVE:
+                self._saved.append(np.pad(rows, ((0, 0), (0, self.spec.row_words - n))))
+            else:
+                self._needs(kind, table.perturbed, count)
+                moved = rows + factor * of.spread(table.numbers, count)
+                deltas.total = of.folded(narrow(moved, DELTA, DELTA, overflow=Overflow.WRAP), deltas.total)
+
+    def _give_offsets(self, table: _Table, command: dict[str, int]) -> None:
+        """Offsets of words, clipped to the deltas' range, and rounded to a fraction."""
+        fraction, factor = command["fraction"], command["factor"]
+        if fraction > MOST_FRACTION:
+            raise UserError(f"fraction = {fraction} is not in 0 to {MOST_FRACTION}")
+        words = command["word"] + np.arange(command["count"])
+        if len(words):
+            self._needs(Kind.OFFSETS, table.known, int((words % self.spec.times).max()) + 1)
+            if factor:
+                self._needs(Kind.OFFSETS, table.perturbed, int((words % self.spec.times).max()) + 1)
+        form, both = OFFSET if command["wide"] else WEIGHT_OFFSET, []
+        for side in (factor, -factor):
+            exact = self.perturbation.numbers(table.deltas.total + side * table.numbers, words)
+            rounded = shifted(narrow(exact, DELTA, DELTA), np.array(DELTA.fraction - fraction))
+            both.append(np.clip(rounded, form.minimum, form.maximum))
+        self._sides.append((both[0], both[1]))
+
+    def _needs(self, kind: Kind, rows: int, needed: int) -> None:
+        if needed > rows:
+            raise UserError(f"{kind.name} of row {needed - 1}: only {rows} rows have been set")
+
+    def outputs(self) -> dict[str, Words]:
+        """Words of the outputs."""
+        none = np.zeros((0, self.spec.n), np.int64)
+        plus, minus = (np.concatenate([none, *(sides[at] for sides in self._sides)]) for at in range(2))
+        saved = np.concatenate([np.zeros((0, self.spec.row_words), np.int64), *self._saved])
+        return {
+            "offsets": {"plus": plus, "minus": minus},
+            "save": {"delta": saved.reshape(-1, PER_BEAT)},
+            "done": {"clipped": np.array(self._clipped, np.int64)[:, None]},
+        }

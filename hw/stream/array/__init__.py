@@ -1,0 +1,1 @@
+"""RTL of the array of multipliers, what is stationary in it, and its sums."""

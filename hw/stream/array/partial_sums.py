@@ -1,0 +1,99 @@
+"""RTL of `partial_sums`: read, add, and write back or into a queue; the queue leaves in parts."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+
+from ....golden.stream.array.partial_sums import TOTAL, PartialSumsSpec
+from ....golden.stream.array.tile_array import SUM
+from ...ports import members, shape
+from ...primitives.fifo import Fifo
+from ...primitives.mux_tree import mux_tree
+from ...primitives.ram import ram
+from ...primitives.registers import data_register, replicas
+
+
+class PartialSums(wiring.Component):
+    """A row of terms a cycle; the first part of a complete row `spec.latency` cycles behind its last term.
+
+    Parameters
+    ----------
+    spec : PartialSumsSpec
+        Columns, rows, sums a cycle that leave.
+
+    Attributes
+    ----------
+    i : In, stream of ``sum`` (columns of 48 bits), ``row``, ``first``, ``last``
+        Terms of a row. Waits: a term of a row that came in one of the two cycles before, unless it is `first`; one that
+        is `last` while `spec.sums` complete rows have not left.
+    o : Out, stream of ``sum`` (drain of 56 bits), ``row``, ``part``
+        Complete sums, rows in the order in which they came to be, a row's parts from the lowest columns on.
+    """
+
+    def __init__(self, spec: PartialSumsSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, given = self.spec, self.i.payload
+        m.submodules.memory = memory = ram(platform, spec.memory)
+        write_port, read_port = memory.write_port(), memory.read_port()
+        width, row = spec.columns * TOTAL.width, shape(spec.row_number)
+        m.submodules.queue = queue = Fifo(data.StructLayout({"sums": width, "row": row}), spec.sums)
+        # a row is read, then added, then written: two cycles in which it may not be read again
+        terms, totals = (
+            [Signal(shape(form), name=f"{name}{column}", reset_less=True) for column in range(spec.columns)]
+            for name, form in (("term", SUM), ("total", TOTAL))
+        )
+        read_row, added_row = Signal(row, reset_less=True), Signal(row, reset_less=True)
+        adds, completes, write, complete = Signal(), Signal(), Signal(), Signal()
+        begins = replicas(spec.columns, "begins")
+        places, leaves = Signal(range(spec.sums + 1), init=spec.sums), Signal()
+        conflict = (adds & (read_row == given.row)) | (write & (added_row == given.row))
+        taken = self.i.valid & self.i.ready
+        m.d.comb += [
+            self.i.ready.eq((given.first | ~conflict) & (~given.last | places.any())),
+            read_port.addr.eq(given.row),
+            write_port.addr.eq(added_row),
+            write_port.data.eq(Cat(totals)),
+            write_port.en.eq(write),
+            queue.i.valid.eq(complete),
+            queue.i.payload.sums.eq(Cat(totals)),
+            queue.i.payload.row.eq(added_row),
+        ]
+        m.d.sync += [
+            adds.eq(taken & ~given.last),
+            completes.eq(taken & given.last),
+            read_row.eq(given.row),
+            Cat(terms).eq(given.sum),
+            write.eq(adds),
+            complete.eq(completes),
+            added_row.eq(read_row),
+            places.eq(places + leaves - (taken & given.last)),
+            *(flag.eq(given.first) for flag in begins),
+        ]
+        for number, (begin, term, total) in enumerate(zip(begins, terms, totals, strict=True)):
+            before = read_port.data[number * TOTAL.width : (number + 1) * TOTAL.width].as_signed()
+            m.d.sync += total.eq(term + Mux(begin, 0, before))
+        self._drain(m, queue, leaves)
+        return m
+
+    def _drain(self, m: Module, queue: Fifo, leaves: Signal) -> None:
+        """Give the row at the queue's end in parts; `leaves` as its last one goes into the output register."""
+        spec, moves, part = self.spec, Signal(), Signal(shape(self.spec.part_number))
+        final = part == spec.parts - 1
+        m.d.comb += [moves.eq(~self.o.valid | self.o.ready), queue.o.ready.eq(moves & final)]
+        m.d.comb += leaves.eq(queue.o.valid & queue.o.ready)
+        output = data_register(m, self.o.payload, "complete_sums")
+        word = Value.cast(queue.o.payload.sums)
+        step = spec.drain * TOTAL.width
+        choices = [word[at : at + step] for at in range(0, len(word), step)]
+        with m.If(moves):
+            m.d.sync += [
+                self.o.valid.eq(queue.o.valid),
+                Value.cast(output.sum).eq(mux_tree(part, choices)),
+                output.row.eq(queue.o.payload.row),
+                output.part.eq(part),
+            ]
+            with m.If(queue.o.valid):
+                m.d.sync += part.eq(Mux(final, 0, part + 1))

@@ -1,0 +1,148 @@
+"""RTL of `stationary_load`: a memory a column; a key is written into its own, pair by pair, a value's row into all."""
+
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import memory, wiring
+
+from ....golden.stream.array.stationary_load import StationaryLoadSpec
+from ....golden.stream.array.tile_array import Q4_14
+from ...ports import elements, members, shape
+from ...primitives.mux_tree import mux_tree
+from ...primitives.pipeline import delayed
+from ...primitives.ram import ram
+
+
+class StationaryLoad(wiring.Component):
+    """A row a cycle in, a beat a cycle out, the first one `spec.latency` (3) cycles behind a tile's last row.
+
+    Parameters
+    ----------
+    spec : StationaryLoadSpec
+        Lanes and columns.
+
+    Attributes
+    ----------
+    i : In, stream of ``value`` (lanes of 24 bits), ``turn``, ``part``, ``zero``
+        A row: a key where `turn` is 1, else a value, of which `part` chooses as many features as there are columns. One
+        that is `zero` counts as zeros. The rows of a tile have one `turn` and one `part`.
+    o : Out, stream of ``weight`` (2 x columns of 18 bits)
+        Beats of tiles, two lanes each.
+    """
+
+    def __init__(self, spec: StationaryLoadSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, given = self.spec, self.i.payload
+        taken, final, emptied = Signal(), Signal(), Signal()
+        number, tiles, writes = Signal(range(spec.lanes)), Signal(range(3)), Signal()
+        m.d.comb += taken.eq(self.i.valid & self.i.ready)
+        m.d.comb += final.eq(number == Mux(given.turn, spec.columns - 1, spec.lanes - 1))
+        with m.If(taken):
+            m.d.sync += [number.eq(Mux(final, 0, number + 1)), writes.eq(writes ^ final)]
+        m.d.sync += tiles.eq(tiles + (taken & (number == 0)) - emptied)
+        # a row in its register, and what is done with it in the next cycle
+        row = [Signal(shape(Q4_14), name=f"row{lane}", reset_less=True) for lane in range(spec.lanes)]
+        for into, value in zip(row, elements(given.value, spec.streams()["i"].fields[0]), strict=True):
+            m.d.sync += into.eq(Mux(given.zero, 0, value[: len(into)]))
+        value_row = ValueRow(Signal(), *(Signal(len(one), reset_less=True) for one in (number, writes, given.part)))
+        for signal, value in zip(value_row, (taken & ~given.turn, number, writes, given.part), strict=True):
+            m.d.sync += signal.eq(value)
+        # of the pair of lanes n the row that came n cycles before
+        pairs = [
+            delayed(m, Cat(row[2 * at : 2 * at + 2]), at, f"pair{at}", reset_less=True) for at in range(spec.beats)
+        ]
+        memories, busy = [], Signal(spec.columns)
+        for column in range(spec.columns):
+            m.submodules[f"column{column}"] = storage = ram(platform, spec.memory)
+            starts = taken & given.turn & (number == column)
+            values = [row[at] for at in range(column, spec.lanes, spec.columns)]
+            m.d.comb += busy[column].eq(self._write(m, storage, column, starts, writes, pairs, values, value_row))
+            memories.append(storage)
+        room = (number != 0) | (tiles != 2)
+        own = mux_tree(number[: max(1, (spec.columns - 1).bit_length())], list(busy))
+        m.d.comb += self.i.ready.eq(room & ~Mux(given.turn, own, busy.any()))
+        self._read(m, memories, taken & final, emptied)
+        return m
+
+    def _write(
+        self,
+        m: Module,
+        storage: memory.Memory,
+        column: int,
+        starts: Value,
+        writes: Value,
+        pairs: list[Value],
+        values: list[Signal],
+        row: "ValueRow",
+    ) -> Value:
+        """Write a column's memory; returns whether it still does in the next cycle.
+
+        A key takes a cycle a pair of lanes, beginning in the cycle behind that in which it `starts`.
+        """
+        spec, port = self.spec, storage.write_port(granularity=Q4_14.width)
+        active, tile = Signal(name=f"active{column}"), Signal(name=f"tile{column}", reset_less=True)
+        pair = Signal(range(spec.beats), name=f"pair_number{column}", reset_less=True)
+        more = Signal(name=f"more{column}")
+        m.d.comb += more.eq(active & (pair != spec.beats - 1))
+        m.d.sync += [active.eq(starts | more), pair.eq(Mux(starts, 0, pair + 1))]
+        with m.If(starts):
+            m.d.sync += tile.eq(writes)
+        value = mux_tree(row.part, values)
+        with m.If(row.valid):
+            m.d.comb += [
+                port.addr.eq(Cat(row.number[1:], row.tile)),
+                port.data.eq(Cat(value, value)),
+                port.en.eq(Cat(~row.number[0], row.number[0])),
+            ]
+        with m.Else():
+            m.d.comb += [
+                port.addr.eq(Cat(pair, tile)),
+                port.data.eq(mux_tree(pair, pairs)),
+                port.en.eq(active.replicate(2)),
+            ]
+        return more
+
+    def _read(self, m: Module, memories: list[memory.Memory], ends: Value, emptied: Signal) -> None:
+        """Read complete tiles, a beat a cycle: it follows at the heels of the last key, and never overtakes it."""
+        spec, ended, complete = self.spec, Signal(), Signal(range(3))
+        reads, beat = Signal(), Signal(range(2 * spec.beats))
+        m.d.comb += reads.eq(complete.any() & (~self.o.valid | self.o.ready))
+        m.d.comb += emptied.eq(reads & beat[:-1].all())
+        m.d.sync += [
+            ended.eq(ends),
+            complete.eq(complete + ended - emptied),
+            beat.eq(beat + reads),
+            self.o.valid.eq(reads | (self.o.valid & ~self.o.ready)),
+        ]
+        lower, upper = [], []
+        for storage in memories:
+            port = storage.read_port()
+            m.d.comb += [port.addr.eq(beat), port.en.eq(reads)]
+            lower.append(port.data[: Q4_14.width])
+            upper.append(port.data[Q4_14.width :])
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(lower, upper))
+
+
+class ValueRow(NamedTuple):
+    """A value's row in the register: it is written into all columns at once.
+
+    Parameters
+    ----------
+    valid : Signal
+        There is one.
+    number : Signal
+        Its lane of the tile.
+    tile : Signal
+        Which of the two tiles.
+    part : Signal
+        Which of its features are the columns.
+    """
+
+    valid: Signal
+    number: Signal
+    tile: Signal
+    part: Signal

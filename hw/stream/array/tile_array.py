@@ -1,0 +1,157 @@
+"""RTL of `tile_array`: columns of two DSP cascades, past which rows go skewed, and a wave that changes the tile."""
+
+from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.array.tile_array import Q4_14, SUM, TileArraySpec
+from ...ports import elements, members
+from ...primitives.pipeline import Pipeline
+from ...primitives.registers import data_register
+
+
+class TileArray(wiring.Component):
+    """A row a cycle, its sums `spec.latency` cycles later; beside it a beat of the next tile a cycle.
+
+    All registers wait while sums are on offer and not taken. Where `o.ready` is always 1 nothing of that remains.
+
+    Parameters
+    ----------
+    spec : TileArraySpec
+        Lanes, columns, width of the tag.
+
+    Attributes
+    ----------
+    w : In, stream of ``weight`` (2 x columns of 18 bits)
+        A beat of a tile, the weights of two lanes. A tile's first beat, once taken, waits inside for the rows that swap
+        the tile before it.
+    x : In, stream of ``value`` (lanes of 24 bits), ``swap``, ``tag``
+        A row. One marked `swap` is the first of the next tile, and waits until that one is complete.
+    o : Out, stream of ``sum`` (columns of 48 bits), ``tag``
+        Exact sums of a row.
+    """
+
+    def __init__(self, spec: TileArraySpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        move, taken, swapped, complete = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            move.eq(~self.o.valid | self.o.ready),
+            self.x.ready.eq(move & (~self.x.payload.swap | complete)),
+            taken.eq(self.x.valid & self.x.ready),
+            swapped.eq(taken & self.x.payload.swap),
+        ]
+        moving = Module()
+        m.submodules.moving = EnableInserter(move)(moving)
+        beat, write = self._load(m, move, swapped, complete)
+        stages = {"inputs": 0, "lanes": 1, "operands": 1, "products": 1, "cascades": spec.beats, "sums": 1}
+        pipeline = Pipeline(moving, stages)
+        assert pipeline.latency("inputs", "sums") == spec.latency
+        valid = Signal(spec.latency)
+        m.d.comb += self.o.valid.eq(pipeline.place_flag("inputs", taken, valid).at("sums"))
+        # bit n: the row at place n of the cascades is the first of a tile
+        swap = Signal(spec.beats)
+        moving.d.sync += swap.eq(Cat(swapped, swap[:-1]))
+        streams = spec.streams()
+        operands = []
+        for lane, value in enumerate(elements(self.x.payload.value, streams["x"].fields[0])):
+            skew = Pipeline(moving, {"inputs": 0, "operand": 2 + lane // 2})
+            operands.append(skew.place("inputs", value, f"x{lane}", reset_less=True).at("operand"))
+        weights = elements(beat, streams["w"].fields[0])
+        for number, result in enumerate(elements(self.o.payload.sum, streams["o"].fields[0])):
+            column = TileColumn(spec.lanes)
+            m.submodules[f"column{number}"] = EnableInserter(move)(column)
+            m.d.comb += [column.x[lane].eq(operand) for lane, operand in enumerate(operands)]
+            m.d.comb += [into.eq(weights[half * spec.columns + number]) for half, into in enumerate(column.w)]
+            m.d.comb += [column.write.eq(write), column.swap.eq(swap), result.eq(column.o)]
+        if spec.tag:
+            tag = pipeline.place("inputs", self.x.payload.tag, "tag", reset_less=True)
+            m.d.comb += self.o.payload.tag.eq(tag.at("sums"))
+        return m
+
+    def _load(self, m: Module, move: Signal, swapped: Signal, complete: Signal) -> tuple[Signal, Signal]:
+        """Take beats into a register; returns it, and a bit for each pair of lanes into whose shadow it goes.
+
+        A tile is complete with its last beat taken, a cycle before that is in its place: the wave of a swap is there
+        later. It overtakes no beat of the next tile either, as that one's first is written a cycle behind the swap, and
+        both pass a pair of lanes a cycle at most.
+        """
+        number = Signal(self.spec.beats, init=1)
+        held = Signal(self.spec.beats)
+        beat = Signal(len(self.w.payload.as_value()), reset_less=True)
+        waits = Signal()
+        m.d.comb += [waits.eq(held[0] & complete), self.w.ready.eq(move & ~waits)]
+        with m.If(self.w.ready):
+            m.d.sync += [held.eq(Mux(self.w.valid, number, 0)), beat.eq(self.w.payload)]
+            with m.If(self.w.valid):
+                m.d.sync += number.eq(number.rotate_left(1))
+        with m.If(swapped):
+            m.d.sync += complete.eq(0)
+        with m.Elif(self.w.valid & self.w.ready & number[-1]):
+            m.d.sync += complete.eq(1)
+        return beat, Cat(held[0] & ~complete, held[1:])
+
+
+class TileColumn(wiring.Component):
+    """Sums of one column: two cascades of DSPs, of the even and of the odd lanes, and their sum.
+
+    Weights and their shadows, operands' products and partial sums are registers of a DSP each.
+
+    Parameters
+    ----------
+    lanes : int
+
+    Attributes
+    ----------
+    x : In, array of lanes values of 24 bits
+        Operands: of lane n those of the row that came ``n // 2`` cycles before that of lane 0.
+    w : In, array of 2 weights of 18 bits
+        For two lanes.
+    write : In, a bit for each two lanes
+        `w` goes into their shadows.
+    swap : In, a bit for each two lanes
+        Their shadows are their weights from the next cycle on: those for `x` then.
+    o : Out, 48 bits
+        Sum of the products of a row, ``lanes / 2 + 2`` cycles behind its lane 0.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        weights = data.ArrayLayout(signed(Q4_14.width), 2)
+        super().__init__(
+            {
+                "x": In(data.ArrayLayout(signed(Q8_16.width), lanes)),
+                "w": In(weights),
+                "write": In(lanes // 2),
+                "swap": In(lanes // 2),
+                "o": Out(signed(SUM.width)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        totals: list[Value] = [Const(0), Const(0)]
+        active: list[Signal] = []
+        for lane in range(self._lanes):
+            place, cascade = divmod(lane, 2)
+            shadow, weight = (
+                Signal(signed(Q4_14.width), name=f"{name}{lane}", reset_less=True) for name in ("shadow", "weight")
+            )
+            product = Signal(signed(Q8_16.width + Q4_14.width), name=f"product{lane}", reset_less=True)
+            total = Signal(signed(SUM.width), name=f"total{lane}", reset_less=True)
+            with m.If(self.write[place]):
+                m.d.sync += shadow.eq(self.w[cascade])
+            with m.If(self.swap[place]):
+                m.d.sync += weight.eq(shadow)
+            m.d.sync += [product.eq(self.x[lane] * weight), total.eq(totals[cascade] + product)]
+            totals[cascade] = total
+            active.append(weight)
+        even, odd = totals
+        result = data_register(m, self.o, "sum")
+        m.d.sync += result.eq(even + odd)
+        return m

@@ -1,0 +1,1 @@
+"""RTL of weights of attention and the contexts."""

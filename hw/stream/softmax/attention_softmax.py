@@ -1,0 +1,247 @@
+"""RTL of `attention_softmax`: scores, exponentials and rows of weights, each of one block of queries at a time."""
+
+from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.softmax.attention_softmax import REPEATS, AttentionSoftmaxSpec
+from ...ports import elements, members
+from ...primitives.pipeline import Pipeline
+from ...primitives.registers import data_register
+from .attention_scores import AttentionScores
+from .attention_weights import AttentionWeights
+from .key_tiles import KeyTiles, block_layout
+from .score_banks import ScoreBanks
+
+
+class AttentionSoftmax(wiring.Component):
+    """Softmax of a block of queries after another; two are under way, each in a bank of the memory.
+
+    A block goes through three phases: its scores come, weights replace them, rows of weights are read. Each phase has
+    one block at a time. Scores are taken in every cycle while there is an operation with a free bank.
+
+    Parameters
+    ----------
+    spec : AttentionSoftmaxSpec
+
+    Attributes
+    ----------
+    operation : In, stream of ``queries``, ``keys``, ``first``, ``causal``, ``factor``, ``fraction``, ...
+        A block of queries; taken once the scores of the one before are there, and a bank is free.
+    scores : In, stream of ``score`` (exponentials of 48 bits)
+        By key group, query, quarter; queries that see nothing of a group are left out.
+    o : Out, stream of ``weight`` (lanes of 24 bits), ``query``, ``swap``, ``first``, ``last``
+        By repeat, key tile, query; 0 where a query does not see a key.
+    inverse : Out, stream of ``mantissa``, ``exponent``, ``last``, ``clipped``
+        One for each query.
+    """
+
+    def __init__(self, spec: AttentionSoftmaxSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        layout = block_layout(spec.queries, spec.keys, REPEATS.width)
+        come, weigh, read = (_Phase(layout, name) for name in ("come", "weigh", "read"))
+        m.submodules.banks = banks = ScoreBanks(spec)
+        m.submodules.scores = scores = AttentionScores(spec)
+        move = Signal()
+        m.submodules.weights = EnableInserter(move)(weights := AttentionWeights(spec))
+        busy, filled, weighted, freed = (Signal(2, name=name) for name in ("busy", "filled", "weighted", "freed"))
+        taken = self._come(m, come, scores, busy)
+        emptied = self._weigh(m, come, weigh, (scores, weights, banks), filled, move)
+        self._read(m, weigh, read, banks, weighted, freed)
+        m.d.sync += [
+            busy.eq(busy & ~freed | taken),
+            filled.eq(filled & ~emptied | scores.stored),
+            weighted.eq(weighted & ~freed | Mux(move, weights.put_last, 0)),
+        ]
+        m.d.comb += [
+            banks.store.eq(scores.store),
+            Value.cast(banks.store_at).eq(Value.cast(scores.place)),
+            banks.scores.eq(Value.cast(scores.exponent)),
+            banks.put.eq(weights.put & move),
+            Value.cast(banks.put_at).eq(Value.cast(weights.put_at)),
+            banks.weights.eq(Value.cast(weights.weight)),
+            banks.turn.eq(weighted),
+            Value.cast(weights.word).eq(banks.word),
+            self.inverse.valid.eq(weights.done),
+            Value.cast(self.inverse.payload).eq(Value.cast(weights.inverse)),
+            move.eq(~self.inverse.valid | self.inverse.ready),
+        ]
+        return m
+
+    def _come(self, m: Module, come: "_Phase", scores: AttentionScores, busy: Signal) -> Value:
+        """Take operations, and their scores; returns a bit a bank: a block begins to come into it."""
+        spec, given, block = self.spec, self.operation.payload, come.block
+        m.submodules.groups = groups = KeyTiles(block.shape(), spec.columns)
+        words = spec.columns // spec.exponentials
+        bank, begin, step, last = Signal(), Signal(), Signal(), Signal()
+        word = Signal(range(words))
+        shift, factor, fraction = (
+            Signal.like(port, name=f"kept_{name}", reset_less=True)
+            for name, port in (("shift", scores.shift), ("factor", given.factor), ("fraction", scores.fraction))
+        )
+        m.d.comb += [
+            self.operation.ready.eq(~come.active & ~come.over & ~busy.bit_select(bank, 1)),
+            begin.eq(self.operation.valid & self.operation.ready),
+            self.scores.ready.eq(come.active),
+            step.eq(self.scores.valid & self.scores.ready),
+            last.eq(word == words - 1),
+            groups.start.eq(begin),
+            groups.step.eq(step & last),
+            Value.cast(groups.block).eq(Value.cast(block)),
+        ]
+        with m.If(step):
+            m.d.sync += word.eq(Mux(last, 0, word + 1))
+            with m.If(last & groups.ends):
+                m.d.sync += [come.active.eq(0), come.over.eq(1)]
+        with m.If(begin):
+            m.d.sync += [
+                come.active.eq(1),
+                bank.eq(~bank),
+                block.queries.eq(given.queries - 1),
+                block.keys.eq(given.keys - 1),
+                block.first.eq(given.first),
+                block.causal.eq(given.causal),
+                block.repeats.eq(0),
+                come.repeats.eq(given.repeats - 1),
+                block.bank.eq(bank),
+                shift.eq(given.query_shift + given.key_shift),
+                factor.eq(given.factor),
+                fraction.eq(given.fraction),
+            ]
+        fresh = (groups.tile == 0) & (word == 0)
+        m.d.comb += [
+            scores.valid.eq(step),
+            Value.cast(scores.score).eq(Value.cast(self.scores.payload.score)),
+            scores.shift.eq(shift),
+            scores.factor.eq(factor),
+            scores.fraction.eq(fraction),
+            scores.given.bank.eq(block.bank),
+            scores.given.query.eq(groups.query),
+            scores.given.part.eq(Cat(word, groups.tile)),
+            scores.edge.eq(groups.edge),
+            scores.fresh.eq(fresh),
+            scores.begins.eq(fresh & (groups.query == 0)),
+            scores.ends.eq(last & groups.ends),
+        ]
+        return Cat(begin & ~bank, begin & bank)
+
+    def _weigh(
+        self,
+        m: Module,
+        come: "_Phase",
+        weigh: "_Phase",
+        parts: tuple[AttentionScores, AttentionWeights, ScoreBanks],
+        filled: Signal,
+        move: Signal,
+    ) -> Value:
+        """Read the scores of a block, query by query; returns a bit a bank: all of its scores have been read."""
+        (scores, weights, banks), block = parts, weigh.block
+        lanes = self.spec.exponentials
+        part, query, edge = Signal(len(banks.get_at.part)), Signal.like(block.queries), Signal.like(block.keys)
+        valid, last_part, last_query, finish = Signal(), Signal(), Signal(), Signal()
+        inside = edge[: exact_log2(lanes)]
+        m.d.comb += [
+            valid.eq(weigh.active & filled.bit_select(block.bank, 1)),
+            last_part.eq(part == edge[exact_log2(lanes) :]),
+            last_query.eq(query == block.queries),
+            finish.eq(valid & move & last_part & last_query),
+        ]
+        with m.If(valid & move):
+            m.d.sync += part.eq(part + 1)
+            with m.If(last_part):
+                m.d.sync += [part.eq(0), query.eq(query + 1), edge.eq(edge + block.causal)]
+        with m.If(finish):
+            m.d.sync += [weigh.active.eq(0), weigh.over.eq(1)]
+        with m.If(come.over & ~weigh.active & ~weigh.over):
+            given = come.block
+            m.d.sync += [come.over.eq(0), weigh.active.eq(1)]
+            m.d.sync += [Value.cast(block).eq(Value.cast(given)), block.repeats.eq(come.repeats)]
+            m.d.sync += [part.eq(0), query.eq(0), edge.eq(Mux(given.causal, given.first, given.keys))]
+        for at in (banks.get_at, weights.at):
+            m.d.comb += [at.bank.eq(block.bank), at.query.eq(query), at.part.eq(part)]
+        m.d.comb += [
+            banks.get.eq(valid & move),
+            scores.largest_at.eq(Cat(query, block.bank)),
+            weights.valid.eq(valid),
+            weights.seen.eq(Cat(~last_part | (inside >= lane) for lane in range(lanes))),
+            weights.begins.eq(part == 0),
+            weights.ends.eq(last_part),
+            weights.last.eq(last_query),
+            weights.largest.eq(scores.largest),
+            weights.clipped.eq(Mux(query == 0, Mux(block.bank, scores.clipped[1], scores.clipped[0]), 0)),
+        ]
+        return Cat(finish & ~block.bank, finish & block.bank)
+
+    def _read(
+        self, m: Module, weigh: "_Phase", read: "_Phase", banks: ScoreBanks, weighted: Signal, freed: Signal
+    ) -> None:
+        """Read rows of weights, and mask them: address, memory, output, which move together."""
+        spec, block = self.spec, read.block
+        m.submodules.tiles = tiles = KeyTiles(block.shape(), spec.lanes)
+        go, valid, hand = Signal(), Signal(3), Signal()
+        m.d.comb += [
+            go.eq(~self.o.valid | self.o.ready),
+            hand.eq(weigh.over & ~read.active),
+            tiles.start.eq(hand),
+            Value.cast(tiles.block).eq(Value.cast(block)),
+            tiles.step.eq(go & read.active & weighted.bit_select(block.bank, 1)),
+            self.o.valid.eq(valid[-1]),
+        ]
+        with m.If(hand):
+            m.d.sync += [weigh.over.eq(0), read.active.eq(1), Value.cast(block).eq(Value.cast(weigh.block))]
+        with m.Elif(tiles.step & tiles.ends):
+            m.d.sync += read.active.eq(0)
+        pipeline = Pipeline(m, {"tile": 0, "address": 1, "word": 1, "row": 1}, enable=go)
+        with m.If(go):
+            m.d.sync += valid.eq(Cat(tiles.step, valid[:-1]))
+        query, tile, bank, edge, swap, ends = (
+            pipeline.place("tile", value, name, reset_less=True)
+            for value, name in (
+                (tiles.query, "query"),
+                (tiles.tile, "tile"),
+                (block.bank, "row_bank"),
+                (tiles.edge, "edge"),
+                (tiles.begins, "swap"),
+                (tiles.ends, "ends"),
+            )
+        )
+        m.d.comb += [
+            banks.row.eq(valid[0] & go),
+            banks.row_at.bank.eq(bank.at("address")),
+            banks.row_at.query.eq(query.at("address")),
+            banks.row_at.tile.eq(tile.at("address")),
+        ]
+        free = go & valid[1] & ends.at("word")
+        m.d.comb += freed.eq(Cat(free & ~bank.at("word"), free & bank.at("word")))
+        # the last key seen, less the first one of the tile
+        left = Signal(len(block.keys), reset_less=True)
+        bits = exact_log2(spec.lanes)
+        pipeline.load(left, Cat(edge.at("address")[:bits], edge.at("address")[bits:] - tile.at("address")))
+        whole, within = left[bits:].any(), left[:bits]
+        payload = data_register(m, self.o.payload, "row")
+        weight = elements(payload.weight, spec.streams()["o"].fields[0])
+        for lane, register in enumerate(weight):
+            stored = banks.weight[lane * Q8_16.width : (lane + 1) * Q8_16.width].as_signed()
+            pipeline.load(register, Mux(whole | (within >= lane), stored, 0))
+        for name, value in (
+            ("query", query.at("word")),
+            ("swap", swap.at("word")),
+            ("first", pipeline.place("tile", tiles.tile == 0, "first", reset_less=True).at("word")),
+            ("last", ~whole),
+        ):
+            pipeline.load(getattr(payload, name), value)
+
+
+class _Phase:
+    """What a phase has: its block of queries, whether it works, and whether that one waits for the next phase."""
+
+    def __init__(self, layout: data.StructLayout, name: str) -> None:
+        self.block = Signal(layout, name=f"{name}_block", reset_less=True)
+        self.repeats = Signal(layout["repeats"].shape, name=f"{name}_repeats", reset_less=True)
+        self.active, self.over = Signal(name=f"{name}_active"), Signal(name=f"{name}_over")

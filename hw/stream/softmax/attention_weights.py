@@ -1,0 +1,176 @@
+"""Weights of exponents: powers of two of their distances from the largest, their sum, and its reciprocal."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.fixed import Q8_16, Format
+from ....golden.stream.functions import MANTISSA, POWER
+from ....golden.stream.softmax.attention_softmax import AttentionSoftmaxSpec
+from ...ports import shape
+from ...primitives.adder_tree import adder_tree
+from ...primitives.pipeline import Pipeline
+from ...primitives.shifter import RoundingShifter
+from ..pwl import PiecewiseLinear
+from .attention_scores import place_layout
+
+_SIGNED = Format(POWER.integer + 1, POWER.fraction)
+_HALVINGS = 31
+"""Most places by which a power is shifted: from 22 on it is 0."""
+
+
+class AttentionWeights(wiring.Component):
+    """Make weights of a word of exponents a cycle, and the reciprocal of a query's sum, without handshake.
+
+    Parameters
+    ----------
+    spec : AttentionSoftmaxSpec
+
+    Attributes
+    ----------
+    valid : In(1)
+        A word is read, with all inputs below; its exponents are there one cycle later.
+    at : In
+        Its place.
+    seen : In
+        A bit a lane: the query sees the key.
+    begins, ends : In(1)
+        It is the first, or last, word of its query.
+    last : In(1)
+        The query is the last one of its block.
+    largest : In
+        Largest exponent of the query.
+    clipped : In
+        What goes with the query's reciprocal.
+    word : In, array of Q8.16
+        Exponents.
+    put, put_at, weight : Out
+        Weights are there; their place; POWER in 24 bits each.
+    put_last : Out(2)
+        A bit a bank: they are the last ones of their block.
+    done : Out(1)
+        A reciprocal is there.
+    inverse : Out
+        ``mantissa``, ``exponent``, ``last``, ``clipped``.
+    """
+
+    def __init__(self, spec: AttentionSoftmaxSpec) -> None:
+        self.spec = spec
+        place, inverse = place_layout(spec), spec.streams()["inverse"].fields
+        counts = shape(inverse[-1].format)
+        lanes = data.ArrayLayout(shape(Q8_16), spec.exponentials)
+        super().__init__(
+            {
+                "valid": In(1),
+                "at": In(place),
+                "seen": In(spec.exponentials),
+                "begins": In(1),
+                "ends": In(1),
+                "last": In(1),
+                "largest": In(shape(Q8_16)),
+                "clipped": In(counts),
+                "word": In(lanes),
+                "put": Out(1),
+                "put_at": Out(place),
+                "put_last": Out(2),
+                "weight": Out(lanes),
+                "done": Out(1),
+                "inverse": Out(data.StructLayout({one.name: shape(one.format) for one in inverse})),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        pipeline = Pipeline(
+            m,
+            {
+                "read": 0,
+                "word": 1,
+                "operands": 1,
+                "distance": 1,
+                "power": PiecewiseLinear.LATENCY,
+                "weight": RoundingShifter.latency_of(_HALVINGS),
+                "masked": 1,
+                "sum": (spec.exponentials - 1).bit_length(),
+                "total": 1,
+                "octave": 1,
+                "mantissa": 1,
+                "inverse": PiecewiseLinear.LATENCY,
+            },
+        )
+        assert pipeline.latency("read", "weight") == spec.weight_latency
+        assert pipeline.latency("read", "inverse") == spec.latency
+        valid = pipeline.place("read", self.valid, "valid")
+        place = pipeline.place("read", self.at, "place", reset_less=True).at("weight")
+        final = self.valid & self.ends & self.last
+        final = pipeline.place("read", Cat(final & ~self.at.bank, final & self.at.bank), "final")
+        m.d.comb += [
+            self.put.eq(valid.at("weight")),
+            Value.cast(self.put_at).eq(Value.cast(place)),
+            self.put_last.eq(final.at("weight")),
+        ]
+        weights = self._weights(m, pipeline)
+        seen = pipeline.place("read", self.seen, "seen", reset_less=True).at("weight")
+        masked = []
+        for lane, weight in enumerate(weights):
+            m.d.comb += self.weight[lane].eq(weight)
+            masked.append(Signal(_SIGNED.width, name=f"masked{lane}", reset_less=True))
+            m.d.sync += masked[-1].eq(Mux(seen[lane], weight, 0))
+        begins = pipeline.place("read", self.begins, "begins", reset_less=True).at("sum")
+        total = Signal(POWER.width + (spec.keys - 1).bit_length(), reset_less=True)
+        summed = adder_tree(m, masked, "sum")
+        with m.If(valid.at("sum")):
+            m.d.sync += total.eq(Mux(begins, 0, total) + summed)
+        ending = Signal(spec.latency)
+        ends = pipeline.place_flag("read", self.valid & self.ends, ending)
+        mantissa, exponent = self._reciprocal(m, pipeline, total)
+        clipped = pipeline.place("read", self.clipped, "clipped", reset_less=True).at("inverse")
+        m.d.comb += [
+            self.done.eq(ends.at("inverse")),
+            self.inverse.mantissa.eq(mantissa),
+            self.inverse.exponent.eq(exponent),
+            self.inverse.last.eq(final.at("inverse").any()),
+            self.inverse.clipped.eq(clipped),
+        ]
+        return m
+
+    def _weights(self, m: Module, pipeline: Pipeline) -> list[Value]:
+        """Powers of two of the distances from the largest exponent, one a lane."""
+        count, fraction = self.spec.exponentials, Q8_16.fraction
+        largest = pipeline.place("read", self.largest, "largest", reset_less=True).at("operands")
+        m.submodules.powers = powers = PiecewiseLinear(self.spec.powers, count)
+        weights = []
+        for lane, exponent in enumerate(self.word):
+            operand = Signal(shape(Q8_16), name=f"operand{lane}", reset_less=True)
+            distance = Signal(Q8_16.width, name=f"distance{lane}", reset_less=True)
+            # what is not seen may be larger, and takes no part
+            m.d.sync += [operand.eq(exponent), distance.eq(largest - operand)]
+            most = _HALVINGS.bit_length()
+            beyond = distance[fraction + most :].any()
+            places = distance[fraction : fraction + most] | beyond.replicate(most)
+            halvings = pipeline.place("distance", places, f"halvings{lane}", reset_less=True).at("power")
+            m.submodules[f"weight{lane}"] = shifter = RoundingShifter(_SIGNED.width, _HALVINGS, _SIGNED)
+            m.d.comb += [
+                powers.argument[lane].eq(distance[:fraction]),
+                shifter.i.eq(powers.o[lane]),
+                shifter.places.eq(halvings),
+            ]
+            weights.append(shifter.o)
+        return weights
+
+    def _reciprocal(self, m: Module, pipeline: Pipeline, total: Value) -> tuple[Value, Value]:
+        """Mantissa of the reciprocal of a sum, and its exponent, at "inverse"."""
+        # the largest weight is 1
+        above = total[POWER.fraction :]
+        octave = Signal(range(len(above)), reset_less=True)
+        kept, fraction = Signal(len(total), reset_less=True), Signal(MANTISSA, reset_less=True)
+        m.d.sync += [octave.eq(0), kept.eq(total)]
+        for place in range(1, len(above)):
+            with m.If(above[place]):
+                m.d.sync += octave.eq(place)
+        m.d.sync += fraction.eq((kept[: len(total) - 1] >> octave)[:MANTISSA])
+        m.submodules.reciprocals = reciprocals = PiecewiseLinear(self.spec.reciprocals, 1)
+        m.d.comb += reciprocals.argument[0].eq(fraction)
+        exponent = pipeline.place("octave", octave, "exponent", reset_less=True).at("inverse")
+        return reciprocals.o[0], exponent + POWER.fraction

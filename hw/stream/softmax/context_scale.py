@@ -1,0 +1,121 @@
+"""RTL of `context_scale`: a table of reciprocals of two blocks of queries, a shift, a product and a rounding a lane."""
+
+from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+
+from ....golden.fixed import Q8_16, Format
+from ....golden.stream.attention import CONTEXT_GUARD, Q6_12
+from ....golden.stream.functions import INVERSE
+from ....golden.stream.softmax.attention_softmax import SHIFT
+from ....golden.stream.softmax.context_scale import ContextScaleSpec
+from ...ports import elements, members
+from ...primitives.pipeline import Pipeline
+from ...primitives.ram import ram
+from ...primitives.shifter import RoundingShifter
+
+_MEAN = Format(Q6_12.integer + CONTEXT_GUARD + 1, Q6_12.fraction)
+"""At most twice the largest value, with the guard bits."""
+_DROPPED = Q6_12.fraction + CONTEXT_GUARD + INVERSE.fraction - Q8_16.fraction
+"""Bits of a product that are rounded off where nothing is shifted."""
+
+
+class ContextScale(wiring.Component):
+    """Divide sums by their query's, one word of lanes a cycle, `spec.latency` (12) cycles later.
+
+    All stages wait while the last one is full and not taken. Sums wait until all reciprocals of their block are there;
+    those of the next block come in meanwhile.
+
+    Parameters
+    ----------
+    spec : ContextScaleSpec
+
+    Attributes
+    ----------
+    inverse : In, stream of ``mantissa``, ``exponent``, ``last``
+        Reciprocals of a block's queries in their order.
+    i : In, stream of ``sum`` (lanes of 48 bits), ``query``, ``last``, ``value_shift``, ``output_shift``, ``tag``
+        Exact sums, at most twice the largest value times their query's sum of weights; `tag` only where it has bits.
+    o : Out, stream of ``value`` (lanes of 24 bits), ``clipped`` (a bit a lane), ``tag``
+        Contexts with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, saturated.
+    """
+
+    def __init__(self, spec: ContextScaleSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, given = self.spec, self.i.payload
+        halvings, drops = spec.halvings, range(_DROPPED - SHIFT.maximum, _DROPPED + SHIFT.maximum + 1)
+        move, accept = Signal(), Signal()
+        pipeline = Pipeline(
+            m,
+            {
+                "input": 0,
+                "mean": RoundingShifter.latency_of(len(halvings) - 1),
+                "product": 1,
+                "exact": 1,
+                "output": RoundingShifter.latency_of(len(drops) - 1),
+            },
+            enable=move,
+        )
+        assert pipeline.latency("input", "output") == spec.latency
+        places, inverse, ready = self._table(m, platform, accept)
+        mantissa = pipeline.place("input", inverse, "mantissa", reset_less=True).at("mean")
+        dropped = given.output_shift - given.value_shift + SHIFT.maximum
+        dropped = pipeline.place("input", dropped[: len(drops).bit_length()], "dropped", reset_less=True).at("exact")
+        m.d.comb += [
+            move.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(move & ready),
+            accept.eq(self.i.valid & self.i.ready),
+        ]
+        valid = Signal(spec.latency)
+        m.d.comb += self.o.valid.eq(pipeline.place_flag("input", accept, valid).at("output"))
+        sums = elements(given.sum, spec.streams()["i"].fields[0])
+        results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in spec.streams()["o"].fields[:2])
+        for lane, value in enumerate(sums):
+            mean = RoundingShifter(len(value), halvings[-1], _MEAN, halvings[0])
+            m.submodules[f"mean{lane}"] = EnableInserter(move)(mean)
+            product = Signal(signed(_MEAN.width + INVERSE.width), name=f"product{lane}", reset_less=True)
+            exact = Signal.like(product, name=f"exact{lane}")
+            pipeline.load(product, mean.o * mantissa)
+            pipeline.load(exact, product)
+            narrowed = RoundingShifter(len(exact), drops[-1], Q8_16, drops[0])
+            m.submodules[f"context{lane}"] = EnableInserter(move)(narrowed)
+            m.d.comb += [
+                mean.i.eq(value),
+                mean.places.eq(places),
+                narrowed.i.eq(exact),
+                narrowed.places.eq(dropped),
+                results[lane].eq(narrowed.o),
+                clipped[lane].eq(narrowed.clipped),
+            ]
+        if spec.tag:
+            tag = pipeline.place("input", given.tag, "tag", reset_less=True)
+            m.d.comb += self.o.payload.tag.eq(tag.at("output"))
+        return m
+
+    def _table(self, m: Module, platform: object, accept: Value) -> tuple[Value, Value, Value]:
+        """Fill and read the table: places and mantissa of the sums' query, and whether those of its block are there."""
+        spec, given, inverse = self.spec, self.i.payload, self.inverse.payload
+        m.submodules.table = table = ram(platform, spec.inverse_memory)
+        write, read = table.write_port(), table.read_port(domain="comb")
+        full, into, out = Signal(2), Signal(), Signal()
+        query = Signal.like(given.query)
+        halvings = inverse.exponent - spec.exponents[0]
+        fills, frees = Signal(), Signal()
+        m.d.comb += [
+            self.inverse.ready.eq(~full.bit_select(into, 1)),
+            write.en.eq(self.inverse.valid & self.inverse.ready),
+            write.addr.eq(Cat(query, into)),
+            write.data.eq(Cat(inverse.mantissa, halvings[: len(write.data) - INVERSE.width])),
+            read.addr.eq(Cat(given.query, out)),
+            fills.eq(write.en & inverse.last),
+            frees.eq(accept & given.last),
+        ]
+        with m.If(write.en):
+            m.d.sync += query.eq(Mux(inverse.last, 0, query + 1))
+        m.d.sync += [into.eq(into ^ fills), out.eq(out ^ frees)]
+        for bank in range(2):
+            m.d.sync += full[bank].eq(full[bank] & ~(frees & (out == bank)) | fills & (into == bank))
+        return read.data[INVERSE.width :], read.data[: INVERSE.width], full.bit_select(out, 1)

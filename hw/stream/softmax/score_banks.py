@@ -1,0 +1,106 @@
+"""Memory of scores and of the weights that replace them: two banks, a row of weights wide."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.softmax.attention_softmax import AttentionSoftmaxSpec
+from ...primitives.mux_tree import mux_tree
+from ...primitives.ram import ram
+from .attention_scores import place_layout
+
+
+class ScoreBanks(wiring.Component):
+    """Keep words of scores, give them, keep their weights, and give whole rows of those; each in a cycle.
+
+    A word lies in one of as many memories as a row has words, all of which have the same address for a row. Each bank
+    is in one phase at a time: scores come, weights replace them, or rows are read.
+
+    Parameters
+    ----------
+    spec : AttentionSoftmaxSpec
+
+    Attributes
+    ----------
+    store, store_at, scores : In
+        Put a word of scores in its place.
+    put, put_at, weights : In
+        The same for weights.
+    get, get_at : In
+        Read a word.
+    word : Out
+        Registered, with the multiplexers behind the registers: from the cycle after `get` to that of the next one.
+    row, row_at : In
+        Read a row: bank, query and tile.
+    weight : Out
+        As `word`.
+    turn : In(2)
+        A bit a bank: rows are read from it, and no words.
+    """
+
+    def __init__(self, spec: AttentionSoftmaxSpec) -> None:
+        self.spec = spec
+        place, word = place_layout(spec), spec.exponentials * Q8_16.width
+        tiles = exact_log2(spec.keys // spec.lanes)
+        row = data.StructLayout({"bank": 1, "query": place["query"].shape, "tile": tiles})
+        super().__init__(
+            {
+                "store": In(1),
+                "store_at": In(place),
+                "scores": In(word),
+                "put": In(1),
+                "put_at": In(place),
+                "weights": In(word),
+                "get": In(1),
+                "get_at": In(place),
+                "word": Out(word),
+                "row": In(1),
+                "row_at": In(row),
+                "weight": Out(word * spec.lanes // spec.exponentials),
+                "turn": In(2),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count = self.spec.lanes // self.spec.exponentials
+        words: list[Value] = []
+        rows: list[Value] = []
+        for bank in range(2):
+            get, row = self.get & (self.get_at.bank == bank), self.row & (self.row_at.bank == bank)
+            store, put = self.store & (self.store_at.bank == bank), self.put & (self.put_at.bank == bank)
+            read_at = Mux(self.turn[bank], Cat(self.row_at.query, self.row_at.tile), self._row(self.get_at))
+            own: list[Value] = []
+            for number in range(count):
+                m.submodules[f"bank{bank}_{number}"] = memory = ram(platform, self.spec.score_memory)
+                write, read = memory.write_port(), memory.read_port()
+                stored, replaced = (
+                    flag & (at.part[: exact_log2(count)] == number)
+                    for flag, at in ((store, self.store_at), (put, self.put_at))
+                )
+                m.d.comb += [
+                    read.addr.eq(read_at),
+                    read.en.eq(get | row),
+                    write.addr.eq(Mux(put, self._row(self.put_at), self._row(self.store_at))),
+                    write.data.eq(Mux(put, self.weights, self.scores)),
+                    write.en.eq(stored | replaced),
+                ]
+                own.append(read.data)
+            words += own
+            rows.append(Cat(own))
+        part, word_bank, row_bank = Signal(exact_log2(count)), Signal(), Signal()
+        with m.If(self.get):
+            m.d.sync += [part.eq(self.get_at.part), word_bank.eq(self.get_at.bank)]
+        with m.If(self.row):
+            m.d.sync += row_bank.eq(self.row_at.bank)
+        m.d.comb += [
+            self.word.eq(mux_tree(Cat(part, word_bank), words)),
+            self.weight.eq(Mux(row_bank, rows[1], rows[0])),
+        ]
+        return m
+
+    def _row(self, at: data.View) -> Value:
+        """Address of the row of a word."""
+        return Cat(at.query, at.part[exact_log2(self.spec.lanes // self.spec.exponentials) :])

@@ -1,0 +1,1 @@
+"""RTL of functions of values and rows behind the array."""

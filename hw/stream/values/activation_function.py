@@ -1,0 +1,130 @@
+"""RTL of `activation_function`: a ReLU, from which a table's value of the magnitude is subtracted."""
+
+from typing import NamedTuple
+
+from amaranth.hdl import EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.values.activation_function import KINDS, SHIFT, TABULATED, ActivationFunctionSpec
+from ...ports import elements, members
+from ...primitives.pipeline import Pipeline
+from ...primitives.rounding import RoundSaturate
+from ...primitives.shifter import shift_left
+from ..pwl import PiecewiseLinear
+
+
+class ActivationFunction(wiring.Component):
+    """One of the functions of each value, one word of lanes a cycle, `spec.latency` (12) cycles later.
+
+    All stages wait while the last one is full and not taken.
+
+    Parameters
+    ----------
+    spec : ActivationFunctionSpec
+        Number of lanes, width of the tag.
+
+    Attributes
+    ----------
+    i : In, stream of ``value`` (lanes of 24 bits), ``kind``, ``input_shift``, ``output_shift``, ``tag``
+        Values of ``16 - input_shift`` fraction bits, the number in `KINDS`; `tag` only where it has bits.
+    o : Out, stream of ``value`` (lanes of 24 bits), ``clipped`` (a bit a lane), ``tag``
+        The function with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, saturated.
+    """
+
+    def __init__(self, spec: ActivationFunctionSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, given = self.spec, self.i.payload
+        move = Signal()
+        stages = {
+            "input": 0,
+            "aligned": 1,
+            "magnitude": 1,
+            "table": PiecewiseLinear.LATENCY,
+            "difference": 1,
+            "scaled": 1,
+            "output": RoundSaturate.LATENCY,
+        }
+        pipeline = Pipeline(m, stages, enable=move)
+        assert pipeline.latency("input", "output") == spec.latency
+        m.d.comb += [move.eq(~self.o.valid | self.o.ready), self.i.ready.eq(move)]
+        valid = Signal(spec.latency)
+        m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
+        # always the same bits are rounded off
+        left = pipeline.place("input", ~given.output_shift, "left", reset_less=True).at("difference")
+        whole, plain = Signal(), Signal()
+        m.d.comb += [whole.eq(given.kind == KINDS.index("none")), plain.eq(1)]
+        function = Signal(range(len(TABULATED)))
+        with m.Switch(given.kind):
+            for number, name in enumerate(TABULATED):
+                with m.Case(KINDS.index(name)):
+                    m.d.comb += [function.eq(number), plain.eq(0)]
+        whole = pipeline.place("input", whole, "whole", reset_less=True).at("aligned")
+        plain = pipeline.place("input", plain, "plain", reset_less=True).at("magnitude")
+        function = pipeline.place("input", function, "function", reset_less=True).at("magnitude")
+        m.submodules.functions = EnableInserter(move)(functions := PiecewiseLinear(spec.table, spec.lanes))
+        m.d.comb += functions.function.eq(function)
+        flags = Flags(whole, plain, function, left)
+        streams = spec.streams()
+        values = elements(given.value, streams["i"].fields[0])
+        results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in streams["o"].fields[:2])
+        for lane, value in enumerate(values):
+            aligned = Signal(signed(Q8_16.width + SHIFT.maximum), name=f"aligned{lane}", reset_less=True)
+            pipeline.load(aligned, shift_left(value, given.input_shift))
+            rounding = RoundSaturate(len(aligned) + 1 + SHIFT.maximum, SHIFT.maximum, Q8_16)
+            m.submodules[f"rounding{lane}"] = EnableInserter(move)(rounding)
+            m.d.comb += [
+                rounding.i.eq(self._lane(m, pipeline, aligned, lane, functions, flags)),
+                results[lane].eq(rounding.o),
+                clipped[lane].eq(rounding.clipped),
+            ]
+        if spec.tag:
+            tag = pipeline.place("input", given.tag, "tag", reset_less=True)
+            m.d.comb += self.o.payload.tag.eq(tag.at("output"))
+        return m
+
+    def _lane(
+        self, m: Module, pipeline: Pipeline, aligned: Signal, lane: int, functions: PiecewiseLinear, flags: "Flags"
+    ) -> Signal:
+        """Function of a value, shifted so that always the same bits are rounded off."""
+        magnitude = Signal(len(aligned), name=f"magnitude{lane}", reset_less=True)
+        pipeline.load(magnitude, Mux(aligned[-1], -aligned, aligned))
+        m.d.comb += functions.argument[lane].eq(magnitude)
+        beyond = flags.plain
+        for number, one in enumerate(self.spec.table.functions):
+            end = one.segment_bits + exact_log2(one.segments)
+            beyond = beyond | (flags.function == number) & magnitude[end:].any()
+        zero = pipeline.place("magnitude", beyond, f"beyond{lane}", reset_less=True).at("table")
+        kept = Mux(aligned[-1] & ~flags.whole, 0, aligned)
+        positive = pipeline.place("aligned", kept, f"positive{lane}", reset_less=True).at("table")
+        difference = Signal(signed(len(aligned) + 1), name=f"difference{lane}", reset_less=True)
+        pipeline.load(difference, positive - Mux(zero, 0, functions.o[lane]))
+        scaled = Signal(signed(len(difference) + SHIFT.maximum), name=f"scaled{lane}", reset_less=True)
+        pipeline.load(scaled, shift_left(difference, flags.left))
+        return scaled
+
+
+class Flags(NamedTuple):
+    """What a word's kind and shifts say to all lanes, each at the stage in which it is read.
+
+    Parameters
+    ----------
+    whole : Value
+        Negative values stay: no function. At "aligned".
+    plain : Value
+        Nothing is subtracted. At "magnitude".
+    function : Value
+        Number of the table's function. At "magnitude".
+    left : Value
+        Places to the left. At "difference".
+    """
+
+    whole: Value
+    plain: Value
+    function: Value
+    left: Value

@@ -1,0 +1,98 @@
+"""RTL of a lane of a norm: a value times the inverse deviation, rounded; that times a factor, plus a bias, rounded."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.functions import INVERSE
+from ....golden.stream.norms import NORMALISED, Q11_16
+from ....golden.stream.values.layer_norm import FACTOR_BITS, MOST_SHIFT
+from ...primitives.pipeline import delayed
+from ...primitives.shifter import RoundingShifter, shift_left
+from .row_deviation import PLACES_ADDED
+
+_PRODUCT = Q11_16.width + INVERSE.width
+_MOST_PLACES = 26 + PLACES_ADDED
+"""Largest shift of a value's product: of the largest deviation."""
+_MOST_DROP = FACTOR_BITS + 1 + MOST_SHIFT
+_ALIGNED = Q8_16.width + FACTOR_BITS + 1
+"""Bits of a bias that is aligned to the product of value and factor."""
+
+
+class NormLane(wiring.Component):
+    """Compute one value of a norm a cycle, `LATENCY` cycles later, without handshake.
+
+    Attributes
+    ----------
+    value : In(Q11.16)
+        The value.
+    mantissa, offset, places : In
+        As `RowDeviation` gives them: one, two and three cycles behind their value.
+    factor : In(18)
+    bias : In(Q8.16)
+        `FETCHED` cycles behind their value.
+    there, biased : In(1)
+        Whether the row has the value, and whether a bias counts; in the cycle of `bias`.
+    lift : In(range(20))
+        Fraction bits of the factor and one, by which a bias is aligned. Constant, as `drop`.
+    drop : In(range(32))
+        Bits of the exact sum that are rounded off.
+    o : Out(Q8.16)
+        The result, 0 where there is none.
+    clipped_scaled, clipped : Out(1)
+        The value was saturated before its factor; the result was.
+    """
+
+    SCALED = 3 + RoundingShifter.latency_of(_MOST_PLACES)
+    FETCHED = SCALED - 1
+    LATENCY = SCALED + 2 + RoundingShifter.latency_of(_MOST_DROP)
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "value": In(signed(Q11_16.width)),
+                "mantissa": In(INVERSE.width),
+                "offset": In(signed(_PRODUCT)),
+                "places": In(6),
+                "factor": In(signed(FACTOR_BITS)),
+                "bias": In(signed(Q8_16.width)),
+                "there": In(1),
+                "biased": In(1),
+                "lift": In(range(FACTOR_BITS + 2)),
+                "drop": In(range(_MOST_DROP + 1)),
+                "o": Out(signed(Q8_16.width)),
+                "clipped_scaled": Out(1),
+                "clipped": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+
+        def register(name: str, value: Value) -> Signal:
+            found = Signal(value.shape(), name=name, reset_less=True)
+            m.d.sync += found.eq(value)
+            return found
+
+        m.submodules.scaling = scaling = RoundingShifter(_PRODUCT + 1 + PLACES_ADDED, _MOST_PLACES, NORMALISED)
+        product = register("product", register("operand", self.value) * self.mantissa)
+        # a zero for each place that is added
+        difference = register("difference", product + self.offset)
+        m.d.comb += [scaling.i.eq(difference << PLACES_ADDED), scaling.places.eq(self.places)]
+
+        there = register("is_there", self.there)
+        factor = register("own_factor", Mux(self.there, self.factor, 0))
+        bias = register("own_bias", shift_left(Mux(self.there & self.biased, self.bias, 0), self.lift[:2]))
+        aligned = register("aligned", shift_left(bias, Cat(Const(0, 2), self.lift[2:]))[:_ALIGNED].as_signed())
+        m.submodules.rounding = rounding = RoundingShifter(_ALIGNED + 1, _MOST_DROP, Q8_16)
+        total = register("total", register("scaled", scaling.o * factor) + aligned)
+        rest = self.LATENCY - self.SCALED
+        m.d.comb += [
+            rounding.i.eq(total),
+            rounding.places.eq(self.drop),
+            self.o.eq(rounding.o),
+            self.clipped_scaled.eq(delayed(m, scaling.clipped & there, rest, "beyond", reset_less=True)),
+            self.clipped.eq(rounding.clipped),
+        ]
+        return m

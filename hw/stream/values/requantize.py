@@ -1,0 +1,86 @@
+"""RTL of `requantize`: a sum of a shifted sum and a shifted bias, a shifter with rounding, and a saturation."""
+
+from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+
+from ....golden.fixed import Q8_16, Format
+from ....golden.stream.attention import Q6_12
+from ....golden.stream.forward import WEIGHT_BITS
+from ....golden.stream.norms import Q11_16
+from ....golden.stream.values.requantize import FORMATS, MOST_DROPPED, SHIFT, SUM, RequantizeSpec
+from ...ports import elements, members
+from ...primitives.pipeline import Pipeline
+from ...primitives.registers import data_register
+from ...primitives.rounding import saturate_to
+from ...primitives.shifter import RoundingShifter, shift_left
+
+ROUNDED = Format(Q11_16.width + 1, 0)
+"""Format of a rounded sum: a bit wider than the widest result, so that it tells what is beyond that."""
+
+
+class Requantize(wiring.Component):
+    """Values of each sum and bias, one word of lanes a cycle, `spec.latency` cycles later.
+
+    All stages wait while the last one is full and not taken.
+
+    Parameters
+    ----------
+    spec : RequantizeSpec
+        Number of lanes, width of the tag.
+
+    Attributes
+    ----------
+    i : In, stream of ``sum`` (lanes of 56 bits), ``bias`` (lanes of Q8.16), ``fraction``, shifts, ``form``, ``tag``
+        A sum has ``16 + fraction - input_shift`` fraction bits; `form` is the number in `FORMATS`; `tag` only where it
+        has bits.
+    o : Out, stream of ``value`` (lanes of 27 bits), ``clipped`` (a bit a lane), ``tag``
+        In that format, shifted to the right by `output_shift`, rounded half to even; where `clipped`, saturated.
+    """
+
+    def __init__(self, spec: RequantizeSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, given = self.spec, self.i.payload
+        width = SUM.width + SHIFT.maximum + 1
+        move = Signal()
+        rounding = [RoundingShifter(width, MOST_DROPPED, ROUNDED) for _ in range(spec.lanes)]
+        stages = {"input": 0, "aligned": 1, "sum": 1, "rounded": rounding[0].latency, "output": 1}
+        pipeline = Pipeline(m, stages, enable=move)
+        assert pipeline.latency("input", "output") == spec.latency
+        m.d.comb += [move.eq(~self.o.valid | self.o.ready), self.i.ready.eq(move)]
+        valid = Signal(spec.latency)
+        m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
+        places = Signal(range(MOST_DROPPED + 1), reset_less=True)
+        lacking = Mux(given.form >= FORMATS.index(Q6_12), Q8_16.fraction - Q6_12.fraction, 0)
+        pipeline.load(places, given.fraction + given.output_shift + lacking)
+        places_later = pipeline.place("aligned", places, "places", reset_less=True).at("sum")
+        form = pipeline.place("input", given.form, "form", reset_less=True).at("rounded")
+        widths = {one.width: form == number for number, one in enumerate(FORMATS[:-1])}
+        widths |= {FORMATS[-1].width: form >= len(FORMATS) - 1}
+        streams = spec.streams()
+        inputs, biases = (elements(getattr(given, one.name), one) for one in streams["i"].fields[:2])
+        results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in streams["o"].fields[:2])
+        for lane in range(spec.lanes):
+            number, bias, total = (
+                Signal(signed(bits), name=f"{name}{lane}", reset_less=True)
+                for name, bits in (
+                    ("number", SUM.width + SHIFT.maximum),
+                    ("bias", Q8_16.width + WEIGHT_BITS - 1),
+                    ("total", width),
+                )
+            )
+            pipeline.load(number, shift_left(inputs[lane], given.input_shift))
+            pipeline.load(bias, shift_left(biases[lane], given.fraction))
+            pipeline.load(total, number + bias)
+            m.submodules[f"rounding{lane}"] = EnableInserter(move)(rounding[lane])
+            m.d.comb += [rounding[lane].i.eq(total), rounding[lane].places.eq(places_later)]
+            value, beyond = saturate_to(rounding[lane].o, widths)
+            pipeline.load(data_register(m, results[lane], f"value{lane}"), value)
+            pipeline.load(data_register(m, clipped[lane], f"clipped{lane}"), beyond)
+        if spec.tag:
+            tag = pipeline.place("input", given.tag, "tag", reset_less=True)
+            m.d.comb += self.o.payload.tag.eq(tag.at("output"))
+        return m

@@ -1,0 +1,216 @@
+"""RTL of a row's mean and inverse deviation from its sums, a row a cycle."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.stream.functions import INVERSE, MANTISSA
+from ....golden.stream.norms import LARGEST_HIDDEN, Q11_16
+from ....golden.stream.pwl_memory import FunctionMemory
+from ...primitives.pipeline import Pipeline, delayed
+from ...primitives.shifter import shift_left
+from ..pwl import PiecewiseLinear
+from .row_sums import SQUARES, SUM
+
+LIFT = (LARGEST_HIDDEN - 1).bit_length()
+"""Most places to the left that bring a row's sum to that of the most features."""
+_PART = 17
+"""Bits of an unsigned operand in the narrow port of a DSP."""
+_DROPPED = 13
+"""Bits of a lifted sum that its first quotient does without, so that it has 26."""
+_REST_BITS = 24
+"""Bits of what the first quotient leaves, lifted too."""
+_SHARE_BITS = 24
+_ALIGNED = 2 * (_SHARE_BITS - 1) - LIFT + 1
+"""Fraction bits of ``1 / features`` as a factor of a lifted sum."""
+PLACES_ADDED = LIFT // 2
+"""What is added to the places of the shift, so that they are not negative."""
+
+
+class RowDeviation(wiring.Component):
+    """Compute mean and inverse deviation of each row, `LATENCY` cycles after its sums, without handshake.
+
+    The mean is a quotient with 17 bits of the constant 1 / features, then one of what that leaves; the rest decides the
+    rounding, so that it is exact. With the mean m, the sum S and its rest e = S - m features, the sum of squares
+    about the mean is the sum of squares less ``m (S + e)``.
+
+    Parameters
+    ----------
+    table : FunctionMemory
+        Inverse roots of a mantissa and of twice a mantissa.
+
+    Attributes
+    ----------
+    features : In(range(LARGEST_HIDDEN + 1))
+        Of a row. This and the next four stay while rows are under way.
+    centred : In(1)
+        Otherwise the mean is 0.
+    share, share_fraction, least : In
+        As `golden.stream.norms.NormConstants` has them; places by which a sum is lifted are 35 less `share_fraction`.
+    enable : In(1)
+        There is a row.
+    sum : In(SUM)
+    squares : In(SQUARES)
+        Its sums.
+    valid : Out(1)
+        `enable`, `LATENCY` cycles later.
+    mantissa : Out(17)
+        Of the inverse deviation, in the cycle of `valid`, as the next two.
+    offset : Out(signed(44))
+        The mean times the mantissa, negative.
+    places : Out(6)
+        What a value's product with the mantissa, plus `offset`, is shifted to the right, plus `PLACES_ADDED`.
+    """
+
+    LATENCY = 34
+
+    def __init__(self, table: FunctionMemory) -> None:
+        self.table = table
+        super().__init__(
+            {
+                "features": In(range(LARGEST_HIDDEN + 1)),
+                "centred": In(1),
+                "share": In(_SHARE_BITS),
+                "share_fraction": In(6),
+                "least": In(48),
+                "enable": In(1),
+                "sum": In(SUM),
+                "squares": In(SQUARES),
+                "valid": Out(1),
+                "mantissa": Out(INVERSE.width),
+                "offset": Out(signed(Q11_16.width + INVERSE.width)),
+                "places": Out(6),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        stages = {
+            "sums": 0,
+            "aligned": 1,
+            "quotient": 2,
+            "taken": 1,
+            "rest": 1,
+            "rest aligned": 1,
+            "second quotient": 2,
+            "second taken": 1,
+            "second rest": 1,
+            "difference": 1,
+            "rounding": 1,
+            "mean": 1,
+            "products": 1,
+            "product": 2,
+            "deviation": 1,
+            "normalised": 7,
+            "share": 2,
+            "mantissa": 1,
+            "inverse": PiecewiseLinear.LATENCY,
+            "offset": 2,
+        }
+        pipeline = Pipeline(m, stages)
+        assert pipeline.latency("sums", "offset") == self.LATENCY
+        under_way = Signal(self.LATENCY)
+        m.d.comb += self.valid.eq(pipeline.place_flag("sums", self.enable, under_way).at("offset"))
+        mean, about = self._mean(m, pipeline)
+        deviation = self._deviation(m, pipeline, mean, about)
+        mantissa = self._inverse(m, pipeline, deviation)
+        product = _register(
+            m,
+            "offset_product",
+            pipeline.place("mean", mean, "mean", reset_less=True).at("inverse") * mantissa,
+        )
+        m.d.comb += [
+            self.offset.eq(_register(m, "offset", -product)),
+            self.mantissa.eq(pipeline.place("inverse", mantissa, "inverse", reset_less=True).at("offset")),
+        ]
+        return m
+
+    def _mean(self, m: Module, pipeline: Pipeline) -> tuple[Signal, Signal]:
+        """Mean, and the sum plus its rest, both at "mean"."""
+        lift, share = Signal(range(LIFT + 1), reset_less=True), Signal(_PART, reset_less=True)
+        m.d.sync += [
+            lift.eq(LIFT + _SHARE_BITS - 1 - self.share_fraction),
+            # below the constant, so that no quotient is beyond the format
+            share.eq((self.share - 1)[_SHARE_BITS - _PART : _SHARE_BITS]),
+        ]
+        total = Signal(SUM)
+        m.d.comb += total.eq(Mux(self.centred, self.sum, 0))
+        sums = pipeline.place("sums", total, "total", reset_less=True)
+        aligned = _register(m, "aligned", shift_left(total, lift)[_DROPPED : SUM.width].as_signed())
+        product = _register(m, "quotient_product", aligned * share)
+        kept = _ALIGNED - _DROPPED - (_SHARE_BITS - _PART)
+        quotient = _register(m, "quotient", product[kept:].as_signed(), Q11_16.width)
+        taken = _register(m, "taken", quotient * self.features)
+        rest = _register(m, "rest", sums.at("taken") - taken, _REST_BITS)
+        again = _register(m, "rest_aligned", shift_left(rest, lift), _REST_BITS)
+        product = _register(m, "second_product", again * share)
+        second = _register(m, "second_quotient", product[_ALIGNED - (_SHARE_BITS - _PART) :].as_signed())
+        taken = _register(m, "second_taken", second * self.features)
+        left = pipeline.place("rest", rest, "left", reset_less=True).at("second taken") - taken
+        rest = _register(m, "second_rest", left, LIFT + 2)
+        first = pipeline.place("quotient", quotient, "first_quotient", reset_less=True).at("second rest")
+        second = pipeline.place("second quotient", second, "second", reset_less=True).at("second rest")
+        whole = _register(m, "whole", first + second, Q11_16.width)
+        about = _register(m, "about", sums.at("second rest") + rest)
+        difference = _register(m, "difference", (rest << 1) - self.features)
+        # to the nearest, ties to even
+        up = _register(m, "up", ~difference[-1] & (difference.any() | whole[0]))
+        whole, about = (
+            pipeline.place("difference", one, name, reset_less=True).at("rounding")
+            for name, one in (("quotients", whole), ("sum_about", about))
+        )
+        mean = _register(m, "mean", whole + up, Q11_16.width)
+        return mean, _register(m, "about_mean", about - Mux(up, self.features, 0), SUM.width + 1)
+
+    def _deviation(self, m: Module, pipeline: Pipeline, mean: Signal, about: Signal) -> Signal:
+        """Sum of squares about the mean plus the least, at "deviation"."""
+        squares = _register(m, "squares_least", (self.squares + self.least)[:SQUARES])
+        # each part of the factor goes in a cycle later than the one below it
+        total = _register(m, "mean_product0", mean * about[:_PART])
+        product: Value = delayed(m, total[:_PART], 2, "low_product0", reset_less=True)
+        parts = about[_PART : 2 * _PART], about[2 * _PART :].as_signed()
+        for number, part in enumerate(parts):
+            factor = delayed(m, mean, number, f"mean_part{number}", reset_less=True)
+            own = delayed(m, Cat(part), number, f"about_part{number}", reset_less=True)
+            own = own.as_signed() if number else own
+            partial = _register(m, f"mean_product{number + 1}", factor * own)
+            total = _register(m, f"cascade{number}", partial + (total >> _PART))
+            product = Cat(product, total if number else delayed(m, total[:_PART], 1, "low_product1", reset_less=True))
+        kept = pipeline.place("aligned", squares, "squares", reset_less=True).at("product")
+        return _register(m, "deviation", (kept - product)[:SQUARES])
+
+    def _inverse(self, m: Module, pipeline: Pipeline, deviation: Signal) -> Signal:
+        """Mantissa of the inverse deviation, at "inverse"; drives `places`."""
+        normal, zeros = deviation, Signal(0)
+        for bits in reversed(range(SQUARES.bit_length())):
+            # of what the next stages drop nothing is kept
+            kept = MANTISSA + (1 << bits)
+            low = ~normal[-(1 << bits) :].any()
+            shifted = Mux(low, Cat(Const(0, 1 << bits), normal)[: len(normal)], normal)
+            normal = _register(m, f"normal{bits}", shifted[-min(kept, len(normal)) :])
+            zeros = _register(m, f"zeros{bits}", Cat(low, zeros))
+        base = Signal(7, reset_less=True)
+        m.d.sync += base.eq(SQUARES - 1 + 2 * PLACES_ADDED + _SHARE_BITS - 1 - self.share_fraction)
+        products = [
+            _register(m, f"share_product{number}", part * self.share)
+            for number, part in enumerate((normal[:_PART], normal[_PART:]))
+        ]
+        exponent = delayed(m, _register(m, "exponent", base - zeros, 8), 1, "exponent_0", reset_less=True).as_signed()
+        quotient = _register(m, "share_quotient", (products[0] + (products[1] << _PART))[: MANTISSA + _SHARE_BITS + 1])
+        high = quotient[-1]
+        mantissa = _register(m, "mantissa", Mux(high, quotient[-1 - MANTISSA : -1], quotient[-2 - MANTISSA : -2]))
+        power = _register(m, "power", exponent + high, 8)
+        m.submodules.inverse = inverse = PiecewiseLinear(self.table, 1)
+        m.d.comb += [
+            inverse.function.eq(power[0]),
+            inverse.argument[0].eq(mantissa),
+            self.places.eq(pipeline.place("mantissa", power[1:7], "power", reset_less=True).at("offset")),
+        ]
+        return inverse.o[0]
+
+
+def _register(m: Module, name: str, value: Value, width: int = 0) -> Signal:
+    """Make a register without reset, of a value's shape or of so many signed bits."""
+    found = Signal(signed(width) if width else value.shape(), name=name, reset_less=True)
+    m.d.sync += found.eq(value)
+    return found

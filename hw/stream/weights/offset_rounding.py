@@ -1,0 +1,70 @@
+"""Rounding of an offset: from the deltas' fraction to a tensor's, which is chosen number by number."""
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.stream.weights.word_offsets import MOST_FRACTION, OFFSET
+from ....golden.zo.deltas import DELTA
+from ...primitives.rounding import saturate
+from ...primitives.shifter import RoundingShifter
+
+_REST = DELTA.fraction - MOST_FRACTION - 1
+"""Bits of which it only counts whether one is set: they are rounded off whatever the fraction."""
+_KEPT = DELTA.width - _REST + 1
+"""Bits behind that: of an offset with the most fraction bits, and two that are rounded off."""
+_BELOW = 2
+
+
+class OffsetRounding(wiring.Component):
+    """Clip a sum to the deltas' range, shift it to a fraction, and round half to even; a number a cycle.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a sum.
+
+    Attributes
+    ----------
+    total : In, signed
+        With the fraction of `DELTA`.
+    overflow : Out, 1
+        The sum is beyond `DELTA`; combinational.
+    fraction : In, range(MOST_FRACTION + 1)
+        Fraction bits of the offset, in the cycle behind the sum.
+    o : Out, signed, `OFFSET`
+        `latency` cycles after the sum; where it does not fit, the nearest number.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._shifter = RoundingShifter(_KEPT, MOST_FRACTION + _BELOW, OFFSET)
+        super().__init__(
+            {
+                "total": In(signed(width)),
+                "overflow": Out(1),
+                "fraction": In(range(MOST_FRACTION + 1)),
+                "o": Out(signed(OFFSET.width)),
+            }
+        )
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a sum to its offset."""
+        return 1 + self._shifter.latency
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.shifter = shifter = self._shifter
+        short = Signal(signed(self.width - _REST + 1))
+        clipped = Signal(signed(_KEPT), reset_less=True)
+        above = self.total[DELTA.width - 1 :]
+        m.d.comb += [
+            short.eq(Cat(self.total[:_REST].any(), self.total[_REST:])),
+            self.overflow.eq(above.any() & ~above.all()),
+            shifter.i.eq(clipped),
+            shifter.places.eq(MOST_FRACTION + _BELOW - self.fraction),
+            self.o.eq(shifter.o),
+        ]
+        m.d.sync += clipped.eq(saturate(short, _KEPT))
+        return m

@@ -1,0 +1,161 @@
+"""RTL of `tile_dequant`: scales in registers, codes through a dequantiser a column, values past it."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.nf4.nf4_dequant import CODE
+from ....golden.stream.nf4_weights import SCALE_BITS
+from ....golden.stream.weights.tile_dequant import (
+    BEAT_CODES,
+    BLOCKS_BITS,
+    LENGTH_BITS,
+    MATRICES,
+    WEIGHT,
+    TensorKind,
+    TileDequantSpec,
+)
+from ...nf4.nf4_dequant import Nf4Dequant
+from ...ports import elements, members
+from ...primitives.mux_tree import mux_tree
+from ...primitives.pipeline import Pipeline
+
+
+class TileDequant(wiring.Component):
+    """Tensor after tensor: a beat of codes becomes a word of weights `spec.latency` (4) cycles later, or several words.
+
+    A matrix in NF4 leaves by `o`, anything else by `v` in the cycle in which it comes.
+
+    Parameters
+    ----------
+    spec : TileDequantSpec
+        Size of a tile.
+
+    Attributes
+    ----------
+    operation : In, stream of ``kind``, ``length``, ``blocks``, ``tiles``
+        The next tensor, see `golden.stream.weights.tile_dequant.Beats`. Taken once all beats of the tensor before
+        were.
+    beats : In, stream of ``data`` (4 x 32 bits), ``error`` (1 bit)
+        The tensor: of each record scales, then codes, the first one in the lowest bits.
+    o : Out, stream of ``weight`` (`spec.width` lanes of 18 bits), ``last`` (1 bit), ``error`` (1 bit)
+        Weights in the order of the codes; `last` marks a tensor's final word, `error` those from a beat in error on.
+    v : Out, stream of ``value`` (4 lanes of 24 bits), ``last``, ``error``
+        Lower 24 bits of each value, and the same flags.
+    """
+
+    def __init__(self, spec: TileDequantSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, beats = self.spec, self.beats
+        active, final, left = Signal(), Signal(), Signal(LENGTH_BITS)
+        # places of a record: its last beat, and the last one that counts in the last record of a group
+        at, end, used = (Signal(range(spec.value_beats), name=name) for name in ("at", "end", "used"))
+        coded, matrix, closing = Signal(), Signal(), Signal()
+        blocks, block = Signal(BLOCKS_BITS), Signal(BLOCKS_BITS)
+        self._begin(m, (active, coded, matrix, end, used, final, left, blocks, block, closing))
+        scaling, ends, skipping = Signal(), Signal(), Signal()
+        part, parts = Signal(range(max(BEAT_CODES // spec.width, 2))), BEAT_CODES // spec.width
+        entering, room, whole = Signal(), Signal(), Signal()
+        m.d.comb += [
+            scaling.eq(coded & (at < spec.scale_beats)),
+            ends.eq(at == end),
+            entering.eq(active & coded & ~scaling & ~skipping & beats.valid),
+            whole.eq(part == parts - 1),
+            beats.ready.eq(active & (scaling | skipping | Mux(coded, room & whole, self.v.ready))),
+        ]
+        if parts > 1:
+            with m.If(entering & room):
+                m.d.sync += part.eq(part + 1)
+        taken, sticky, error, last = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            taken.eq(beats.valid & beats.ready),
+            error.eq(sticky | beats.payload.error),
+            last.eq(final & Mux(closing, at == used, ends)),
+        ]
+        with m.If(taken):
+            m.d.sync += [at.eq(at + 1), sticky.eq(error), skipping.eq(skipping | (closing & (at == used)))]
+        with m.If(taken & ends):
+            m.d.sync += [
+                at.eq(0),
+                skipping.eq(0),
+                left.eq(left - 1),
+                final.eq(left == 2),
+                block.eq(Mux(closing, blocks, block - 1)),
+                closing.eq(matrix & (Mux(closing, blocks, block - 1) == 1)),
+            ]
+        with m.If(taken & ends & final):
+            m.d.sync += [active.eq(0), sticky.eq(0)]
+        self._weights(m, scaling & taken, at, entering, room, part)
+        flags = Pipeline(m, {"code": 0, "weight": spec.latency}, enable=room).place(
+            "code", Cat(last & whole, error), "flags", reset_less=True
+        )
+        m.d.comb += Cat(self.o.payload.last, self.o.payload.error).eq(flags.at("weight"))
+        values, fields = self.v.payload, {name: port.fields for name, port in spec.streams().items()}
+        pairs = zip(
+            elements(values.value, fields["v"][0]), elements(beats.payload.data, fields["beats"][0]), strict=True
+        )
+        m.d.comb += [
+            self.v.valid.eq(active & ~coded & ~skipping & beats.valid),
+            *(value.eq(word[: len(value)]) for value, word in pairs),
+            values.last.eq(last),
+            values.error.eq(error),
+        ]
+        return m
+
+    def _begin(self, m: Module, settings: tuple[Signal, ...]) -> None:
+        """Take the next tensor when there is none."""
+        spec, given = self.spec, self.operation.payload
+        active, coded, matrix, end, used, final, left, blocks, block, closing = settings
+        nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
+        m.d.comb += self.operation.ready.eq(~active)
+        with m.If(self.operation.valid & ~active):
+            m.d.sync += [
+                active.eq(1),
+                coded.eq(nf4),
+                left.eq(given.length),
+                final.eq(given.length == 1),
+                Cat(blocks, block).eq(given.blocks.replicate(2)),
+                matrix.eq(tiled),
+                closing.eq(tiled & (given.blocks == 1)),
+                end.eq(Mux(tiled, Mux(nf4, *(spec.record_beats(one) - 1 for one in MATRICES)), 0)),
+                used.eq(
+                    Mux(nf4, spec.scale_beats, 0)
+                    + Mux(nf4, *(given.tiles.shift_left(exact_log2(spec.tile_beats(one))) for one in MATRICES))
+                    - 1
+                ),
+            ]
+
+    def _weights(self, m: Module, scale: Value, at: Value, entering: Value, room: Value, part: Value) -> None:
+        """Keep scales, and dequantise a part of a beat's codes with them."""
+        spec = self.spec
+        data = Value.cast(self.beats.payload.data)
+        a_beat = len(data) // SCALE_BITS
+        codes = [
+            data[place : place + spec.width * CODE.width] for place in range(0, len(data), spec.width * CODE.width)
+        ]
+        chosen = mux_tree(part, codes)
+        weights = elements(self.o.payload.weight, spec.streams()["o"].fields[0])
+        for column in range(spec.columns):
+            own = Signal(SCALE_BITS, name=f"scale_{column}", reset_less=True)
+            with m.If(scale & (at == column // a_beat)):
+                m.d.sync += own.eq(data[column % a_beat * SCALE_BITS :][:SCALE_BITS])
+            m.submodules[f"dequant_{column}"] = dequant = Nf4Dequant(spec.dequant)
+            lanes = range(column, spec.width, spec.columns)
+            inputs, results = (
+                elements(getattr(port.payload, name), spec.dequant.streams()[stream].fields[0])
+                for port, name, stream in ((dequant.i, "code", "i"), (dequant.o, "value", "o"))
+            )
+            m.d.comb += [
+                dequant.i.valid.eq(entering),
+                dequant.o.ready.eq(self.o.ready),
+                # it divides by one more place than a weight of 18 bits needs
+                dequant.i.payload.scale.eq(Cat(Const(0, 1), own)),
+                *(code.eq(chosen[lane * CODE.width :][: CODE.width]) for code, lane in zip(inputs, lanes, strict=True)),
+                *(weights[lane].eq(value[: WEIGHT.width]) for value, lane in zip(results, lanes, strict=True)),
+            ]
+        # all dequantisers move at once
+        m.d.comb += [room.eq(dequant.i.ready), self.o.valid.eq(dequant.o.valid)]

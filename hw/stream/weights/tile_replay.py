@@ -1,0 +1,173 @@
+"""Tiles that are given twice: two of them in LUT RAM, read with the offsets of one side and then of the other."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.stream.weights.tile_dequant import WEIGHT
+from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, TileWeightsSpec
+from ...ports import elements, layout
+from ...primitives.ram import ram
+from ...primitives.rounding import saturate
+
+
+class TileReplay(wiring.Component):
+    """Store a tile while the one before leaves; a beat a cycle, two cycles after it is read.
+
+    Each side has a copy of each tile, as corrections of both may differ.
+
+    Parameters
+    ----------
+    spec : TileWeightsSpec
+        Size of a tile, numbers of a word.
+
+    Attributes
+    ----------
+    free : Out(1)
+        There is room for a tile: weights may be written.
+    enable : In(spec.width)
+        Lanes that are written.
+    beat : In
+        The beat that they are of.
+    plus, minus : In, lanes of 18 bits
+        Weights of both sides.
+    done : In(1)
+        The tile is complete; nothing is written in this cycle. It has:
+    tuned : In(1)
+        A word of offsets belongs to the tile.
+    error, tile : In
+        What leaves with it.
+    waits : Out(1)
+        A tile waits that takes a word of offsets.
+    offered : In(1)
+        The next word of offsets is there, held until `take`.
+    offsets : In, ``plus``, ``minus``
+        The word. Of each offset 19 bits are read.
+    take : Out(1)
+        The word is used up.
+    w : Out, stream of ``weight``, ``side``, ``last``, ``error``, ``tile``
+        As `TileWeights` has it.
+    """
+
+    def __init__(self, spec: TileWeightsSpec) -> None:
+        self.spec = spec
+        streams = spec.streams()
+        weights = data.ArrayLayout(signed(WEIGHT.width), spec.width)
+        self._tile = streams["w"].fields[-1].format
+        super().__init__(
+            {
+                **dict.fromkeys(("free", "waits", "take"), Out(1)),
+                **dict.fromkeys(("done", "tuned", "error", "offered"), In(1)),
+                "enable": In(spec.width),
+                "beat": In(range(spec.tile_beats)),
+                "plus": In(weights),
+                "minus": In(weights),
+                "tile": In(self._tile.width),
+                "offsets": In(layout(streams["offsets"])),
+                "w": Out(stream.Signature(layout(streams["w"]))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, w = self.spec, self.w
+        # bank that is filled, and that leaves
+        fill, drain = Signal(), Signal()
+        full, tuned, error = Signal(2), Signal(2), Signal(2)
+        tiles = [Signal(self._tile.width, name=f"tile_{bank}", reset_less=True) for bank in range(2)]
+        at, side = Signal(range(spec.tile_beats)), Signal()
+        move, offer, step, own = Signal(), Signal(), Signal(), Signal()
+        # first and last beat: registers, as the address has many loads
+        start, end = Signal(init=1), Signal()
+        m.d.comb += [
+            self.free.eq(~full.bit_select(fill, 1)),
+            self.waits.eq((full & tuned).any()),
+            own.eq(tuned.bit_select(drain, 1)),
+            move.eq(~w.valid | w.ready),
+            offer.eq(full.bit_select(drain, 1) & (~start | ~own | self.offered)),
+            step.eq(offer & move),
+            # a word stays until the minus side has it
+            self.take.eq(step & start & side & own),
+        ]
+        with m.If(self.done):
+            m.d.sync += fill.eq(~fill)
+        with m.If(step):
+            m.d.sync += [at.eq(at + 1), start.eq(end), end.eq(at == spec.tile_beats - 2)]
+        with m.If(step & end):
+            m.d.sync += [side.eq(~side), drain.eq(drain ^ side)]
+        for bank in range(2):
+            with m.If(self.done & (fill == bank)):
+                m.d.sync += [
+                    full[bank].eq(1),
+                    tuned[bank].eq(self.tuned),
+                    error[bank].eq(self.error),
+                    tiles[bank].eq(self.tile),
+                ]
+            with m.Elif(step & end & side & (drain == bank)):
+                m.d.sync += full[bank].eq(0)
+        weights, turned = (
+            self._memories(platform, m, fill, drain, at, side, move),
+            self._offsets(m, step, start, own, side),
+        )
+        flags = Signal(layout(spec.streams()["w"]), reset_less=True)
+        valid = Signal()
+        with m.If(move):
+            m.d.sync += [
+                valid.eq(offer),
+                flags.side.eq(side),
+                flags.last.eq(end),
+                flags.error.eq(error.bit_select(drain, 1)),
+                flags.tile.eq(Mux(drain, tiles[1], tiles[0])),
+                w.valid.eq(valid),
+            ]
+        result = Signal.like(flags, name="result", reset_less=True)
+        m.d.comb += w.payload.eq(result)
+        with m.If(move):
+            m.d.sync += [getattr(result, name).eq(getattr(flags, name)) for name in ("side", "last", "error", "tile")]
+            for lane, (weight, moved) in enumerate(
+                zip(weights, elements(result.weight, spec.streams()["w"].fields[0]), strict=True)
+            ):
+                exact = Signal(signed(TILE_OFFSET.width + 1), name=f"exact_{lane}")
+                m.d.comb += exact.eq(weight + turned[lane % spec.numbers])
+                m.d.sync += moved.eq(saturate(exact, WEIGHT.width))
+        return m
+
+    def _memories(
+        self, platform: object, m: Module, fill: Signal, drain: Signal, at: Signal, side: Signal, move: Signal
+    ) -> list[Signal]:
+        """Weights of the beat that was read, of one side."""
+        (planned,) = self.spec.memories
+        found = []
+        for lane in range(self.spec.width):
+            read = []
+            for name in ("plus", "minus"):
+                m.submodules[f"{name}_{lane}"] = storage = ram(platform, planned, signed(WEIGHT.width))
+                write, port = storage.write_port(), storage.read_port(domain="comb")
+                m.d.comb += [
+                    write.addr[:-1].eq(self.beat),
+                    write.addr[-1].eq(fill),
+                    write.data.eq(getattr(self, name)[lane]),
+                    write.en.eq(self.enable[lane]),
+                    port.addr[:-1].eq(at),
+                    port.addr[-1].eq(drain),
+                ]
+                read.append(port.data)
+            weight = Signal(signed(WEIGHT.width), name=f"weight_{lane}", reset_less=True)
+            with m.If(move):
+                m.d.sync += weight.eq(Mux(side, read[1], read[0]))
+            found.append(weight)
+        return found
+
+    def _offsets(self, m: Module, step: Signal, start: Signal, own: Signal, side: Signal) -> list[Signal]:
+        """Offsets of a side in the order of the beat that was read: registers that turn from beat to beat."""
+        spec = self.spec
+        field = spec.streams()["offsets"].fields[0]
+        words = [elements(getattr(self.offsets, name), field) for name in ("plus", "minus")]
+        turned = [Signal(signed(TILE_OFFSET.width), name=f"offset_{j}", reset_less=True) for j in range(spec.numbers)]
+        for j, offset in enumerate(turned):
+            given = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width].as_signed()
+            with m.If(step):
+                m.d.sync += offset.eq(Mux(start, given, turned[(j + spec.width) % spec.numbers]))
+            with m.If(step & start & ~own):
+                m.d.sync += offset.eq(0)
+        return turned

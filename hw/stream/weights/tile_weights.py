@@ -1,0 +1,336 @@
+"""RTL of `tile_weights`: dequantised tiles with corrections, given twice with offsets; vectors with theirs."""
+
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.weights.tile_dequant import BEAT_VALUES, MATRICES, WEIGHT, Beats, TensorKind
+from ....golden.stream.weights.tile_weights import OFFSET, OffsetKind, TileWeightsSpec
+from ...ports import elements, members
+from ...primitives.mux_tree import mux_tree
+from ...primitives.pipeline import Pipeline
+from ...primitives.rounding import saturate
+from .tile_dequant import TileDequant
+from .tile_replay import TileReplay
+
+
+class TileWeights(wiring.Component):
+    """Tensor after tensor: matrices leave by `w`, a beat a cycle, everything else by `v`, a value a cycle.
+
+    A tensor begins when the one before is in the memory of tiles, or its last values were taken.
+
+    Parameters
+    ----------
+    spec : TileWeightsSpec
+        Size of a tile, numbers of a word.
+
+    Attributes
+    ----------
+    operation : In, stream of ``kind``, ``length``, ``blocks``, ``tiles``, ``offsets``, ``corrections``, ``first``
+        The next tensor, as `golden.stream.weights.tile_weights.Operation` describes it.
+    beats : In, stream of ``data`` (4 x 32 bits), ``error`` (1 bit)
+        Its records, as `TileDequant` takes them.
+    corrections : In, stream of ``place`` (32 bits), ``value`` (18 bits), ``error`` (1 bit)
+        Weights that replace others, at ascending places in the stream of its weights.
+    offsets : In, stream of ``plus``, ``minus`` (each `spec.numbers` lanes of 21 bits)
+        Words of offsets, in the order of their use. Those of a tile have at most 19 bits.
+    w : Out, stream of ``weight`` (2 x columns of 18 bits), ``side``, ``last``, ``error`` (1 bit each), ``tile``
+        Tiles: all beats of the plus side (0), then those of the minus side; `last` marks the final one of each side.
+        `error`: a beat or a correction of this tile, the `tile`-th of its tensor, or of one before was wrong.
+    v : Out, stream of ``plus``, ``minus`` (each 4 lanes of 24 bits), ``last`` (1 bit), ``error`` (1 bit)
+        Values of both sides; `last` marks a tensor's final word, `error` those from a beat in error on.
+    """
+
+    def __init__(self, spec: TileWeightsSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        """Fill tiles, correct them, hand them over; longer than most, as all is about one tensor's state."""
+        m = Module()
+        spec = self.spec
+        m.submodules.dequant = dequant = TileDequant(spec.dequant)
+        m.submodules.replay = replay = TileReplay(spec)
+        wiring.connect(m, wiring.flipped(self.beats), dequant.beats)
+        wiring.connect(m, replay.w, wiring.flipped(self.w))
+        settings = Settings.of(spec)
+        active, correcting = Signal(), Signal()
+        begins = self._operation(m, dequant, active, settings)
+
+        due, good, fresh, wrong = Signal(), Signal(), Signal(init=1), Signal()
+        values = self._values(m, dequant, replay, settings, due, good)
+
+        # a tile's weights: two lanes or a beat of codes a word, or four values
+        at = Signal(range(spec.weights // BEAT_VALUES))
+        filling, written, complete = Signal(), Signal(), Signal()
+        coded_groups = spec.dequant.width // BEAT_VALUES
+        m.d.comb += [
+            filling.eq(active & settings.matrix & ~correcting & replay.free),
+            dequant.o.ready.eq(filling),
+            # values of a matrix are written at once, those of a vector leave one by one
+            dequant.v.ready.eq(Mux(settings.matrix, filling, values.whole)),
+            written.eq(filling & (dequant.o.valid | dequant.v.valid)),
+            complete.eq(written & Mux(settings.coded, at[exact_log2(coded_groups) :].all(), at.all())),
+        ]
+        final, failed = Signal(reset_less=True), Signal(reset_less=True)
+        with m.If(written):
+            m.d.sync += at.eq(at + Mux(settings.coded, coded_groups, 1))
+        with m.If(complete):
+            given = (dequant.o.payload, dequant.v.payload)
+            m.d.sync += [
+                correcting.eq(1),
+                final.eq(Mux(settings.coded, *(one.last for one in given))),
+                failed.eq(Mux(settings.coded, *(one.error for one in given))),
+            ]
+
+        # corrections of the tile; those beyond the tensor's end are of its last tile
+        correction, tile = self.corrections.payload, Signal.like(replay.tile)
+        low = exact_log2(spec.weights)
+        top = Signal(low, reset_less=True)
+        m.d.comb += [
+            due.eq(
+                correcting & settings.corrected & self.corrections.valid & (final | (correction.place[low:] <= tile))
+            ),
+            good.eq((correction.place[low:] == tile) & (fresh | (correction.place[:low] > top))),
+        ]
+        self._write(m, dequant, replay, values, settings.coded, written, at)
+        corrected, finish = Signal(), Signal()
+        m.d.comb += [
+            corrected.eq(due & values.taken),
+            self.corrections.ready.eq(corrected),
+            finish.eq(correcting & ~values.busy & (~settings.corrected | (self.corrections.valid & ~due))),
+        ]
+        with m.If(corrected):
+            m.d.sync += [
+                settings.left.eq(settings.left - 1),
+                settings.single.eq(settings.left == 2),
+                settings.corrected.eq(~settings.single),
+                wrong.eq(wrong | ~good | correction.error),
+            ]
+        with m.If(corrected & good):
+            m.d.sync += [top.eq(correction.place), fresh.eq(0)]
+        with m.If(finish):
+            m.d.sync += [correcting.eq(0), fresh.eq(1), tile.eq(tile + 1), wrong.eq(wrong & ~final)]
+        with m.If((finish & final) | (self.v.valid & self.v.ready & self.v.payload.last)):
+            m.d.sync += active.eq(0)
+        with m.If(begins):
+            m.d.sync += [active.eq(1), tile.eq(0)]
+        m.d.comb += [
+            replay.done.eq(finish),
+            replay.tuned.eq(settings.tuned),
+            replay.error.eq(wrong | failed),
+            replay.tile.eq(tile),
+        ]
+        return m
+
+    def _operation(self, m: Module, dequant: TileDequant, active: Signal, settings: "Settings") -> Signal:
+        """Take the next tensor when there is none."""
+        given, begins = self.operation.payload, Signal()
+        matrix, coded = Signal(), Signal()
+        passed = dequant.operation
+        m.d.comb += [
+            passed.valid.eq(self.operation.valid & ~active),
+            self.operation.ready.eq(passed.ready & ~active),
+            begins.eq(passed.valid & passed.ready),
+            coded.eq(given.kind == TensorKind.NF4),
+            matrix.eq(given.kind.matches(*MATRICES)),
+            *(getattr(passed.payload, name).eq(getattr(given, name)) for name in Beats._fields),
+        ]
+        rows, tiles = given.offsets == OffsetKind.ROW, given.offsets == OffsetKind.TILES
+        first = Mux(~matrix & rows, given.first, 0)
+        with m.If(begins):
+            m.d.sync += [
+                settings.matrix.eq(matrix),
+                settings.coded.eq(coded),
+                settings.wide.eq(given.kind == TensorKind.VALUES),
+                settings.tuned.eq(matrix & tiles),
+                settings.numbered.eq(Mux(matrix, given.offsets == OffsetKind.CORRECTIONS, tiles | rows)),
+                settings.row.eq(~matrix & rows),
+                settings.first.eq(first),
+                settings.number.eq(first),
+                settings.within.eq(0),
+                settings.left.eq(given.corrections),
+                settings.corrected.eq(given.corrections != 0),
+                settings.single.eq(given.corrections == 1),
+            ]
+        return begins
+
+    def _values(
+        self, m: Module, dequant: TileDequant, replay: TileReplay, settings: "Settings", due: Signal, good: Signal
+    ) -> "Values":
+        """Add offsets to a value a cycle, for both sides: to a correction that is due, or to one of a vector.
+
+        Longer than most, as it is a single pipeline for both.
+        """
+        spec, v, given = self.spec, self.v, dequant.v.payload
+        correction = self.corrections.payload
+        move, taken, end, final = Signal(), Signal(), Signal(), Signal()
+        lane = Signal(range(BEAT_VALUES))
+        m.d.comb += [
+            move.eq(~v.valid | v.ready),
+            taken.eq(
+                Mux(settings.matrix, due, dequant.v.valid)
+                & move
+                & (~settings.numbered | self.offsets.valid & ~replay.waits)
+            ),
+            end.eq(~settings.matrix & lane.all()),
+            final.eq(Mux(settings.matrix, settings.single, given.last & end)),
+        ]
+        with m.If(taken & ~settings.matrix):
+            m.d.sync += lane.eq(lane + 1)
+        numbers = self._numbers(m, settings, taken, final, replay)
+
+        pipeline = Pipeline(m, {"taken": 0, "operands": 1, "sum": 1, "result": 1}, enable=move)
+        under_way = Signal(3)
+        valid = pipeline.place_flag("taken", taken, under_way)
+        value = Signal(signed(Q8_16.width), reset_less=True)
+        of_vector = mux_tree(lane, elements(given.value, spec.dequant.streams()["v"].fields[0])).as_signed()
+        pipeline.load(value, Mux(settings.matrix, correction.value, of_vector))
+        ends = pipeline.place("taken", end, "end", reset_less=True).at("sum")
+        flags = pipeline.place("taken", Cat(given.last, given.error), "flags", reset_less=True).at("sum")
+        for side, number in zip(("plus", "minus"), numbers, strict=True):
+            offset = Signal(signed(OFFSET.width), name=f"{side}_offset", reset_less=True)
+            exact = Signal(signed(Q8_16.width + 1), name=f"{side}_sum", reset_less=True)
+            pipeline.load(offset, Mux(settings.numbered, number, 0))
+            pipeline.load(exact, value + offset)
+            result = Signal(signed(Q8_16.width), name=f"{side}_result")
+            m.d.comb += result.eq(Mux(settings.wide, saturate(exact, Q8_16.width), saturate(exact, WEIGHT.width)))
+            kept = Signal(BEAT_VALUES * Q8_16.width, name=f"{side}_values", reset_less=True)
+            with m.If(move & valid.at("sum")):
+                m.d.sync += kept.eq(Cat(kept[Q8_16.width :], result))
+            m.d.comb += Value.cast(getattr(v.payload, side)).eq(kept)
+        with m.If(move & valid.at("sum")):
+            m.d.sync += [v.payload.last.eq(flags[0]), v.payload.error.eq(flags[1])]
+        with m.If(move):
+            m.d.sync += v.valid.eq(valid.at("sum") & ends)
+        place = correction.place[: exact_log2(spec.weights)]
+        return Values(
+            taken,
+            taken & end,
+            under_way.any(),
+            valid.at("result") & settings.matrix & pipeline.place("taken", good, "good", reset_less=True).at("result"),
+            pipeline.place("taken", place, "place", reset_less=True).at("result"),
+        )
+
+    def _numbers(
+        self, m: Module, settings: "Settings", taken: Signal, final: Signal, replay: TileReplay
+    ) -> tuple[Value, Value]:
+        """Give the offsets of the next value, of both sides; a word ends after its values, or the tensor's."""
+        spec, word = self.spec, self.offsets.payload
+        number, within = settings.number, settings.within
+        full, used = Signal(), Signal()
+        ends = [within[: exact_log2(values)].all() for values in (spec.width, spec.lanes, spec.weights)]
+        m.d.comb += [
+            full.eq(Mux(settings.matrix, ends[0], Mux(settings.row, ends[1], ends[2]))),
+            used.eq(taken & settings.numbered & (full | final)),
+            self.offsets.ready.eq(replay.take | used),
+            replay.offered.eq(self.offsets.valid),
+            replay.offsets.eq(word),
+        ]
+        moved = Signal(range(2 * spec.numbers))
+        m.d.comb += moved.eq(number + Mux(settings.row, spec.columns % spec.numbers, 1))
+        with m.If(taken & settings.numbered):
+            m.d.sync += [
+                number.eq(Mux(moved >= spec.numbers, moved - spec.numbers, moved)),
+                within.eq(within + 1),
+            ]
+        with m.If(used):
+            m.d.sync += [number.eq(settings.first), within.eq(0)]
+        field = spec.streams()["offsets"].fields[0]
+        plus, minus = (mux_tree(number, elements(getattr(word, side), field)) for side in ("plus", "minus"))
+        return plus, minus
+
+    def _write(
+        self,
+        m: Module,
+        dequant: TileDequant,
+        replay: TileReplay,
+        values: "Values",
+        coded: Signal,
+        written: Signal,
+        at: Signal,
+    ) -> None:
+        """Write all lanes with weights, four with values, or one with a correction."""
+        spec = self.spec
+        place, groups = exact_log2(spec.width), spec.width // BEAT_VALUES
+        own = exact_log2(groups)
+        weights = elements(dequant.o.payload.weight, spec.dequant.streams()["o"].fields[0])
+        given = elements(dequant.v.payload.value, spec.dequant.streams()["v"].fields[0])
+        newest = [
+            elements(getattr(self.v.payload, side), spec.streams()["v"].fields[0])[-1] for side in ("plus", "minus")
+        ]
+        m.d.comb += replay.beat.eq(Mux(values.corrects, values.place[place:], at[own:]))
+        for lane in range(spec.width):
+            of_codes = at[exact_log2(len(weights) // BEAT_VALUES) : own] == lane // len(weights)
+            of_values = at[:own] == lane // BEAT_VALUES
+            m.d.comb += replay.enable[lane].eq(
+                (written & Mux(coded, of_codes, of_values)) | (values.corrects & (values.place[:place] == lane))
+            )
+            for side, one in zip((replay.plus, replay.minus), newest, strict=True):
+                value = Mux(values.corrects, one[: WEIGHT.width], given[lane % BEAT_VALUES][: WEIGHT.width])
+                m.d.comb += side[lane].eq(Mux(coded & ~values.corrects, weights[lane % len(weights)], value))
+
+
+class Settings(NamedTuple):
+    """Registers of the tensor.
+
+    Parameters
+    ----------
+    matrix, coded : Signal
+        Tiles; of codes.
+    wide : Signal
+        Values have 24 bits, not 18.
+    tuned, numbered, row : Signal
+        A word of offsets for each tile; words for corrections or values; words of a row.
+    first, number, within : Signal
+        Number that a word's first value takes, and the next one; values of a word so far.
+    left, corrected, single : Signal
+        Corrections that are left; whether there are any, or one.
+    """
+
+    matrix: Signal
+    coded: Signal
+    wide: Signal
+    tuned: Signal
+    numbered: Signal
+    row: Signal
+    first: Signal
+    number: Signal
+    within: Signal
+    left: Signal
+    corrected: Signal
+    single: Signal
+
+    @classmethod
+    def of(cls, spec: TileWeightsSpec) -> "Settings":
+        """Make them."""
+        fields = {one.name: one for one in spec.streams()["operation"].fields}
+        number = fields["first"].width
+        widths = {"first": number, "number": number, "left": fields["corrections"].width}
+        widths["within"] = exact_log2(spec.weights)
+        return cls(*(Signal(widths.get(name, 1), name=name, reset_less=True) for name in cls._fields))
+
+
+class Values(NamedTuple):
+    """What the pipeline of single values tells.
+
+    Parameters
+    ----------
+    taken : Signal
+        The value at its beginning is taken.
+    whole : Value
+        It is the last one of a word.
+    busy : Value
+        Values are in it.
+    corrects, place : Value
+        The result is a correction, of that place in its tile.
+    """
+
+    taken: Signal
+    whole: Value
+    busy: Value
+    corrects: Value
+    place: Value

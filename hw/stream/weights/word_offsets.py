@@ -1,0 +1,346 @@
+"""RTL of `word_offsets`: a walk through rows, a number a cycle; sums, rounding, and words of offsets."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+
+from ....golden.stream.weights.word_offsets import (
+    COUNT,
+    FRACTION,
+    OFFSET,
+    PER_BEAT,
+    WEIGHT_OFFSET,
+    Kind,
+    WordOffsetsSpec,
+)
+from ....golden.zo.coefficient import COEFFICIENT
+from ....golden.zo.deltas import DELTA
+from ...ports import members, shape
+from ...primitives.mux_tree import mux_tree
+from ...primitives.pipeline import Pipeline
+from ...primitives.ram import ram
+from ...primitives.rounding import saturate
+from ...zo.deltas.perturbation_numbers import PerturbationNumbers
+from .offset_rounding import OffsetRounding
+from .word_place import WordPlace
+
+WORDS_AHEAD = 2
+"""Words of offsets that are on their way or wait: one on offer, and one behind it."""
+
+
+class WordOffsets(wiring.Component):
+    """Deltas, a perturbation, and offsets of words; commands one behind the other.
+
+    Parameters
+    ----------
+    spec : WordOffsetsSpec
+
+    Attributes
+    ----------
+    command : In, stream of ``kind``, ``factor``, ``word``, ``count``, ``fraction``, ``wide``, ``table``
+        A `golden.stream.weights.word_offsets.Kind`. The next one is taken when it is done; while offsets are
+        made, the place of the next request's first word is found.
+    u : In, stream
+        Words of the generator; a word is taken with the last of its numbers.
+    load, save : In, Out, streams of ``delta`` (4 x 32 bits)
+        Images of deltas, each row from a beat on; what fills a row up is 0.
+    offsets : Out, stream of ``plus``, ``minus`` (n x 21 bits)
+        Offsets of a word on both sides of the perturbation.
+    done : Out, stream of ``clipped``
+        A command is over, but for those of offsets; how many offsets of a perturbation were clipped.
+    """
+
+    def __init__(self, spec: WordOffsetsSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.numbers = numbers = PerturbationNumbers(self.spec.generator, self.spec.n)
+        width = max(COEFFICIENT.width + numbers.format.width, DELTA.width) + 1
+        m.submodules.plus = plus = OffsetRounding(width)
+        m.submodules.minus = minus = OffsetRounding(width)
+        pipeline = Pipeline(
+            m,
+            {
+                "issue": 0,
+                "read": numbers.latency - 1,
+                "numbers": 1,
+                "operands": 1,
+                "product": 1,
+                "sum": 1,
+                "clipped": 1,
+                "offset": plus.latency - 1,
+            },
+        )
+        # the collected word, and that on offer
+        assert pipeline.latency("issue", "offset") + 2 == self.spec.latency
+        walk = _Walk(self.spec)
+        inside = Signal(pipeline.latency("issue", "sum"))
+        flags = pipeline.place_flag("issue", walk.issue & ~walk.gives, inside)
+        self._go_on(m, walk)
+        self._take_commands(m, walk, inside.any())  # a command that is taken with a request's last number goes first
+        m.d.comb += [numbers.i.eq(self.u.payload), numbers.part.eq(walk.column)]
+        delta, number, into = self._operands(m, platform, pipeline, walk, flags.at("numbers"), numbers.o[0])
+        updates = (walk.kind == Kind.CLEAR) | (walk.kind == Kind.LOAD) | (walk.kind == Kind.UPDATE)
+        m.d.comb += into.en.eq(flags.at("sum") & updates)
+        m.d.comb += into.data.eq(self._sums(m, pipeline, walk, (delta, number), (plus, minus), flags.at("sum")))
+        self._save(m, walk, flags.at("operands"), delta)
+        return m
+
+    # -- control ---------------------------------------------------------------------------------------------------
+
+    def _take_commands(self, m: Module, walk: "_Walk", inside: Value) -> None:
+        """Find the place of a request's first word ahead; take a command when the one before is done."""
+        spec, given, command = self.spec, self.command.payload, self.command
+        m.submodules.place = place = WordPlace(spec.times, spec.n, spec.turn)
+        requests = given.kind == Kind.OFFSETS
+        free, taken = Signal(), Signal()
+        m.d.comb += [
+            place.word.eq(given.word),
+            place.find.eq(command.valid & requests),
+            command.ready.eq(free & (place.found | ~requests)),
+            taken.eq(command.valid & command.ready),
+            place.restart.eq(taken),
+        ]
+        with m.If(taken):
+            m.d.sync += [
+                walk.kind.eq(given.kind),
+                walk.factor.eq(Mux((given.kind == Kind.CLEAR) | (given.kind == Kind.LOAD), 0, given.factor)),
+                walk.left.eq(given.count),
+                walk.fraction.eq(given.fraction),
+                walk.wide.eq(given.wide),
+                walk.row.eq(place.row),
+                walk.column.eq(place.turned),
+                walk.turned.eq(place.turned),
+                walk.numbers_left.eq(_numbers(spec, given.kind)),
+            ]
+            if spec.tables > 1:
+                m.d.sync += walk.table.eq(given.table)
+        nothing = given.count == 0
+        ends = walk.word_ends & walk.is_last
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += free.eq(1)
+                with m.If(taken):
+                    self._begin(m, nothing, requests)
+            with m.State("WALK"):
+                m.d.comb += walk.walks.eq(1)
+                with m.If(walk.gives & ends):
+                    # a word that has begun does not wait
+                    m.d.comb += free.eq(1)
+                    m.next = "IDLE"
+                    with m.If(taken):
+                        self._begin(m, nothing, requests)
+                with m.Elif(walk.issue & ends):
+                    m.next = "DRAIN"
+            with m.State("DRAIN"), m.If(~inside & ~walk.saving):
+                m.next = "DONE"
+            with m.State("DONE"):
+                m.d.comb += self.done.valid.eq(1)
+                with m.If(self.done.ready):
+                    m.next = "IDLE"
+
+    def _begin(self, m: Module, nothing: Value, requests: Value) -> None:
+        """Begin the walk of a command that is taken, if it has rows or words."""
+        m.next = "WALK"
+        with m.If(nothing):
+            m.next = "DRAIN"
+            with m.If(requests):
+                m.next = "IDLE"
+
+    def _go_on(self, m: Module, walk: "_Walk") -> None:
+        """Issue a number where there is what it needs; then the next one of the row, and the next row."""
+        spec, column, kind = self.spec, walk.column, walk.kind
+        of_generator = (kind == Kind.PERTURB) | (kind == Kind.SKIP)
+        following, turned = Signal.like(column), Signal.like(walk.turned)
+        m.d.comb += following.eq(Mux(walk.gives & (column == spec.n - 1), 0, column + 1))
+        enough = Signal(init=1)
+        with m.Switch(kind):
+            with m.Case(Kind.LOAD):
+                m.d.comb += enough.eq(self.load.valid)
+            with m.Case(Kind.SAVE):
+                m.d.comb += enough.eq(column[:2].any() | ~walk.saving)
+            with m.Case(Kind.PERTURB, Kind.SKIP):
+                m.d.comb += enough.eq(self.u.valid)
+            with m.Case(Kind.OFFSETS):
+                m.d.comb += enough.eq((walk.numbers_left != spec.n - 1) | (walk.ahead != WORDS_AHEAD))
+        # registers, as a word has at least two numbers
+        wraps = Signal(reset_less=True)
+        m.d.sync += [wraps.eq(walk.row == spec.times - 1), walk.is_last.eq(walk.left == 1)]
+        farther = mux_tree(walk.turned, [(place + spec.turn) % spec.n for place in range(spec.n)])
+        m.d.comb += [
+            walk.issue.eq(walk.walks & enough),
+            walk.gives.eq(kind == Kind.OFFSETS),
+            walk.word_ends.eq(walk.numbers_left == 0),
+            turned.eq(Mux(wraps, farther, walk.turned)),
+            self.load.ready.eq(walk.issue & (kind == Kind.LOAD) & column[:2].all()),
+            self.u.ready.eq(walk.issue & of_generator & walk.word_ends),
+        ]
+        with m.If(walk.issue & walk.word_ends):
+            m.d.sync += [
+                walk.left.eq(walk.left - 1),
+                walk.row.eq(Mux(wraps, 0, walk.row + 1)),
+                walk.numbers_left.eq(_numbers(spec, kind)),
+                walk.turned.eq(turned),
+                column.eq(turned),
+            ]
+        with m.Elif(walk.issue):
+            m.d.sync += [column.eq(following), walk.numbers_left.eq(walk.numbers_left - 1)]
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    def _operands(
+        self, m: Module, platform: object, pipeline: Pipeline, walk: "_Walk", changes: Value, drawn: Value
+    ) -> tuple[Signal, Signal, Any]:
+        """Delta and perturbation of a number, from the memories or as they come in; and where a delta is stored."""
+        spec, kind = self.spec, walk.kind
+        deltas_shape, numbers_shape = spec.memories
+        m.submodules.deltas = deltas = ram(platform, deltas_shape)
+        m.submodules.perturbation = perturbation = ram(platform, numbers_shape)
+        address = pipeline.place("issue", Cat(walk.column, walk.row, walk.table), "address", reset_less=True)
+        delta_port, number_port = deltas.read_port(), perturbation.read_port()
+        delta_write, number_write = deltas.write_port(), perturbation.write_port()
+        words = [self.load.payload.delta[number] for number in range(PER_BEAT)]
+        loaded = pipeline.place("issue", mux_tree(walk.column[:2], words), "loaded", reset_less=True)
+        fills = pipeline.place("issue", walk.column >= spec.n, "fills", reset_less=True)
+        delta = Signal(shape(DELTA), reset_less=True)
+        number = Signal(drawn.shape(), reset_less=True)
+        m.d.comb += [
+            delta_port.addr.eq(address.at("read")),
+            number_port.addr.eq(address.at("read")),
+            delta_write.addr.eq(address.at("sum")),
+            number_write.addr.eq(address.at("numbers")),
+            number_write.data.eq(drawn),
+            number_write.en.eq(changes & (kind == Kind.PERTURB)),
+        ]
+        m.d.sync += [
+            delta.eq(Mux(changes & (kind == Kind.LOAD), loaded.at("numbers"), delta_port.data)),
+            number.eq(Mux(changes & (kind == Kind.PERTURB), drawn, number_port.data)),
+        ]
+        with m.If(changes & ((kind == Kind.CLEAR) | ((kind == Kind.SAVE) & fills.at("numbers")))):
+            m.d.sync += delta.eq(0)
+        return delta, number, delta_write
+
+    def _sums(
+        self,
+        m: Module,
+        pipeline: Pipeline,
+        walk: "_Walk",
+        operands: tuple[Signal, Signal],
+        roundings: tuple[OffsetRounding, OffsetRounding],
+        changes: Value,
+    ) -> Value:
+        """Sums of both sides, which are rounded to offsets; one is a delta that is stored."""
+        (delta, number), (plus, minus) = operands, roundings
+        factor = Signal(shape(COEFFICIENT), reset_less=True)
+        pipeline.load(factor, pipeline.place("issue", walk.factor, "factor", reset_less=True).at("numbers"))
+        product = Signal(signed(len(factor) + len(number)), reset_less=True)
+        added = pipeline.place("operands", delta, "added", reset_less=True).at("product")
+        m.d.sync += product.eq(number * factor)
+        above, below = (Signal(signed(plus.width), name=name, reset_less=True) for name in ("above", "below"))
+        m.d.sync += [above.eq(added + product), below.eq(added - product)]
+        fraction = pipeline.place("issue", walk.fraction, "fraction", reset_less=True).at("clipped")
+        m.d.comb += [
+            plus.total.eq(above),
+            minus.total.eq(below),
+            plus.fraction.eq(fraction),
+            minus.fraction.eq(fraction),
+        ]
+        clipped = self.done.payload.clipped
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += clipped.eq(0)
+        with m.Elif(changes & (walk.kind == Kind.PERTURB)):
+            m.d.sync += clipped.eq(clipped + plus.overflow + minus.overflow)
+        gives = pipeline.place("issue", walk.issue & walk.gives, "gives")
+        ends = pipeline.place("issue", walk.word_ends, "ends", reset_less=True)
+        wide = pipeline.place("issue", walk.wide, "wide", reset_less=True).at("offset")
+        numbers = [Mux(wide, one.o, saturate(one.o, WEIGHT_OFFSET.width)) for one in roundings]
+        self._collect(m, walk, numbers, gives.at("offset"), ends.at("offset"))
+        return above[: DELTA.width]
+
+    def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
+        """Shift the numbers of a word together, and offer it beside the next one."""
+        offsets, complete = self.offsets, Signal()
+        offers = complete & (~offsets.valid | offsets.ready)
+        with m.If(offsets.ready):
+            m.d.sync += offsets.valid.eq(0)
+        with m.If(offers):
+            m.d.sync += [offsets.valid.eq(1), complete.eq(0)]
+        with m.If(valid & ends):
+            m.d.sync += complete.eq(1)
+        for name, number in zip(("plus", "minus"), numbers, strict=True):
+            port = Value.cast(offsets.payload[name])
+            word, offered = (Signal(len(port), name=f"{name}_{kind}", reset_less=True) for kind in ("word", "offered"))
+            m.d.comb += port.eq(offered)
+            with m.If(valid):
+                m.d.sync += word.eq(Cat(word, number.as_signed())[OFFSET.width :])
+            with m.If(offers):
+                m.d.sync += offered.eq(word)
+        begins = walk.issue & walk.gives & (walk.numbers_left == self.spec.n - 1)
+        m.d.sync += walk.ahead.eq(walk.ahead + begins - (offsets.valid & offsets.ready))
+
+    def _save(self, m: Module, walk: "_Walk", changes: Value, delta: Signal) -> None:
+        """Shift the deltas of a beat together; the next beat begins when it was taken."""
+        saves = walk.kind == Kind.SAVE
+        beat = Signal(DELTA.width * PER_BEAT, reset_less=True)
+        shifts, number = Signal(), Signal(range(PER_BEAT))
+        m.d.comb += [shifts.eq(changes & saves), Value.cast(self.save.payload).eq(beat)]
+        with m.If(self.save.ready):
+            m.d.sync += self.save.valid.eq(0)
+        with m.If(self.save.valid & self.save.ready):
+            m.d.sync += walk.saving.eq(0)
+        with m.If(walk.issue & saves):
+            m.d.sync += walk.saving.eq(1)
+        with m.If(shifts):
+            m.d.sync += [beat.eq(Cat(beat, delta)[DELTA.width :]), number.eq(number + 1)]
+            m.d.sync += self.save.valid.eq(number == PER_BEAT - 1)
+
+
+def _numbers(spec: WordOffsetsSpec, kind: Value) -> Value:
+    """Numbers of a row behind its first one; a word that is skipped takes two cycles."""
+    of_image = (kind == Kind.LOAD) | (kind == Kind.SAVE)
+    return Mux(kind == Kind.SKIP, 1, Mux(of_image, spec.row_words - 1, spec.n - 1))
+
+
+class _Walk:
+    """Command in progress, the number that is issued, and how far it is.
+
+    Parameters
+    ----------
+    spec : WordOffsetsSpec
+
+    Attributes
+    ----------
+    kind, factor, fraction, wide, table
+        Of the command.
+    left : unsigned
+        Rows or words that are to come.
+    row, column, turned : range(times), range(row_words), range(n)
+        Place of the number, and the first column of its row.
+    numbers_left : range(row_words)
+        Numbers of the row that are to come behind it.
+    walks, issue : 1
+        The walk has not ended; a number is issued in this cycle.
+    gives, word_ends, is_last : 1
+        Numbers are those of offsets; the number is the last one of its row; that row is the last one.
+    ahead : range(WORDS_AHEAD + 1)
+        Words of offsets that are on their way or wait.
+    saving : 1
+        A beat of an image is on its way or waits.
+    """
+
+    def __init__(self, spec: WordOffsetsSpec) -> None:
+        self.kind, self.factor = Signal(Kind, reset_less=True), Signal(shape(COEFFICIENT), name="factor")
+        self.left, self.fraction = Signal(COUNT.width), Signal(FRACTION.width, name="fraction", reset_less=True)
+        self.wide, self.table = Signal(name="wide", reset_less=True), Signal(spec.tables - 1, name="table")
+        self.row, self.column = Signal(range(spec.times), name="row"), Signal(range(spec.row_words), name="column")
+        self.turned, self.numbers_left = Signal(range(spec.n), name="turned"), Signal(range(spec.row_words))
+        self.walks, self.issue = Signal(name="walks"), Signal(name="issue")
+        self.gives, self.word_ends, self.is_last = (
+            Signal(name="gives"),
+            Signal(name="word_ends"),
+            Signal(reset_less=True),
+        )
+        self.ahead, self.saving = Signal(range(WORDS_AHEAD + 1)), Signal(name="saving")

@@ -1,0 +1,1 @@
+"""Stimulus and benches of the array of multipliers, what is stationary in it, and its sums."""

@@ -1,0 +1,61 @@
+"""Rules of `tile_array`: each row meets the weights of its own tile in every place, and its sums come `latency` later.
+
+One beat of weights is followed, any: a free input chooses it as it is taken. The place and the tile that it belongs to
+are counted here, by the words of the streams alone.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+
+from ....golden.stream.array.tile_array import TileArraySpec
+from ...formal.checker import Checker
+from ...formal.inside import variables_of
+
+SPEC = TileArraySpec(lanes=6, columns=1)
+CUT = ("multipliers",)
+
+
+def check(checker: Checker, spec: TileArraySpec) -> None:
+    """Add the rules."""
+    m, (w, x, o) = checker.m, (checker.streams[name] for name in ("w", "x", "o"))
+    moves, under_way = ~o.valid | o.ready, Signal(spec.latency, name="under_way")
+    with m.If(moves):
+        m.d.sync += under_way.eq(Cat(checker.moves("x"), under_way[:-1]))
+    inside = variables_of(checker.block)
+    checker.lemma("stages", inside.valid == under_way)
+    checker.rule("o_latency", o.valid == under_way[-1])
+    swap, beat = checker.moves("x") & x.payload.swap, checker.moves("w")
+    # beats of tiles that no swap has made the active one yet: at most a tile, and the first beat of the next
+    ahead = Signal(range(2 * spec.beats), name="ahead")
+    m.d.sync += ahead.eq(ahead + beat - Mux(swap, spec.beats, 0))
+    checker.lemma("ahead", ahead <= spec.beats + 1)
+    checker.rule("x_taken", x.ready == moves & (~x.payload.swap | (ahead >= spec.beats)))
+    checker.rule("w_taken", w.ready == moves & (ahead <= spec.beats))
+    _follow(checker, spec, variables_of(inside.column).active, ahead, moves)
+    checker.progress(1)
+
+
+def _follow(checker: Checker, spec: TileArraySpec, weights: list[Signal], ahead: Signal, moves: Value) -> None:
+    """Follow a beat from the stream into the weights, while rows of its tile pass them."""
+    m, w, x = checker.m, checker.streams["w"], checker.streams["x"]
+    checker.ports["choose"] = choose = Signal(name="choose")
+    row, beat = checker.moves("x"), checker.moves("w")
+    swap = row & x.payload.swap
+    place, own = Signal(spec.beats, name="place", init=1), Signal(spec.beats, name="own_place")
+    word = Signal(len(Value.cast(w.payload)), name="word")
+    # swaps up to that of its tile, and whether that one was the last
+    before, active = Signal(range(3), name="before"), Signal(name="active")
+    with m.If(beat):
+        m.d.sync += place.eq(place.rotate_left(1))
+    with m.If(beat & choose & ~own.any()):
+        m.d.sync += [own.eq(place), word.eq(w.payload), before.eq(1 + (ahead >= spec.beats) - swap)]
+    with m.Elif(swap):
+        m.d.sync += [active.eq(before == 1), before.eq(before - before.any())]
+    mine = row & Mux(swap, before == 1, active)
+    passing = Signal(spec.beats + 1, name="passing")
+    with m.If(moves):
+        m.d.sync += passing.eq(Cat(mine, passing[:-1]))
+    for number, (even, odd) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
+        holds = ~(own[number] & passing[1 + number]) | (Cat(even, odd) == word)
+        checker.rule(f"weights_{number}", holds)

@@ -1,0 +1,49 @@
+"""Bench of `stationary_load`: tiles of keys at full rate, then keys and values mixed, tokens behind the end zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.fixed import Q8_16
+from ....golden.stream.array.stationary_load import StationaryLoadSpec
+from ...phase import Phase
+from ...stimulus import two_jobs
+
+
+def _tile(spec: StationaryLoadSpec, rng: np.random.Generator, turn: bool) -> dict[str, Words]:
+    """Make the rows of a tile, of which often some at the end are zero; bits above the 18 may be anything."""
+    rows = spec.columns if turn else spec.lanes
+    tokens = int(rng.integers(0, rows, endpoint=True)) if rng.random() < 0.5 else rows
+    part = rng.integers(0, spec.lanes // spec.columns)
+    fields = {
+        "value": rng.integers(Q8_16.minimum, Q8_16.maximum, (rows, spec.lanes), endpoint=True),
+        "turn": np.full((rows, 1), int(turn)),
+        "part": np.full((rows, 1), part),
+        "zero": (np.arange(rows) >= tokens).astype(np.int64)[:, None],
+    }
+    return {"i": fields}
+
+
+def _cycles(spec: StationaryLoadSpec, tiles: int) -> int:
+    """Cycles of tiles of keys, from the first row to the last beat."""
+    starts, ends = [0], [spec.columns + spec.beats]
+    for _ in range(1, tiles):
+        freed = ends[-2] + 1 if len(ends) > 1 else 0
+        starts.append(max(starts[-1] + max(spec.columns, spec.beats), freed))
+        # a tile's last beat is read as many cycles behind its last row, or the last beat of the tile before
+        ends.append(max(starts[-1] + spec.columns, ends[-1]) + spec.beats)
+    return ends[-1] + spec.latency - 1
+
+
+def scenario(spec: StationaryLoadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Make two jobs; the cycles of the first are known."""
+    tiles = max(2, words // spec.beats)
+    jobs = iter(
+        joined([_tile(spec, rng, turn) for turn in turns])
+        for turns in ([True] * tiles, (rng.random(tiles) < 0.5).tolist())
+    )
+    first, second = two_jobs(spec, rng, tiles * spec.beats, lambda *_: next(jobs))
+    return [replace(first, cycles=_cycles(spec, tiles)), second]

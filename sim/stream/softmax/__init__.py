@@ -1,0 +1,1 @@
+"""Stimulus and benches of weights of attention and the contexts."""

@@ -1,0 +1,187 @@
+"""Rules of `attention_softmax`: as many scores, rows and reciprocals as the blocks of queries say, and no hang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.utils import exact_log2
+
+from ....golden.stream.softmax.attention_softmax import AttentionSoftmaxSpec
+from ....hw.stream.softmax.key_tiles import KeyTiles
+from ...formal.checker import Checker
+from ...formal.inside import parts_of, variables_of
+
+SPEC = AttentionSoftmaxSpec(columns=2, lanes=2, exponentials=1, queries=2, keys=4)
+CUT = ("multipliers", "memories")
+_REPEATS = 2
+"""Most repeats of an operation that are assumed."""
+
+
+def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
+    """Add the rules: operations are assumed to be those of the contract, of few repeats.
+
+    What is owed, in the order of the phases that a block of queries goes through, is what is inside: these lemmas
+    are proved together. So no word is lost or made.
+    """
+    m, given, begin = checker.m, checker.payload("operation"), checker.moves("operation")
+    checker.assume((given.queries >= 1) & (given.queries <= spec.queries) & (given.keys >= 1))
+    checker.assume((given.keys <= spec.keys) & (~given.causal | (given.keys == given.first + given.queries)))
+    checker.assume((given.repeats >= 1) & (given.repeats <= _REPEATS))
+    asked = _Block(given.queries - 1, given.keys - 1, given.first, given.causal)
+    words = exact_log2(spec.columns // spec.exponentials)
+    scores, rows, inverses = (
+        Signal(bits, name=f"{name}_owed") for name, bits in (("scores", 6), ("rows", 7), ("inverses", 6))
+    )
+    m.d.sync += [
+        scores.eq(scores + Mux(begin, asked.pairs(spec.columns) << words, 0) - checker.moves("scores")),
+        rows.eq(rows + Mux(begin, _times(given.repeats, asked.pairs(spec.lanes)), 0) - checker.moves("o")),
+        inverses.eq(inverses + Mux(begin, given.queries, 0) - checker.moves("inverse")),
+    ]
+    block = variables_of(checker.block)
+    parts = parts_of(checker.block)
+    come, weigh, read = (getattr(block, name) for name in ("come", "weigh", "read"))
+    coming, weighing = come.active | come.over, weigh.active | weigh.over
+    blocks = [_Block.of(phase.block) for phase in (come, weigh, read)]
+    query, word = variables_of(checker.block, "_weigh").query, variables_of(checker.block, "_come").word
+    ending = variables_of(block.weights).ending
+    read_valid = variables_of(checker.block, "_read").valid
+    later = Mux(coming, _times(come.repeats + 1, blocks[0].pairs(spec.lanes)), 0)
+    later += Mux(weighing, _times(weigh.block.repeats + 1, blocks[1].pairs(spec.lanes)), 0)
+    checker.lemmas_together(
+        {
+            "one_phase": ~(come.active & come.over) & ~(weigh.active & weigh.over),
+            "legal_0": ~coming | blocks[0].legal & (come.repeats < _REPEATS) & (come.block.repeats == 0),
+            "legal_1": ~weighing | blocks[1].legal & (weigh.block.repeats < _REPEATS),
+            "legal_2": ~read.active | blocks[2].legal & (read.block.repeats < _REPEATS),
+            "groups": ~come.active | _inside(parts.groups, blocks[0], spec.columns),
+            "tiles": ~read.active | _inside(parts.tiles, blocks[2], spec.lanes),
+            "weighed": ~weigh.active | (query <= blocks[1].queries),
+            "scores_inside": scores
+            == Mux(come.active, (_left(parts.groups, blocks[0], spec.columns) << words) - word, 0),
+            "rows_inside": rows
+            == later + Mux(read.active, _left(parts.tiles, blocks[2], spec.lanes), 0) + sum(read_valid),
+            "inverses_inside": inverses
+            == Mux(coming, blocks[0].queries + 1, 0)
+            + Mux(weigh.active, blocks[1].queries + 1 - query, 0)
+            + sum(ending),
+        }
+    )
+    _banks(checker, spec, scores)
+    checker.rule("scores_taken", checker.streams["scores"].ready == (scores != 0))
+    checker.rule("operation_waits", ~checker.streams["operation"].ready | (scores == 0))
+    checker.rule("o_made", ~checker.streams["o"].valid | (rows != 0))
+    checker.rule("inverse_made", ~checker.streams["inverse"].valid | (inverses != 0))
+
+
+def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None:
+    """Add lemmas about the two banks, of which it follows that nothing hangs.
+
+    A bank is busy while a phase has its block, or its last row goes out. A phase that waits for what the one before has
+    stored waits for what is on its way. What is on its way comes in a fixed number of cycles.
+    """
+    m, block, parts = checker.m, variables_of(checker.block), parts_of(checker.block)
+    come, weigh, read = (getattr(block, name) for name in ("come", "weigh", "read"))
+    own, rows = variables_of(checker.block, "_weigh"), variables_of(checker.block, "_read")
+    given = variables_of(checker.block, "_come")
+    last_score = given.step & given.last & parts.groups.ends
+    stored, put, held, going = ([] for _ in range(4))
+    for bank in range(2):
+        stored.append(Signal(spec.score_latency, name=f"stored{bank}"))
+        put.append(Signal(spec.weight_latency, name=f"put{bank}"))
+        m.d.sync += stored[bank].eq(Cat(last_score & (come.block.bank == bank), stored[bank][:-1]))
+        with m.If(block.move):
+            m.d.sync += put[bank].eq(Cat(own.finish & (weigh.block.bank == bank), put[bank][:-1]))
+        held.append(
+            [
+                active & (phase.block.bank == bank)
+                for active, phase in (
+                    (come.active | come.over, come),
+                    (weigh.active | weigh.over, weigh),
+                    (read.active, read),
+                )
+            ]
+        )
+        going.append(
+            [
+                rows.valid[place] & rows.ends.at(stage) & (rows.bank.at(stage) == bank)
+                for place, stage in enumerate(("address", "word"))
+            ]
+        )
+    checker.rule("last_score", last_score == (checker.moves("scores") & (scores == 1)))
+    lemmas = {"stored": parts.scores.stored == Cat(one[-1] for one in stored)}
+    lemmas["put"] = block.weights.put_last == Cat(one[-1] for one in put)
+    for bank in range(2):
+        for name, way in (("stored", stored[bank]), ("put", put[bank])):
+            lemmas[f"{name}_one{bank}"] = (way & (way - 1)[: len(way)]) == 0
+        waits = (come.over & (come.block.bank == bank)) | (weigh.active & (weigh.block.bank == bank))
+        reads = (weigh.over & (weigh.block.bank == bank)) | held[bank][2]
+        users = Cat(*held[bank], *going[bank])
+        lemmas |= {
+            f"busy{bank}": block.busy[bank] == users.any(),
+            f"alone{bank}": (users & (users - 1)[: len(users)]) == 0,
+            f"filled{bank}": waits == (block.filled[bank] ^ stored[bank].any()),
+            f"filled_once{bank}": ~block.filled[bank] | ~stored[bank].any(),
+            f"going{bank}": ~Cat(going[bank]).any() | block.weighted[bank],
+            f"weighted{bank}": (reads | Cat(going[bank]).any()) == (block.weighted[bank] ^ put[bank].any()),
+            f"weighted_once{bank}": ~block.weighted[bank] | ~put[bank].any(),
+        }
+    lemmas["edge"] = ~weigh.active | (
+        own.edge == Mux(weigh.block.causal, weigh.block.first + own.query, weigh.block.keys)
+    )
+    lemmas["part"] = ~weigh.active | (own.part <= own.edge >> exact_log2(spec.exponentials))
+    checker.lemmas_together(lemmas)
+
+
+class _Block:
+    """A block of queries, described a second time: its fields, the numbers of the last query and key."""
+
+    def __init__(self, queries: Value, keys: Value, first: Value, causal: Value) -> None:
+        self.queries, self.keys, self.first, self.causal = queries, keys, first, causal
+
+    @classmethod
+    def of(cls, fields: Any) -> _Block:
+        return cls(fields.queries, fields.keys, fields.first, fields.causal)
+
+    @property
+    def legal(self) -> Value:
+        """Whether the last query of causal attention is at the last key."""
+        return ~self.causal | (self.keys == self.first + self.queries)
+
+    def begin(self, key: int) -> Value:
+        """First query that sees something of the tile from a key on."""
+        return Mux(self.causal & (self.first < key), key - self.first, 0)
+
+    def pairs(self, size: int, behind: Value | None = None) -> Value:
+        """Pairs of tiles, all or those behind one, and queries that see something of them."""
+        found: Value = Value.cast(0)
+        for tile in range(SPEC.keys // size):
+            there = (self.keys >= tile * size) & (1 if behind is None else behind < tile)
+            found += Mux(there, self.queries + 1 - self.begin(tile * size), 0)
+        return found.as_unsigned()
+
+
+def _inside(tiles: KeyTiles, block: _Block, size: int) -> Value:
+    """Whether the place in the tiles is one of the block's."""
+    inside = variables_of(tiles)
+    fits = (tiles.query <= block.queries) & (tiles.tile <= block.keys >> exact_log2(size))
+    for tile in range(SPEC.keys // size):
+        fits &= (tiles.tile != tile) | (tiles.query >= block.begin(tile * size))
+    return fits & (inside.following == tiles.tile + 1) & (inside.repeat <= inside.block.repeats)
+
+
+def _left(tiles: KeyTiles, block: _Block, size: int) -> Value:
+    """Pairs that are left, the present one among them."""
+    inside = variables_of(tiles)
+    here = block.queries + 1 - tiles.query + block.pairs(size, tiles.tile)
+    # no signed product, whose result is cut
+    later = _times((inside.block.repeats - inside.repeat).as_unsigned(), block.pairs(size))
+    return (here + later).as_unsigned()
+
+
+def _times(count: Value, value: Value) -> Value:
+    """Product with a number of repeats."""
+    found: Value = Value.cast(0)
+    for number in range(_REPEATS):
+        found += Mux(count > number, value, 0)
+    return found.as_unsigned()

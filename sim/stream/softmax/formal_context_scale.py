@@ -1,0 +1,38 @@
+"""Rules of `context_scale`: a pipeline whose stages all move together, behind a table of two blocks of queries."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Signal
+
+from ....golden.stream.softmax.context_scale import ContextScaleSpec
+from ...formal.checker import Checker
+from ...formal.inside import variables_of
+
+SPEC = ContextScaleSpec(lanes=1, queries=2, keys=4)
+CUT = ("multipliers", "memories")
+
+
+def check(checker: Checker, spec: ContextScaleSpec) -> None:
+    """Add the rules: a block's sums are taken once its reciprocals are there, which are taken while a bank is free."""
+    m, given = checker.m, checker.streams["o"]
+    moves, under_way = ~given.valid | given.ready, Signal(spec.latency, name="under_way")
+    fills = checker.moves("inverse") & checker.payload("inverse").last
+    frees = checker.moves("i") & checker.payload("i").last
+    blocks, into, out = Signal(range(3), name="blocks"), Signal(name="into"), Signal(name="out")
+    m.d.sync += [blocks.eq(blocks + fills - frees), into.eq(into ^ fills), out.eq(out ^ frees)]
+    table = variables_of(checker.block, "_table")
+    count = table.full[0] + table.full[1]
+    checker.lemmas_together(
+        {
+            "blocks_full": (blocks == count) & (table.into == into) & (table.out == out),
+            "blocks_in_turn": (blocks != 1) | table.full.bit_select(out, 1),
+            "blocks_turn": (into ^ out) == (blocks == 1),
+        }
+    )
+    checker.rule("inverse_taken", checker.streams["inverse"].ready == (blocks != 2))
+    checker.rule("i_taken", checker.streams["i"].ready == (moves & (blocks != 0)))
+    with m.If(moves):
+        m.d.sync += under_way.eq(Cat(checker.moves("i"), under_way[:-1]))
+    checker.lemma("stages", variables_of(checker.block).valid == under_way)
+    checker.rule("o_latency", given.valid == under_way[-1])
+    checker.progress(1)

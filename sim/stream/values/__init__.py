@@ -1,0 +1,1 @@
+"""Stimulus and benches of functions of values and rows behind the array."""

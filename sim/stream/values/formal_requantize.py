@@ -1,0 +1,10 @@
+"""Rules of `requantize`, a pipeline whose stages all move together."""
+
+from __future__ import annotations
+
+from ....golden.stream.values.requantize import RequantizeSpec
+from ...formal.pipeline import check_pipeline
+
+SPEC = RequantizeSpec(lanes=1)
+CUT = ("multipliers", "memories")
+check = check_pipeline

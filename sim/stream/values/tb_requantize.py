@@ -1,0 +1,44 @@
+"""Bench of `requantize`: sums of all sizes, at both ends of all formats, ties, all settings; then a second job."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....golden.block import Words
+from ....golden.fixed import Q8_16
+from ....golden.stream.forward import WEIGHT_BITS
+from ....golden.stream.values.requantize import FORM, FORMATS, SHIFT, SUM, RequantizeSpec
+
+
+def stimulus(spec: RequantizeSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make sums of all sizes and signs, near the ends of their format, and ties; half without shifts."""
+    shape, column = (words, spec.lanes), (words, 1)
+    fraction = rng.integers(0, WEIGHT_BITS, column)
+    input_shift, output_shift = (
+        np.where(rng.random(column) < 0.5, 0, rng.integers(0, SHIFT.maximum, column, endpoint=True)) for _ in range(2)
+    )
+    form = rng.integers(0, FORM.maximum, column, endpoint=True)
+    kinds = np.minimum(form, len(FORMATS) - 1)
+    kept = fraction + Q8_16.fraction - np.array([one.fraction for one in FORMATS])[kinds] + output_shift - input_shift
+    widths = np.array([one.width for one in FORMATS])[kinds]
+    exact = rng.integers(SUM.minimum, SUM.maximum, shape, endpoint=True) >> rng.integers(0, SUM.width, shape)
+    bits = np.maximum(kept, 0)
+    # results at an end of their format or anywhere, and what is rounded off: a tie, or next to one
+    near = rng.choice([-1, 1], shape) << (widths - 1)
+    some = rng.integers(-(1 << 17), 1 << 17, shape)
+    wanted = np.where(rng.random(shape) < 0.5, near, some) + rng.integers(-2, 2, shape, endpoint=True)
+    tied = (wanted << bits) + ((1 << bits) >> 1) + rng.integers(-1, 1, shape, endpoint=True)
+    total = np.where(rng.random(shape) < 0.6, np.clip(tied, SUM.minimum, SUM.maximum), exact)
+    bias = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True) >> rng.integers(0, Q8_16.width, shape)
+    bias = np.where(rng.random(shape) < 0.5, bias, 0)
+    fields = {
+        "sum": total,
+        "bias": bias,
+        "fraction": fraction,
+        "input_shift": input_shift,
+        "output_shift": output_shift,
+        "form": form,
+    }
+    if spec.tag:
+        fields["tag"] = rng.integers(0, 1 << spec.tag, column)
+    return {"i": fields}

@@ -1,0 +1,35 @@
+"""Rules of `tile_dequant`: weights for each beat of codes, and values for each other one."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat
+
+from ....golden.stream.weights.tile_dequant import BEAT_CODES, TileDequantSpec
+from ...formal.checker import Checker
+from ...formal.inside import variables_of
+
+SPEC = TileDequantSpec(lanes=8, columns=4)
+CUT = ("multipliers",)
+
+
+def check(checker: Checker, spec: TileDequantSpec) -> None:
+    """Add the rules; a tensor has at least one record or value, and a tile in each."""
+    inner = variables_of(checker.block)
+    operation, o, v = (checker.streams[name] for name in ("operation", "o", "v"))
+    sizes = (operation.payload[name] != 0 for name in ("length", "blocks", "tiles"))
+    checker.assume(~operation.valid | Cat(sizes).all())
+    parts = BEAT_CODES // spec.width
+    codes = inner.entering & inner.room
+    words = checker.balance("o_words", [(codes, 1)], [(o.valid, checker.moves("o"), 1)], spec.latency, spec.latency)
+    checker.rule("codes_enter", ~inner.entering | inner.room | (words != 0))
+    beats = checker.moves("beats")
+    # all parts of a beat enter before it is taken
+    checker.rule(
+        "whole", ~(beats & inner.coded & ~inner.scaling & ~inner.skipping) | (codes & (inner.part == parts - 1))
+    )
+    checker.rule("values", checker.moves("v") == (beats & ~inner.coded & ~inner.skipping))
+    checker.rule("one_way", ~(v.valid & inner.coded))
+    checker.rule("idle", ~operation.ready | ~(beats | v.valid | inner.entering))
+    checker.rule("sticky", ~operation.ready | ~inner.sticky)
+    checker.rule("scales_first", ~operation.ready | (inner.at == 0) & (inner.part == 0))
+    checker.progress(spec.latency + 2)

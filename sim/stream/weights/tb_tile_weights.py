@@ -1,0 +1,90 @@
+"""Bench of `tile_weights`: tensors of all kinds in turn, with wrong beats and corrections; one matrix at full speed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.weights.tile_dequant import MATRICES, WEIGHT, TensorKind
+from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, OffsetKind, Operation, TileWeightsSpec
+from ...phase import Phase
+from .tb_tile_dequant import random_beats, random_beats_of
+
+_MATRIX = (OffsetKind.NONE, OffsetKind.TILES, OffsetKind.CORRECTIONS)
+_VECTOR = (OffsetKind.NONE, OffsetKind.TILES, OffsetKind.ROW)
+_DENSITIES = ("none", "few", "many", "all", "wrong")
+
+
+def tensor(
+    spec: TileWeightsSpec, rng: np.random.Generator, operation: Operation, density: str = "none", error: float = 0
+) -> dict[str, Words]:
+    """Make a tensor's words, with corrections of a density."""
+    corrections = _corrections(spec, rng, operation, density)
+    operation = operation._replace(corrections=len(corrections["place"]))
+    needs = spec.needs(operation)
+    shape = (needs["offsets"], spec.numbers)
+    form = TILE_OFFSET if operation.matrix and operation.offsets == OffsetKind.TILES else OFFSET
+    # most do not saturate
+    small = rng.integers(0, form.width, (needs["offsets"], 1))
+    offsets = {
+        side: rng.integers(form.minimum, form.maximum, shape, endpoint=True) >> small for side in ("plus", "minus")
+    }
+    return {
+        "operation": {name: np.array([[one]]) for name, one in operation._asdict().items()},
+        "beats": {
+            "data": random_beats(rng, needs["beats"]),
+            "error": (rng.random((needs["beats"], 1)) < error).astype(np.int64),
+        },
+        "corrections": corrections,
+        "offsets": offsets,
+    }
+
+
+def _corrections(spec: TileWeightsSpec, rng: np.random.Generator, operation: Operation, density: str) -> Words:
+    size = spec.tiles(operation) * spec.weights if operation.matrix else 0
+    rate = {"none": 0.0, "few": 2 / spec.weights, "many": 0.2, "all": 1.0, "wrong": 4 / spec.weights}[density]
+    place = np.flatnonzero(rng.random(size) < rate)
+    error = np.zeros(len(place), np.int64)
+    if density == "wrong" and len(place):
+        # one that is repeated, goes back, is beyond the end, or was not read
+        where = int(rng.integers(len(place)))
+        kind = rng.integers(4)
+        if kind == 3:
+            error[where] = 1
+        else:
+            place[where] = (place[max(where - 1, 0)], rng.integers(size), size + rng.integers(9 * size))[kind]
+    value = rng.integers(WEIGHT.minimum, WEIGHT.maximum, (len(place), 1), endpoint=True)
+    return {"place": place[:, None], "value": value, "error": error[:, None]}
+
+
+def random_tensor(spec: TileWeightsSpec, rng: np.random.Generator) -> dict[str, Words]:
+    """Make a tensor of any kind."""
+    kind = TensorKind(int(rng.integers(len(TensorKind))))
+    offsets = OffsetKind(rng.choice(_MATRIX if kind in MATRICES else _VECTOR))
+    density = str(rng.choice(_DENSITIES, p=[0.3, 0.25, 0.15, 0.05, 0.25])) if kind in MATRICES else "none"
+    beats = random_beats_of(spec.dequant, rng, kind)
+    operation = Operation(*beats, offsets, first=int(rng.integers(spec.numbers)))
+    return tensor(spec, rng, operation, density, rng.choice([0, 0.01]))
+
+
+def scenario(spec: TileWeightsSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """All kinds once, some at random, then a matrix that needs nothing but a cycle a beat."""
+    first = []
+    for kind in TensorKind:
+        for number, offsets in enumerate(_MATRIX if kind in MATRICES else _VECTOR):
+            beats = random_beats_of(spec.dequant, rng, kind)
+            density = _DENSITIES[(2 * kind + number) % len(_DENSITIES)]
+            first.append(tensor(spec, rng, Operation(*beats, offsets), density))
+    second: list[dict[str, Words]] = []
+    while sum(len(one["beats"]["data"]) for one in second) < words:
+        second.append(random_tensor(spec, rng))
+    parts = [joined(first), joined(second)]
+    records = max(words * spec.lanes // (BLOCK * spec.width), 1)
+    matrix = Operation(TensorKind.NF4, records, records, BLOCK // spec.lanes, OffsetKind.TILES)
+    parts.append(tensor(spec, rng, matrix))
+    phases = [Phase(part, spec.run(part, 1 << 30), reset=not number, quiet=True) for number, part in enumerate(parts)]
+    cycles = spec.latency + len(phases[-1].expected["w"]["side"])
+    return [*phases[:-1], replace(phases[-1], cycles=cycles if spec.keeps_up else None)]
