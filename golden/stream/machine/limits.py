@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
@@ -17,6 +18,7 @@ from ..attention import Q6_12
 from ..forward import WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
+from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
 from ..values.requantize import SHIFT
 from ..words import sensitive_word
 from .core_size import CoreSize
@@ -50,19 +52,20 @@ class Reason(IntEnum):
     JOIN = 14
     HEADS = 15
     ROTATION = 16
-    NORM = 17
-    FRACTION = 18
-    OVERLAP = 19
-    ROWS = 20
-    BEATS = 21
-    TABLE = 22
-    CORRECTIONS = 23
-    POSITIONS = 24
-    WORDS = 25
-    LAST = 26
-    BUS = 27
-    NO_PROGRAM = 28
-    NO_OPERATION = 29
+    SCALE = 17
+    NORM = 18
+    FRACTION = 19
+    OVERLAP = 20
+    ROWS = 21
+    BEATS = 22
+    TABLE = 23
+    CORRECTIONS = 24
+    POSITIONS = 25
+    WORDS = 26
+    LAST = 27
+    BUS = 28
+    NO_PROGRAM = 29
+    NO_OPERATION = 30
 
 
 class Check(NamedTuple):
@@ -209,9 +212,9 @@ class Limits:
             (one.form >= len(FORMATS)) | (one.pool >= len(POOLS)),
         )
         for name in SHIFTS:
-            text = f"{name} = {{}}: a shift is at most {MOST_SHIFT}"
             value = getattr(one, name)
-            yield Check(Reason.SHIFT, lambda text=text, value=value: text.format(value), value > MOST_SHIFT)
+            text = partial("{} = {}: a shift is at most {}".format, name, value, MOST_SHIFT)
+            yield Check(Reason.SHIFT, text, value > MOST_SHIFT)
         yield Check(
             Reason.SIZE,
             lambda: f"{one.inputs} inputs and {one.outputs} outputs: a size is 0",
@@ -243,6 +246,12 @@ class Limits:
             Reason.ROTATION,
             lambda: f"rotations of a head of {one.width} features",
             attention & (one.rotary != 0) & ((one.width & 1) != 0),
+        )
+        least, most = FACTOR_FRACTIONS[0], FACTOR_FRACTIONS[-1]
+        yield Check(
+            Reason.SCALE,
+            lambda: f"a factor of scores has {least} to {most} fraction bits, not {one.factor_fraction}",
+            attention & ((one.factor_fraction < least) | (one.factor_fraction > most)),
         )
         yield Check(
             Reason.NORM,
@@ -281,9 +290,7 @@ class Limits:
             yield self._inside(name, rows, reads)
             yield Check(
                 Reason.OVERLAP,
-                lambda rows=rows, name=name: (
-                    f"the result in rows {_text(result)} overlaps {name} in rows {_text(rows)}"
-                ),
+                partial(_overlap, result, name, rows),
                 meet & (same == 0),
             )
         yield self._inside("destination", result, one.kind != 0)
@@ -354,16 +361,19 @@ class Limits:
         }
         for name, count in found.items():
             first = getattr(one, name)
-            text = f"{name} = {{}} and {{}} words are outside {{}}"
             yield Check(
                 Reason.WORDS,
-                lambda text=text, first=first, count=count: text.format(first, count, self.counts.words),
+                partial("{} = {} and {} words are outside {}".format, name, first, count, self.counts.words),
                 first != NO_WORD,
                 first + count,
                 0,
                 0,
                 self.counts.words,
             )
+
+
+def _overlap(result: _Rows, name: str, rows: _Rows) -> str:
+    return f"the result in rows {_text(result)} overlaps {name} in rows {_text(rows)}"
 
 
 def _text(rows: _Rows) -> str:

@@ -33,6 +33,7 @@ WRONG = {
     "other outputs": (Kind.NORM, lambda one: {"outputs": 3}, "inputs are not 3 outputs"),
     "heads": (Kind.ATTENTION, lambda one: {"heads": 5}, "5 heads of .* do not make"),
     "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}, "for 0 of keys do not make"),
+    "factor": (Kind.ATTENTION, lambda one: {"factor_fraction": 24}, "has 8 to 23 fraction bits, not 24"),
     "wide norm": (Kind.NORM, lambda one: {"inputs": 5000, "outputs": 5000}, "at most 4096 features, not 5000"),
     "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}, "at most 17 fraction bits, not 19"),
     "overlap": (Kind.LINEAR, lambda one: {"destination": one.source}, "the result in rows .* overlaps source in rows"),
