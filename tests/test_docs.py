@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fabtune.golden.registry import BLOCKS, CORES
+from fabtune.golden.registry import BLOCKS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "adding-a-block.md"
@@ -44,7 +44,7 @@ def test_a_dead_link_is_seen(tmp_path):
 @pytest.mark.parametrize("name", BLOCKS)
 def test_one_name_four_rooms(name):
     area = BLOCKS[name].area()
-    room = f"{area}/{name}" if name in CORES else area
+    room = BLOCKS[name].__module__.partition(".golden.")[2].rpartition(".")[0].replace(".", "/")
     page = (ROOT / "docs" / "blocks" / area / f"{name}.md").read_text()
     for file in (f"golden/{room}/{name}.py", f"hw/{room}/{name}.py", f"sim/{room}/tb_{name}.py"):
         assert (ROOT / file).exists()

@@ -239,7 +239,8 @@ def different(pairs):
     return [name for name, (found, expected) in pairs.items() if not np.array_equal(found, expected)]
 
 
-@pytest.mark.parametrize("name", ["instantft", pytest.param("zotrain", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
 def test_a_job_gives_golden_s_numbers(name, tmp_path):
     pairs = JOBS[name](tmp_path, seed=1, pauses=0.3)
     assert different(pairs) == []

@@ -26,9 +26,8 @@ LARGE = (
     "attention_softmax",
     "word_offsets",
     "layer_norm",
-    "tile_dequant",
-    "tile_weights",
     "stationary_load",
+    "program_sequencer",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]

@@ -58,31 +58,48 @@ def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
 
 SMALLER = {
     "adapter": "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1",
+    "attention_softmax": "columns=4 lanes=16 queries=8 keys=32",
+    "context_scale": "lanes=3 queries=2 keys=4",
     "conv": "channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16",
     "depthwise": "channels=18 height=3 width=3 lanes=16 columns=8",
     "fc": "inputs=33 outputs=9 columns=2 lanes=16",
+    "layer_norm": "lanes=4 features=23",
     "mac": "lanes=16 columns=1 terms=16",
+    "partial_sums": "columns=2 sums=4 drain=1",
+    "program_sequencer": "operations=24 lanes=16 columns=4",
+    "stationary_load": "lanes=16 columns=4",
     "tile": "lanes=4",
+    "tile_array": "lanes=16 columns=4",
+    "tile_dequant": "lanes=16 columns=4",
     "tile_weights": "lanes=8 columns=4 numbers=5",
     "weight_path": "lanes=8",
+    "word_offsets": "generator.scale.urng.bits=4 generator.scale.urng.n=6",
 }
 """Settings of the blocks whose default is large."""
 
 
 SLOW = (
     "adapter",
+    "attention_softmax",
     "axi_read",
     "coefficient",
     "conv",
     "depthwise",
     "fc",
     "gaussian_array",
+    "layer_norm",
     "loss_difference",
     "mac",
     "mse_difference",
+    "partial_sums",
+    "program_sequencer",
+    "stationary_load",
     "tile",
+    "tile_array",
+    "tile_dequant",
     "tile_weights",
     "weight_path",
+    "word_offsets",
 )
 
 

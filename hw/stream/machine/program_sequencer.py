@@ -88,7 +88,7 @@ class ProgramSequencer(wiring.Component):
                     m.d.sync += [
                         running.eq(command.run),
                         index.eq(command.first),
-                        address.eq(command.first * INSTRUCTION_BEATS),
+                        address.eq(command.first[: len(address)] * INSTRUCTION_BEATS),
                     ]
                     m.d.sync += [fetched.eq(0), beats.eq(command.beats), beat.eq(0), failed.eq(0)]
                     with m.If(~command.run):

@@ -169,7 +169,7 @@ class AttentionSoftmax(wiring.Component):
             banks.get.eq(valid & move),
             scores.largest_at.eq(Cat(query, block.bank)),
             weights.valid.eq(valid),
-            weights.seen.eq(Cat(~last_part | (inside >= lane) for lane in range(lanes))),
+            weights.seen.eq(Cat(~last_part | (inside >= lane if lane else 1) for lane in range(lanes))),
             weights.begins.eq(part == 0),
             weights.ends.eq(last_part),
             weights.last.eq(last_query),
@@ -228,7 +228,7 @@ class AttentionSoftmax(wiring.Component):
         weight = elements(payload.weight, spec.streams()["o"].fields[0])
         for lane, register in enumerate(weight):
             stored = banks.weight[lane * Q8_16.width : (lane + 1) * Q8_16.width].as_signed()
-            pipeline.load(register, Mux(whole | (within >= lane), stored, 0))
+            pipeline.load(register, Mux(whole | (within >= lane if lane else 1), stored, 0))
         for name, value in (
             ("query", query.at("word")),
             ("swap", swap.at("word")),

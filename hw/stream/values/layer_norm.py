@@ -148,7 +148,10 @@ class LayerNorm(wiring.Component):
             sums.enable.eq(move),
             sums.first.eq(first),
             sums.last.eq(last),
-            *(sums.value[lane].eq(Mux(last & (self._lane < lane), 0, value)) for lane, value in enumerate(values)),
+            *(
+                sums.value[lane].eq(Mux(last & (self._lane < lane) if lane else 0, 0, value))
+                for lane, value in enumerate(values)
+            ),
             deviation.enable.eq(sums.valid),
             deviation.sum.eq(sums.sum),
             deviation.squares.eq(sums.squares),
@@ -241,7 +244,7 @@ class LayerNorm(wiring.Component):
                 *(getattr(lane, name).eq(value) for name, value in row.items()),
                 lane.factor.eq(parameters[0]),
                 lane.bias.eq(parameters[1]),
-                lane.there.eq(~ends.at("fetched") | (self._lane >= number)),
+                lane.there.eq(~ends.at("fetched") | (self._lane >= number if number else 1)),
                 lane.biased.eq(settings.biased),
                 lane.lift.eq(lift),
                 lane.drop.eq(drop),

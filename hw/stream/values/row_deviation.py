@@ -140,7 +140,8 @@ class RowDeviation(wiring.Component):
         product = _register(m, "quotient_product", aligned * share)
         kept = _ALIGNED - _DROPPED - (_SHARE_BITS - _PART)
         quotient = _register(m, "quotient", product[kept:].as_signed(), Q11_16.width)
-        taken = _register(m, "taken", quotient * self.features)
+        # of what it takes as many bits count as there are left
+        taken = _register(m, "taken", quotient[:_REST_BITS].as_signed() * self.features)
         rest = _register(m, "rest", sums.at("taken") - taken, _REST_BITS)
         again = _register(m, "rest_aligned", shift_left(rest, lift), _REST_BITS)
         product = _register(m, "second_product", again * share)
@@ -177,7 +178,7 @@ class RowDeviation(wiring.Component):
             total = _register(m, f"cascade{number}", partial + (total >> _PART))
             product = Cat(product, total if number else delayed(m, total[:_PART], 1, "low_product1", reset_less=True))
         kept = pipeline.place("aligned", squares, "squares", reset_less=True).at("product")
-        return _register(m, "deviation", (kept - product)[:SQUARES])
+        return _register(m, "about_mean", (kept - product)[:SQUARES])
 
     def _inverse(self, m: Module, pipeline: Pipeline, deviation: Signal) -> Signal:
         """Mantissa of the inverse deviation, at "inverse"; drives `places`."""

@@ -23,7 +23,9 @@ def _terms(spec: PartialSumsSpec, rng: np.random.Generator, tiles: int, rows: in
     shape = tiles, rows, spec.columns
     terms = rng.integers(SUM.minimum, SUM.maximum, shape, endpoint=True) >> rng.integers(0, SUM.width, shape)
     ends = rng.choice([SUM.minimum, SUM.maximum], (1, rows, spec.columns))
-    return np.where(rng.random((1, rows, 1)) < 0.3, ends, terms)
+    # of many tiles smaller ones: the sum of all has `TOTAL`
+    spare = max((tiles - 1).bit_length() - (TOTAL.width - SUM.width), 0)
+    return np.where(rng.random((1, rows, 1)) < 0.3, ends, terms) >> spare
 
 
 def _group(spec: PartialSumsSpec, rng: np.random.Generator, tiles: int, rows: int) -> Words:

@@ -24,7 +24,7 @@ CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "
 @pytest.fixture(
     name="capture",
     scope="module",
-    params=[pytest.param(name, marks=() if name == "zotrain" else pytest.mark.slow) for name in CORES],
+    params=[pytest.param(name, marks=pytest.mark.slow) for name in CORES],
 )
 def _capture(request, tmp_path_factory):
     """A core, and what the monitor of its package shows in a self-test, with the widths of the wires."""
