@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
 from ..array.partial_sums import MOST_INPUTS, TOTAL
-from ..attention import Q6_12
 from ..forward import WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
@@ -29,7 +28,6 @@ MOST_SHIFT = SHIFT.maximum
 """Most places by which activations are shifted."""
 MOST_FRACTION = WEIGHT_BITS - 1
 """Most fraction bits of weights."""
-assert Q6_12.fraction >= MOST_SHIFT
 
 
 class Reason(IntEnum):
@@ -136,7 +134,9 @@ class Derived:
 
 
 def whole(number: Any, size: int) -> Any:
-    """Count the parts of a power of two that hold a number."""
+    """Count the parts of a size that hold a number; of a signal the size is a power of two."""
+    if isinstance(number, int):
+        return -(-number // size)
     assert size.bit_count() == 1
     return (number + (size - 1)) >> (size.bit_length() - 1)
 

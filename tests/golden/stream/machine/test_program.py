@@ -106,7 +106,7 @@ def test_scores_may_have_a_scale_of_their_own():
     compare(dataclasses.replace(layout, transformer=scaled), tensors, LENGTHS)
 
 
-@pytest.mark.parametrize("size", [SMALL, CoreSize(), CoreSize(64, 32)])
+@pytest.mark.parametrize("size", [SMALL, CoreSize(), CoreSize(64, 32), CoreSize(32, 12, sums=60)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_program_computes_what_the_transformer_does(name, size):
     compare(*made(*NETWORKS[name](), size), (1,) * 6 if name == "connected" else LENGTHS)
