@@ -32,6 +32,8 @@ from .norms import Q11_16, Norm, unit_rows
 
 WEIGHT_BITS = 18
 """Bits of stationary weights and of a norm's factors: a DSP's narrow port."""
+SHIFT = Format(3, 0, signed=False)
+"""Number of fraction bits that an operation's outputs lack of their format, as the hardware takes it."""
 
 TransformerIntegers = Mapping[tuple[int, str], Integers]
 """Tensors of integers by number of the operation and kind: weights and factors in their format, others in Q8.16."""

@@ -5,20 +5,32 @@ So no word is lost or made. This is proved for any latency, where a count of the
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Signal, Value
 
 from ...golden.block import Spec
 from .checker import Checker
 from .inside import variables_of
 
 
-def check_pipeline(checker: Checker, spec: Spec) -> None:
-    """Add the rules for streams ``i`` and ``o``; the block's shift register of flags is called ``valid``."""
+def check_stages(checker: Checker, spec: Spec, entering: str) -> Value:
+    """Add the rules for words from a stream to stream ``o``; the block's shift register of flags is called ``valid``.
+
+    Returns
+    -------
+    Value
+        The stages move.
+    """
     m, given = checker.m, checker.streams["o"]
     moves, under_way = ~given.valid | given.ready, Signal(spec.latency, name="under_way")
-    checker.rule("i_taken", checker.streams["i"].ready == moves)
     with m.If(moves):
-        m.d.sync += under_way.eq(Cat(checker.streams["i"].valid, under_way[:-1]))
+        m.d.sync += under_way.eq(Cat(checker.moves(entering), under_way[:-1]))
     checker.lemma("stages", variables_of(checker.block).valid == under_way)
     checker.rule("o_latency", given.valid == under_way[-1])
+    return moves
+
+
+def check_pipeline(checker: Checker, spec: Spec) -> None:
+    """Add the rules for streams ``i`` and ``o``, of which a word is taken whenever the stages move."""
+    moves = check_stages(checker, spec, "i")
+    checker.rule("i_taken", checker.streams["i"].ready == moves)
     checker.progress(1)

@@ -8,13 +8,9 @@ from typing import NamedTuple, get_args
 
 from ...axi.bus import BEAT
 from ...errors import UserError
-from ...fixed import Q8_16, Format
+from ...fixed import Format
 from ...transformer.blocks import ActivationKind, PoolKind
-from ..attention import Q6_12
-from ..norms import Q11_16
 
-FORMATS = (Q8_16, Q11_16, Q6_12)
-"""Formats of results, by number."""
 ACTIVATIONS: tuple[ActivationKind, ...] = get_args(ActivationKind)
 """Activations, by number from 1 on; 0 is none."""
 POOLS: tuple[PoolKind, ...] = get_args(PoolKind)

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
 from ..array.partial_sums import MOST_INPUTS, TOTAL
-from ..forward import WEIGHT_BITS
+from ..forward import SHIFT, WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
 from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
-from ..values.requantize import SHIFT
+from ..values.requantize import FORMATS
 from ..words import sensitive_word
 from .core_size import CoreSize
-from .instruction import ACTIVATIONS, FORMATS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
+from .instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
 from .layout import scale_beats
 
 MOST_SHIFT = SHIFT.maximum

@@ -32,11 +32,11 @@ from ...transformer.builder import INPUTS
 from ..attention import Attention
 from ..norms import Q11_16, Norm
 from ..transformer_model import TransformerModel, everything
+from ..values.requantize import FORMATS
 from ..words import TensorName
 from .core_size import CoreSize
 from .instruction import (
     ACTIVATIONS,
-    FORMATS,
     INSTRUCTION_BEATS,
     NO_WORD,
     POOLS,

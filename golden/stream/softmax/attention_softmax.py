@@ -19,6 +19,7 @@ from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
 from ..attention import Q6_12, exponents, weights
+from ..forward import SHIFT
 from ..functions import INVERSE, POWER_TABLE, RECIPROCAL_TABLE
 from ..pwl_memory import FunctionMemory
 
@@ -28,7 +29,6 @@ WEIGHT = Format(4, 20)
 """Format of weights as rows of the array have them, from 0 to 1."""
 EXPONENT = Format(5, 0, signed=False)
 """Format of a reciprocal's exponent."""
-SHIFT = Format(3, 0, signed=False)
 FACTOR = Format(17, 0, signed=False)
 FRACTION = Format(5, 0, signed=False)
 FRACTIONS = range(8, 24)

@@ -18,8 +18,9 @@ from ...memories.plan import MemoryShape
 from ...packets import packets_of
 from ...rng.urng import BIT
 from ..attention import CONTEXT_GUARD, Q6_12, contexts
+from ..forward import SHIFT
 from ..functions import INVERSE, POWER, Inverse
-from .attention_softmax import EXPONENT, SHIFT, SUM
+from .attention_softmax import EXPONENT, SUM
 
 
 @dataclass(frozen=True, kw_only=True)

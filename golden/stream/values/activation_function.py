@@ -10,47 +10,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, get_args
 
-import numpy as np
-
-from ...block import Field, Spec, Stream, Words, tag_fields
-from ...errors import UserError
+from ...block import Field, Stream, Words
 from ...fixed import Q8_16, Format, shifted
 from ...memories.plan import MemoryShape
-from ...rng.urng import BIT
 from ...transformer.blocks import ActivationKind
+from ..forward import SHIFT
 from ..functions import ACTIVATIONS, TABLES
 from ..pwl_memory import FunctionMemory
+from .lanewise import LanewiseSpec
 
 KINDS = ("none", *get_args(ActivationKind))
 """Functions by their number in a word, which is that of an instruction of the streaming core."""
 TABULATED = tuple(kind for kind in KINDS if kind in TABLES)
 KIND = Format(3, 0, signed=False)
-SHIFT = Format(3, 0, signed=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivationFunctionSpec(Spec):
-    """Parameters and model of `activation_function`.
-
-    Parameters
-    ----------
-    lanes : int
-        Values a cycle.
-    tag : int
-        Width of a field that passes through unchanged.
-    """
+class ActivationFunctionSpec(LanewiseSpec):
+    """Parameters and model of `activation_function`, see `LanewiseSpec`."""
 
     name: ClassVar[str] = "activation_function"
     summary: ClassVar[str] = "GELU, SiLU, ReLU or none of values in Q8.16 or shifted, a table and a DSP a lane"
-
-    lanes: int = 4
-    tag: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.lanes <= 64:
-            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
-        tag_fields(self.tag)
 
     @cached_property
     def table(self) -> FunctionMemory:
@@ -64,12 +44,8 @@ class ActivationFunctionSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes values of 24 bits, a kind, and the fraction bits below 16 of inputs and outputs."""
-        tag = tag_fields(self.tag)
         settings = (Field("kind", KIND), Field("input_shift", SHIFT), Field("output_shift", SHIFT))
-        return {
-            "i": Stream("in", (Field("value", Q8_16, self.lanes), *settings, *tag)),
-            "o": Stream("out", (Field("value", Q8_16, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
-        }
+        return self.ports((Field("value", Q8_16, self.lanes), *settings), Q8_16)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the functions word for word."""
@@ -80,9 +56,7 @@ class ActivationFunctionSpec(Spec):
             chosen = given["kind"][:, 0] == number
             exact[chosen] = ACTIVATIONS[kind.removesuffix("-squared")](aligned[chosen])
         rounded = shifted(exact, given["output_shift"])
-        value = np.clip(rounded, Q8_16.minimum, Q8_16.maximum)
-        clipped = (value != rounded).astype(np.int64)
-        return {"o": {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})}
+        return self.saturated(given, rounded, Q8_16.minimum, Q8_16.maximum)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:

@@ -11,12 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, tag_fields
-from ...errors import UserError
+from ...block import Field, Stream, Words
 from ...fixed import Q8_16, Format, Overflow, narrow, shifted
-from ...rng.urng import BIT
+from ..forward import SHIFT
 from ..norms import Q11_16
-from .requantize import SHIFT
+from .lanewise import LanewiseSpec
 
 KINDS = ("none", "add", "multiply", "square")
 """What becomes of the first value, and of the second, by number; a square is that of the first."""
@@ -24,28 +23,11 @@ KIND = Format(2, 0, signed=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElementwiseSpec(Spec):
-    """Parameters and model of `elementwise`.
-
-    Parameters
-    ----------
-    lanes : int
-        Values a cycle.
-    tag : int
-        Width of a field that passes through unchanged.
-    """
+class ElementwiseSpec(LanewiseSpec):
+    """Parameters and model of `elementwise`, see `LanewiseSpec`."""
 
     name: ClassVar[str] = "elementwise"
     summary: ClassVar[str] = "sums, products or squares of values in Q8.16, Q11.16 or shifted, rounded once"
-
-    lanes: int = 4
-    tag: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.lanes <= 64:
-            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
-        tag_fields(self.tag)
 
     @property
     def latency(self) -> int:
@@ -54,13 +36,9 @@ class ElementwiseSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes two values a lane, a kind, and the fraction bits below 16 of both and of the result."""
-        tag = tag_fields(self.tag)
         values = (Field("first", Q11_16, self.lanes), Field("second", Q11_16, self.lanes))
         shifts = (Field(f"{name}_shift", SHIFT) for name in ("first", "second", "output"))
-        return {
-            "i": Stream("in", (*values, Field("kind", KIND), *shifts, *tag)),
-            "o": Stream("out", (Field("value", Q11_16, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
-        }
+        return self.ports((*values, Field("kind", KIND), *shifts), Q11_16)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the results word for word; factors are the lower 24 bits of a value."""
@@ -79,7 +57,5 @@ class ElementwiseSpec(Spec):
             [first, shifted(total, drop)],
             shifted(product, Q8_16.fraction + drop),
         )
-        form = np.where(kind > KINDS.index("add"), Q8_16.maximum, Q11_16.maximum)
-        value = np.clip(rounded, ~form, form)
-        clipped = (value != rounded).astype(np.int64)
-        return {"o": {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})}
+        most = np.where(kind > KINDS.index("add"), Q8_16.maximum, Q11_16.maximum)
+        return self.saturated(given, rounded, ~most, most)

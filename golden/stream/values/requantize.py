@@ -11,49 +11,30 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, tag_fields
-from ...errors import UserError
+from ...block import Field, Stream, Words
 from ...fixed import Q8_16, Format, shifted
-from ...rng.urng import BIT
 from ..array.partial_sums import TOTAL
 from ..attention import Q6_12
-from ..forward import WEIGHT_BITS
+from ..forward import SHIFT, WEIGHT_BITS
 from ..norms import Q11_16
+from .lanewise import LanewiseSpec
 
 SUM = Format(TOTAL.width, 0)
 """Format of an exact sum, in units of its last place."""
 FORMATS = (Q8_16, Q11_16, Q6_12)
 """Formats of results by number, which is that of an instruction of the streaming core."""
 FORM = Format(2, 0, signed=False)
-SHIFT = Format(3, 0, signed=False)
 FRACTION = Format(5, 0, signed=False)
 MOST_DROPPED = WEIGHT_BITS - 1 + SHIFT.maximum + Q8_16.fraction - Q6_12.fraction
 """Most bits of a sum that are rounded off."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequantizeSpec(Spec):
-    """Parameters and model of `requantize`.
-
-    Parameters
-    ----------
-    lanes : int
-        Sums a cycle.
-    tag : int
-        Width of a field that passes through unchanged.
-    """
+class RequantizeSpec(LanewiseSpec):
+    """Parameters and model of `requantize`, see `LanewiseSpec`."""
 
     name: ClassVar[str] = "requantize"
     summary: ClassVar[str] = "sums of 56 bits plus biases, rounded to Q8.16, Q11.16, Q6.12 or these shifted"
-
-    lanes: int = 4
-    tag: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.lanes <= 64:
-            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
-        tag_fields(self.tag)
 
     @property
     def latency(self) -> int:
@@ -62,13 +43,9 @@ class RequantizeSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes sums, biases and how the sums become values, `o` gives values of up to 27 bits."""
-        tag = tag_fields(self.tag)
         settings = (Field("fraction", FRACTION), Field("input_shift", SHIFT), Field("output_shift", SHIFT))
         given = (Field("sum", SUM, self.lanes), Field("bias", Q8_16, self.lanes), *settings, Field("form", FORM))
-        return {
-            "i": Stream("in", (*given, *tag)),
-            "o": Stream("out", (Field("value", Q11_16, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
-        }
+        return self.ports(given, Q11_16)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the values word for word; a number of a format that there is not is that of the last."""
@@ -79,6 +56,4 @@ class RequantizeSpec(Spec):
         )
         exact = (given["sum"] << given["input_shift"]) + (given["bias"] << given["fraction"])
         rounded = shifted(exact, given["fraction"] + Q8_16.fraction - fraction + given["output_shift"])
-        value = np.clip(rounded, least, most)
-        clipped = (value != rounded).astype(np.int64)
-        return {"o": {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})}
+        return self.saturated(given, rounded, least, most)

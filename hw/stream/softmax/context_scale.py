@@ -5,8 +5,8 @@ from amaranth.lib import wiring
 
 from ....golden.fixed import Q8_16, Format
 from ....golden.stream.attention import CONTEXT_GUARD, Q6_12
+from ....golden.stream.forward import SHIFT
 from ....golden.stream.functions import INVERSE
-from ....golden.stream.softmax.attention_softmax import SHIFT
 from ....golden.stream.softmax.context_scale import ContextScaleSpec
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline

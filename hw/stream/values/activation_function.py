@@ -7,7 +7,8 @@ from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
 from ....golden.fixed import Q8_16
-from ....golden.stream.values.activation_function import KINDS, SHIFT, TABULATED, ActivationFunctionSpec
+from ....golden.stream.forward import SHIFT
+from ....golden.stream.values.activation_function import KINDS, TABULATED, ActivationFunctionSpec
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
 from ...primitives.rounding import RoundSaturate

@@ -4,9 +4,9 @@ from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 
 from ....golden.fixed import Q8_16
+from ....golden.stream.forward import SHIFT
 from ....golden.stream.norms import Q11_16
 from ....golden.stream.values.elementwise import KINDS, ElementwiseSpec
-from ....golden.stream.values.requantize import SHIFT
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register

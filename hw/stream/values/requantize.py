@@ -5,9 +5,9 @@ from amaranth.lib import wiring
 
 from ....golden.fixed import Q8_16, Format
 from ....golden.stream.attention import Q6_12
-from ....golden.stream.forward import WEIGHT_BITS
+from ....golden.stream.forward import SHIFT, WEIGHT_BITS
 from ....golden.stream.norms import Q11_16
-from ....golden.stream.values.requantize import FORMATS, MOST_DROPPED, SHIFT, SUM, RequantizeSpec
+from ....golden.stream.values.requantize import FORMATS, MOST_DROPPED, SUM, RequantizeSpec
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register

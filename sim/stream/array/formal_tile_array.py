@@ -11,6 +11,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 from ....golden.stream.array.tile_array import TileArraySpec
 from ...formal.checker import Checker
 from ...formal.inside import variables_of
+from ...formal.pipeline import check_stages
 
 SPEC = TileArraySpec(lanes=6, columns=1)
 CUT = ("multipliers",)
@@ -18,13 +19,8 @@ CUT = ("multipliers",)
 
 def check(checker: Checker, spec: TileArraySpec) -> None:
     """Add the rules."""
-    m, (w, x, o) = checker.m, (checker.streams[name] for name in ("w", "x", "o"))
-    moves, under_way = ~o.valid | o.ready, Signal(spec.latency, name="under_way")
-    with m.If(moves):
-        m.d.sync += under_way.eq(Cat(checker.moves("x"), under_way[:-1]))
-    inside = variables_of(checker.block)
-    checker.lemma("stages", inside.valid == under_way)
-    checker.rule("o_latency", o.valid == under_way[-1])
+    m, (w, x) = checker.m, (checker.streams[name] for name in ("w", "x"))
+    moves, inside = check_stages(checker, spec, "x"), variables_of(checker.block)
     swap, beat = checker.moves("x") & x.payload.swap, checker.moves("w")
     # beats of tiles that no swap has made the active one yet: at most a tile, and the first beat of the next
     ahead = Signal(range(2 * spec.beats), name="ahead")

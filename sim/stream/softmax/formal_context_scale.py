@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Signal
 
 from ....golden.stream.softmax.context_scale import ContextScaleSpec
 from ...formal.checker import Checker
 from ...formal.inside import variables_of
+from ...formal.pipeline import check_stages
 
 SPEC = ContextScaleSpec(lanes=1, queries=2, keys=4)
 CUT = ("multipliers", "memories")
@@ -14,8 +15,7 @@ CUT = ("multipliers", "memories")
 
 def check(checker: Checker, spec: ContextScaleSpec) -> None:
     """Add the rules: a block's sums are taken once its reciprocals are there, which are taken while a bank is free."""
-    m, given = checker.m, checker.streams["o"]
-    moves, under_way = ~given.valid | given.ready, Signal(spec.latency, name="under_way")
+    m = checker.m
     fills = checker.moves("inverse") & checker.payload("inverse").last
     frees = checker.moves("i") & checker.payload("i").last
     blocks, into, out = Signal(range(3), name="blocks"), Signal(name="into"), Signal(name="out")
@@ -30,9 +30,6 @@ def check(checker: Checker, spec: ContextScaleSpec) -> None:
         }
     )
     checker.rule("inverse_taken", checker.streams["inverse"].ready == (blocks != 2))
+    moves = check_stages(checker, spec, "i")
     checker.rule("i_taken", checker.streams["i"].ready == (moves & (blocks != 0)))
-    with m.If(moves):
-        m.d.sync += under_way.eq(Cat(checker.moves("i"), under_way[:-1]))
-    checker.lemma("stages", variables_of(checker.block).valid == under_way)
-    checker.rule("o_latency", given.valid == under_way[-1])
     checker.progress(1)

@@ -6,7 +6,8 @@ import numpy as np
 
 from ....golden.block import Words, joined
 from ....golden.fixed import Integers
-from ....golden.stream.softmax.attention_softmax import FRACTIONS, SHIFT, SUM, AttentionSoftmaxSpec
+from ....golden.stream.forward import SHIFT
+from ....golden.stream.softmax.attention_softmax import FRACTIONS, SUM, AttentionSoftmaxSpec
 from ...phase import Phase
 
 _ENDLESS = 1 << 62

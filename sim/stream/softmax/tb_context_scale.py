@@ -8,7 +8,7 @@ from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16
 from ....golden.packets import last_flags, packets_of
 from ....golden.stream.attention import Q6_12, weights
-from ....golden.stream.softmax.attention_softmax import SHIFT
+from ....golden.stream.forward import SHIFT
 from ....golden.stream.softmax.context_scale import ContextScaleSpec
 from ...phase import Phase
 

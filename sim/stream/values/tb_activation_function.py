@@ -6,7 +6,8 @@ import numpy as np
 
 from ....golden.block import Words
 from ....golden.fixed import Q8_16
-from ....golden.stream.values.activation_function import KINDS, SHIFT, ActivationFunctionSpec
+from ....golden.stream.forward import SHIFT
+from ....golden.stream.values.activation_function import KINDS, ActivationFunctionSpec
 
 
 def stimulus(spec: ActivationFunctionSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ....golden.block import Words
+from ....golden.stream.forward import SHIFT
 from ....golden.stream.norms import Q11_16
 from ....golden.stream.values.elementwise import KINDS, ElementwiseSpec
-from ....golden.stream.values.requantize import SHIFT
 
 
 def stimulus(spec: ElementwiseSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:

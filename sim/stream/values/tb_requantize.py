@@ -6,8 +6,8 @@ import numpy as np
 
 from ....golden.block import Words
 from ....golden.fixed import Q8_16
-from ....golden.stream.forward import WEIGHT_BITS
-from ....golden.stream.values.requantize import FORM, FORMATS, SHIFT, SUM, RequantizeSpec
+from ....golden.stream.forward import SHIFT, WEIGHT_BITS
+from ....golden.stream.values.requantize import FORM, FORMATS, SUM, RequantizeSpec
 
 
 def stimulus(spec: RequantizeSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:

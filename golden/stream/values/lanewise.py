@@ -1,0 +1,50 @@
+"""Blocks that make a value of each lane's: what their parameters and results have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words, tag_fields
+from ...errors import UserError
+from ...fixed import Format, Integers
+from ...rng.urng import BIT
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanewiseSpec(Spec):
+    """Parameters and results of such a block.
+
+    Parameters
+    ----------
+    lanes : int
+        Values a cycle.
+    tag : int
+        Width of a field that passes through unchanged.
+    """
+
+    lanes: int = 4
+    tag: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.lanes <= 64:
+            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
+        tag_fields(self.tag)
+
+    def ports(self, given: tuple[Field, ...], value: Format) -> dict[str, Stream]:
+        """Streams: `i` takes these fields, `o` gives a value a lane and whether it is clipped; both have the tag."""
+        tag = tag_fields(self.tag)
+        return {
+            "i": Stream("in", (*given, *tag)),
+            "o": Stream("out", (Field("value", value, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
+        }
+
+    def saturated(
+        self, given: Words, rounded: Integers, least: Integers | int, most: Integers | int
+    ) -> dict[str, Words]:
+        """Words of `o`: rounded values within a range, and those that were beyond it; the tag of the words given."""
+        value = np.clip(rounded, least, most)
+        clipped = (value != rounded).astype(np.int64)
+        return {"o": {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})}
