@@ -1,4 +1,4 @@
-"""Instruction of the streaming core: one step of a transformer in fixed fields, and its limits."""
+"""Instruction of the streaming core: one step of a transformer in fixed fields."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ...axi.bus import BEAT
 from ...errors import UserError
 from ...fixed import Format
 from ...transformer.blocks import ActivationKind, PoolKind
+from ..values.activation_function import KINDS
 
-ACTIVATIONS: tuple[ActivationKind, ...] = get_args(ActivationKind)
+ACTIVATIONS: tuple[ActivationKind, ...] = KINDS[1:]
 """Activations, by number from 1 on; 0 is none."""
 POOLS: tuple[PoolKind, ...] = get_args(PoolKind)
 """Pools, by number."""

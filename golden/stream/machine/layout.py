@@ -298,8 +298,13 @@ def scale_beats(size: CoreSize) -> int:
 def matrix_beats(size: CoreSize, outputs: int, inputs: int, coded: bool) -> int:
     """Beats of a matrix, in NF4 or with 4 bytes a weight: whole records."""
     records = -(-outputs // size.columns) * -(-inputs // BLOCK)
+    return records * record_beats(size, coded)
+
+
+def record_beats(size: CoreSize, coded: bool) -> int:
+    """Beats of a record: a block of inputs of as many outputs as a tile has, in NF4 or with 4 bytes a weight."""
     weights = BLOCK * size.columns
-    return records * (scale_beats(size) + weights // (2 * BEAT) if coded else 4 * weights // BEAT)
+    return scale_beats(size) + weights // (2 * BEAT) if coded else 4 * weights // BEAT
 
 
 def digest(image: Bytes) -> bytes:

@@ -22,7 +22,7 @@ from ..values.requantize import FORMATS
 from ..words import sensitive_word
 from .core_size import CoreSize
 from .instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
-from .layout import scale_beats
+from .layout import record_beats
 
 MOST_SHIFT = SHIFT.maximum
 """Most places by which activations are shifted."""
@@ -312,7 +312,7 @@ class Limits:
         linear, norm = one.kind == Kind.LINEAR, one.kind == Kind.NORM
         vector = whole(one.outputs, BEAT // 4)
         base = self.hold(one.beat + self.choose(one.biased, vector, 0) + self.choose(norm, vector, 0))
-        each = self.choose(one.coded, scale_beats(size) + BLOCK * size.columns // (2 * BEAT), BLOCK * size.columns // 4)
+        each = self.choose(one.coded, record_beats(size, True), record_beats(size, False))
         each = self.choose(linear, each, 0)
         yield Check(
             Reason.BEATS,
