@@ -24,6 +24,7 @@ from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .stream.array.array_path import ArrayPathSpec
+from .stream.array.linear_sequencer import LinearSequencerSpec
 from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
@@ -82,6 +83,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ContextScaleSpec,
         TileArraySpec,
         ArrayPathSpec,
+        LinearSequencerSpec,
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
