@@ -34,6 +34,7 @@ from .stream.softmax.context_scale import ContextScaleSpec
 from .stream.values.activation_function import ActivationFunctionSpec
 from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
+from .stream.values.norm_path import NormPathSpec
 from .stream.values.requantize import RequantizeSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
@@ -79,6 +80,7 @@ BLOCKS: dict[str, type[Spec]] = {
         TileDequantSpec,
         TileWeightsSpec,
         LayerNormSpec,
+        NormPathSpec,
         AttentionSoftmaxSpec,
         ContextScaleSpec,
         TileArraySpec,
