@@ -13,12 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Stream, Words
-from ...fixed import Format, Integers, Narrower
+from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...nn.arithmetic.average import average
-from ..functions import ROOT_TABLES
+from ..functions import INVERSE, ROOT_TABLES
 from ..machine.instruction import POOLS, Instruction, Kind
-from ..norms import unit_rows
+from ..memory.chunks import Chunk
+from ..norms import Q11_16, unit_rows
 from ..pwl_memory import FunctionMemory
 from .chunk_unit import FEATURES, ChunkUnitSpec, chunk_words, chunks_of, operations_of, place_words
 
@@ -27,6 +28,12 @@ KINDS = (*POOLS, "unit")
 KIND = Format(2, 0, signed=False)
 UNIT_LANES = 4
 """Values of a row a cycle that are divided by its norm."""
+PASSES = 3
+"""Times that a row is read to be divided by its norm: for its largest value, its squares, and the results."""
+NEAR_OCTAVE = 16
+"""Octave of a row's largest value where its squares are summed, as in `unit_rows`."""
+AVERAGE_CYCLES = Q11_16.width + 1
+"""Cycles in which all sums of a chunk are divided: a bit a cycle, and a rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +54,43 @@ class PoolHeadSpec(ChunkUnitSpec):
         return max(self.rows * self.lanes, self.wide_rows * self.columns) // 2
 
     @property
-    def latency(self) -> int:
-        """Nothing."""
-        return 0
+    def squares(self) -> int:
+        """Bits of a sum of squares: a value that was shifted is at most ``2**(NEAR_OCTAVE + 1)``."""
+        return 2 * (NEAR_OCTAVE + 1) + 1 + (self.features - 1).bit_length()
 
-    def cycles(self, inputs: dict[str, Words]) -> int | None:
-        """Cycles."""
-        return None
+    @property
+    def drops(self) -> range:
+        """Bits of a value's product with the inverse norm that are rounded off: by the octave of the squares."""
+        first = INVERSE.fraction - Q8_16.fraction
+        return range(first + NEAR_OCTAVE, first + (self.squares - 1) // 2 + 1)
+
+    @property
+    def pass_latency(self) -> int:
+        """Cycles from a pass's last word until the next may begin.
+
+        Shift with rounding 6, operands and product 2, rounding; sums 3, leading one, table and register 6.
+        """
+        rounding = -(-(len(self.drops) - 1).bit_length() // 2) + 3
+        return 6 + 2 + rounding + 3 + self.squares.bit_length() + 6
+
+    def cycles(self, inputs: dict[str, Words]) -> int:
+        """Cycles from an idle block's first operation to the last word, inputs valid and outputs ready.
+
+        Of a pool a sentence's chunk takes a cycle a token and three more, and for a mean `AVERAGE_CYCLES`. Each pass of
+        a row takes a cycle a word, and its latency.
+        """
+        total, sentence = 0, 0
+        for one in operations_of(inputs["operation"]):
+            groups, kind = -(-one["features"] // self.columns), KINDS[one["kind"]]
+            if kind == "unit":
+                words = groups * self.columns // UNIT_LANES
+                total += 2 + one["rows"] * PASSES * (4 + words + self.pass_latency)
+                continue
+            items = groups * one["rows"]
+            read = int(inputs["sentences"]["length"][sentence : sentence + items].sum()) if kind == "mean" else items
+            total += 3 + 3 * items + read + (kind == "mean") * items * AVERAGE_CYCLES
+            sentence += items
+        return total
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, its `sentences` and the memory's `operands` in; reads, writes and `done` out."""
@@ -103,9 +140,9 @@ class PoolHeadSpec(ChunkUnitSpec):
         layout, there = self.layout, self._there(one["features"])
         source, destination = self.place(one, "source"), self.place(one, "destination")
         for row in range(one["rows"]):
-            found.reads += [layout.chunk(source, group, row, one["stride"]) for group in range(len(there))] * 3
-            given = operands[found.operands : found.operands + 3 * len(there)]
-            if len(given) < 3 * len(there):
+            found.reads += [layout.chunk(source, group, row, one["stride"]) for group in range(len(there))] * PASSES
+            given = operands[found.operands : found.operands + PASSES * len(there)]
+            if len(given) < PASSES * len(there):
                 return False
             found.operands += len(given)
             values = given[: len(there)] * there
@@ -131,8 +168,8 @@ class PoolHeadSpec(ChunkUnitSpec):
 class _Found:
     """What operations have read and written, and how many words of sentences and operands they took."""
 
-    reads: list[object]
-    writes: list[object]
+    reads: list[Chunk]
+    writes: list[Chunk]
     values: list[Integers]
     sentences: int
     operands: int

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
-from ....golden.stream.values.pool_head import KINDS, PoolHeadSpec
+from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...ports import elements, members
 from ..memory.chunk_line import ChunkLine
 from .pool_average import PoolAverage
@@ -14,8 +14,6 @@ from .unit_rows import UnitRows
 
 OWED = 7
 """Most chunks that were asked for and did not come yet."""
-PASSES = 3
-"""Times that a row is read to be divided by its norm."""
 
 
 class PoolHead(wiring.Component):
@@ -60,7 +58,7 @@ class PoolHead(wiring.Component):
         m.submodules.source = source = ChunkLine(spec.layout)
         m.submodules.destination = destination = ChunkLine(spec.layout)
         m.submodules.average = average = PoolAverage(spec.columns, spec.longest)
-        m.submodules.unit = unit = UnitRows(spec.table, spec.features, spec.columns)
+        m.submodules.unit = unit = UnitRows(spec)
         # of the last feature
         lane, last = Signal(exact_log2(spec.columns)), Signal(range(-(-spec.features // spec.columns)))
         self._item, self._group, self._last = Signal(range(spec.sums)), Signal.like(last), last

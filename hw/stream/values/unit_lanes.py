@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.fixed import Q8_16, Format
 from ....golden.stream.functions import INVERSE, MANTISSA
 from ....golden.stream.norms import Q11_16
-from ....golden.stream.pwl_memory import FunctionMemory
-from ....golden.stream.values.pool_head import UNIT_LANES
+from ....golden.stream.values.pool_head import NEAR_OCTAVE, PASSES, UNIT_LANES, PoolHeadSpec
 from ...ports import shape
 from ...primitives.pipeline import Pipeline, delayed
 from ...primitives.registers import register
@@ -18,30 +17,24 @@ from .normalise import normalise, normalise_latency
 
 _NEAR = Format(19, 0)
 """Format of a value shifted so that its row's largest has 17 bits, and rounded: up to 2**17."""
-_LEAST_OCTAVE = 16
-"""Places by which a value is shifted to the left at first; the octave of the largest value so shifted."""
-_LEAST_DROP = _LEAST_OCTAVE + INVERSE.fraction - Q8_16.fraction
-"""Fewest bits of a product that are rounded off: the sum of squares has at least twice that octave."""
 
 
 class UnitLanes(wiring.Component):
     """Divide rows by their L2 norm, a word of `UNIT_LANES` values a cycle, each row in three passes.
 
-    A multiplier a lane makes the squares, and the results of the next pass. `LATENCY` cycles after a pass's last word
-    what it gives to the next one is there.
+    A multiplier a lane makes the squares, and the results of the next pass. What a pass gives to the next one is there
+    `spec.pass_latency` cycles after its last word.
 
     Parameters
     ----------
-    table : FunctionMemory
-        Inverse roots of a mantissa and of twice a mantissa.
-    features : int
-        Most values of a row.
+    spec : PoolHeadSpec
+        Most features of a row, the table of inverse roots.
 
     Attributes
     ----------
-    step : In(range(3))
-        The pass: largest value, squares, results. It stays from a pass's first word to `LATENCY` cycles behind its
-        last.
+    step : In(range(PASSES))
+        The pass: largest value, squares, results. It stays from a pass's first word until what it gives is
+        there.
     begin : In(1)
         Before a row's first pass: forget the row before. In a cycle without a word under way.
     enable : In(1)
@@ -54,13 +47,11 @@ class UnitLanes(wiring.Component):
         Its values, from -1 to 1.
     """
 
-    def __init__(self, table: FunctionMemory, features: int) -> None:
-        self.table = table
-        self.squares = 2 * (_LEAST_OCTAVE + 1) + 1 + (features - 1).bit_length()
-        self._most_drop = _LEAST_DROP + (self.squares - 1) // 2 - _LEAST_OCTAVE
+    def __init__(self, spec: PoolHeadSpec) -> None:
+        self.spec = spec
         super().__init__(
             {
-                "step": In(range(3)),
+                "step": In(range(PASSES)),
                 "begin": In(1),
                 "enable": In(1),
                 "value": In(data.ArrayLayout(shape(Q11_16), UNIT_LANES)),
@@ -69,35 +60,29 @@ class UnitLanes(wiring.Component):
             }
         )
 
-    @property
-    def stages(self) -> dict[str, int]:
-        """Stages of a word: those of its squares are between its product and the row's inverse root."""
-        return {
-            "word": 0,
-            "near": RoundingShifter.latency_of(Q11_16.width - 1),
-            "operands": 1,
-            "product": 1,
-            "result": RoundingShifter.latency_of(self._most_drop - _LEAST_DROP),
-        }
-
-    @property
-    def latency(self) -> int:
-        """Cycles from a pass's last word until the next pass may begin: products, sums 3, mantissa, table, register."""
-        return sum(self.stages.values()) + 3 + normalise_latency(self.squares) + PiecewiseLinear.LATENCY + 1
-
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipeline = Pipeline(m, self.stages)
+        spec, drops = self.spec, self.spec.drops
+        pipeline = Pipeline(
+            m,
+            {
+                "word": 0,
+                "near": RoundingShifter.latency_of(Q11_16.width - 1),
+                "operands": 1,
+                "product": 1,
+                "result": RoundingShifter.latency_of(len(drops) - 1),
+            },
+        )
+        rest = 3 + normalise_latency(spec.squares) + PiecewiseLinear.LATENCY + 1
+        assert pipeline.latency("word", "result") + rest == spec.pass_latency
         under_way = Signal(pipeline.latency("word", "result"))
         flag = pipeline.place_flag("word", self.enable, under_way)
         octave, mantissa, drop = Signal(5, reset_less=True), Signal(INVERSE.width, reset_less=True), Signal(4)
         products = []
         for lane in range(UNIT_LANES):
-            m.submodules[f"near{lane}"] = nearer = RoundingShifter(
-                Q11_16.width + _LEAST_OCTAVE, Q11_16.width - 1, _NEAR
-            )
+            m.submodules[f"near{lane}"] = nearer = RoundingShifter(Q11_16.width + NEAR_OCTAVE, Q11_16.width - 1, _NEAR)
             m.submodules[f"result{lane}"] = rounding = RoundingShifter(
-                _NEAR.width + INVERSE.width, self._most_drop, Q8_16, _LEAST_DROP
+                _NEAR.width + INVERSE.width, drops[-1], Q8_16, drops[0]
             )
             near, squares = nearer.o, self.step == 1
             # the largest may have 18 bits, which a DSP's narrow port has for negative numbers alone
@@ -106,7 +91,7 @@ class UnitLanes(wiring.Component):
             factor = register(m, f"factor{lane}", Mux(squares, below, mantissa), INVERSE.width + 1)
             products.append(register(m, f"product{lane}", wide * factor, _NEAR.width + INVERSE.width))
             m.d.comb += [
-                nearer.i.eq(self.value[lane] << _LEAST_OCTAVE),
+                nearer.i.eq(self.value[lane] << NEAR_OCTAVE),
                 nearer.places.eq(octave),
                 rounding.i.eq(products[lane]),
                 rounding.places.eq(drop),
@@ -116,18 +101,18 @@ class UnitLanes(wiring.Component):
         normal, zeros = normalise(
             m, Mux(self.step == 0, self._largest(m), self._total(m, flag.at("product"), products))
         )
-        place = self.squares - 1 - zeros
-        m.submodules.inverse = inverse = PiecewiseLinear(self.table, 1)
+        place = spec.squares - 1 - zeros
+        m.submodules.inverse = inverse = PiecewiseLinear(spec.table, 1)
         m.d.comb += [inverse.function.eq(place[0]), inverse.argument[0].eq(normal[:MANTISSA])]
         with m.If(self.step == 0):
             m.d.sync += octave.eq(place)
         with m.If(self.step == 1):
-            m.d.sync += [mantissa.eq(inverse.o[0]), drop.eq((place >> 1) - _LEAST_OCTAVE)]
+            m.d.sync += [mantissa.eq(inverse.o[0]), drop.eq((place >> 1) - NEAR_OCTAVE)]
         return m
 
     def _largest(self, m: Module) -> Signal:
         """Bits of all magnitudes of the row, whose leading one is that of the largest."""
-        largest = Signal(self.squares, reset_less=True)
+        largest = Signal(self.spec.squares, reset_less=True)
         magnitudes: Value = Const(0)
         for lane in range(UNIT_LANES):
             value = self.value[lane]
@@ -144,7 +129,10 @@ class UnitLanes(wiring.Component):
         """Sum of the row's squares."""
         pairs = [register(m, f"pair{first}", products[first] + products[first + 1]) for first in (0, 2)]
         four = register(m, "four", pairs[0] + pairs[1])
-        total, there = Signal(self.squares, reset_less=True), delayed(m, flag & (self.step == 1), 2, "squares_there")
+        total, there = (
+            Signal(self.spec.squares, reset_less=True),
+            delayed(m, flag & (self.step == 1), 2, "squares_there"),
+        )
         with m.If(there):
             m.d.sync += total.eq(total + four)
         with m.If(self.begin):

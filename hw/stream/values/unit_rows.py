@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.fixed import Q8_16
 from ....golden.stream.norms import Q11_16
-from ....golden.stream.pwl_memory import FunctionMemory
-from ....golden.stream.values.pool_head import UNIT_LANES
+from ....golden.stream.values.pool_head import PASSES, UNIT_LANES, PoolHeadSpec
 from ...ports import shape
 from .unit_lanes import UnitLanes
 
@@ -22,16 +21,12 @@ class UnitRows(wiring.Component):
 
     Parameters
     ----------
-    table : FunctionMemory
-        Inverse roots of a mantissa and of twice a mantissa.
-    features : int
-        Most values of a row.
-    columns : int
-        Values of a chunk.
+    spec : PoolHeadSpec
+        Values of a chunk, most features of a row, the table of inverse roots.
 
     Attributes
     ----------
-    step : In(range(3))
+    step : In(range(PASSES))
         Number of the pass: it changes while `idle`.
     begin : In(1)
         Forget the row before; while `idle`.
@@ -43,19 +38,20 @@ class UnitRows(wiring.Component):
         What the pass gives to the next one is there, and all of its results were taken.
     """
 
-    def __init__(self, table: FunctionMemory, features: int, columns: int) -> None:
-        self.table, self.features, self.columns = table, features, columns
-        chunk = stream.Signature(data.ArrayLayout(shape(Q11_16), columns))
-        super().__init__({"step": In(range(3)), "begin": In(1), "i": In(chunk), "o": Out(chunk), "idle": Out(1)})
+    def __init__(self, spec: PoolHeadSpec) -> None:
+        self.spec = spec
+        chunk = stream.Signature(data.ArrayLayout(shape(Q11_16), spec.columns))
+        super().__init__({"step": In(range(PASSES)), "begin": In(1), "i": In(chunk), "o": Out(chunk), "idle": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        words, width = self.columns // UNIT_LANES, Q11_16.width
-        lanes, move = UnitLanes(self.table, self.features), Signal()
+        columns, width = self.spec.columns, Q11_16.width
+        words = columns // UNIT_LANES
+        lanes, move = UnitLanes(self.spec), Signal()
         m.submodules.lanes = EnableInserter(move)(lanes)
-        line, filled = Signal(self.columns * width, reset_less=True), Signal(range(words + 1))
-        waits = Signal(range(lanes.latency + 1))
-        results, at, whole = Signal(self.columns * _RESULT, reset_less=True), Signal(range(words)), Signal()
+        line, filled = Signal(columns * width, reset_less=True), Signal(range(words + 1))
+        waits = Signal(range(self.spec.pass_latency + 1))
+        results, at, whole = Signal(columns * _RESULT, reset_less=True), Signal(range(words)), Signal()
         m.d.comb += [
             move.eq(~whole | self.o.ready),
             self.i.ready.eq(move & (filled <= 1)),
@@ -73,7 +69,7 @@ class UnitRows(wiring.Component):
         with m.If(move):
             m.d.sync += [
                 filled.eq(Mux(self.i.valid & self.i.ready, words, Mux(filled.any(), filled - 1, 0))),
-                waits.eq(Mux(filled.any(), lanes.latency, Mux(waits.any(), waits - 1, 0))),
+                waits.eq(Mux(filled.any(), self.spec.pass_latency, Mux(waits.any(), waits - 1, 0))),
                 line.eq(Mux(self.i.ready, Cat(self.i.payload), line >> UNIT_LANES * width)),
                 whole.eq(lanes.valid & (at == words - 1)),
             ]
