@@ -23,6 +23,8 @@ from .rng.pezo import PezoSpec
 from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
+from .stream.array.array_path import ArrayPathSpec
+from .stream.array.linear_sequencer import LinearSequencerSpec
 from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
@@ -81,6 +83,8 @@ BLOCKS: dict[str, type[Spec]] = {
         AttentionSoftmaxSpec,
         ContextScaleSpec,
         TileArraySpec,
+        ArrayPathSpec,
+        LinearSequencerSpec,
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
