@@ -35,6 +35,7 @@ from .stream.values.activation_function import ActivationFunctionSpec
 from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.norm_path import NormPathSpec
+from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
@@ -89,6 +90,7 @@ BLOCKS: dict[str, type[Spec]] = {
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        PoolHeadSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
