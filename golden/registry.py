@@ -29,11 +29,14 @@ from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
 from .stream.machine.program_sequencer import ProgramSequencerSpec
+from .stream.softmax.attention_sequencer import AttentionSequencerSpec
 from .stream.softmax.attention_softmax import AttentionSoftmaxSpec
 from .stream.softmax.context_scale import ContextScaleSpec
 from .stream.values.activation_function import ActivationFunctionSpec
 from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
+from .stream.values.norm_path import NormPathSpec
+from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
@@ -79,6 +82,7 @@ BLOCKS: dict[str, type[Spec]] = {
         TileDequantSpec,
         TileWeightsSpec,
         LayerNormSpec,
+        NormPathSpec,
         AttentionSoftmaxSpec,
         ContextScaleSpec,
         TileArraySpec,
@@ -87,6 +91,8 @@ BLOCKS: dict[str, type[Spec]] = {
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        AttentionSequencerSpec,
+        PoolHeadSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
