@@ -33,6 +33,7 @@ from .stream.values.activation_function import ActivationFunctionSpec
 from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.weights.tensor_sequencer import TensorSequencerSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
@@ -76,6 +77,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ProgramSequencerSpec,
         TileDequantSpec,
         TileWeightsSpec,
+        TensorSequencerSpec,
         LayerNormSpec,
         AttentionSoftmaxSpec,
         ContextScaleSpec,
