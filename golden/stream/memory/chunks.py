@@ -1,0 +1,110 @@
+"""Places of values in the activation memory: `columns` values of a token are a chunk, and chunks lie by group and row.
+
+The narrow memory has rows of `lanes` values, so that several chunks share one of its rows. In the wide memory a row is
+a chunk. All tokens of a group lie one behind the other, and groups are `stride` addresses apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...errors import UserError
+from ...fixed import Format
+
+
+class Place(NamedTuple):
+    """Place of a value of all tokens.
+
+    Parameters
+    ----------
+    wide : bool
+        In the wide memory, not in the narrow one.
+    base : int
+        Address of the first token's first chunk: the first row of its `Buffer` times the stride.
+    """
+
+    wide: bool
+    base: int
+
+
+class Chunk(NamedTuple):
+    """Place of a chunk of one token.
+
+    Parameters
+    ----------
+    wide : bool
+    address : int
+        Row of the memory.
+    part : int
+        Part of the row; 0 in the wide memory.
+    """
+
+    wide: bool
+    address: int
+    part: int
+
+
+@dataclass(frozen=True)
+class ChunkLayout:
+    """Rows of both memories and their parts.
+
+    Parameters
+    ----------
+    lanes : int
+        Values of a row of the narrow memory: a power of two.
+    columns : int
+        Values of a chunk, and of a row of the wide memory: at most as many, a power of two.
+    rows, wide_rows : int
+        Rows of the narrow and of the wide memory.
+
+    Raises
+    ------
+    UserError
+        If a size is out of range.
+    """
+
+    lanes: int = 32
+    columns: int = 16
+    rows: int = 12_288
+    wide_rows: int = 4_096
+
+    def __post_init__(self) -> None:
+        if not 4 <= self.lanes <= 64 or self.lanes & (self.lanes - 1):
+            raise UserError(f"lanes = {self.lanes} is not a power of two from 4 to 64")
+        if not 1 <= self.columns <= self.lanes or self.columns & (self.columns - 1):
+            raise UserError(f"columns = {self.columns} is not a power of two up to {self.lanes}, the lanes")
+        for name in ("rows", "wide_rows"):
+            if not 2 <= (value := getattr(self, name)) <= 1 << 20:
+                raise UserError(f"{name} = {value} is not in 2 to {1 << 20}")
+
+    @property
+    def parts(self) -> int:
+        """Chunks in a row of the narrow memory."""
+        return self.lanes // self.columns
+
+    @property
+    def address(self) -> Format:
+        """Format of an address in either memory."""
+        return Format((max(self.rows, self.wide_rows) - 1).bit_length(), 0, signed=False)
+
+    @property
+    def part(self) -> Format:
+        """Format of the number of a row's part: a bit where there is one alone."""
+        return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
+
+    def chunk(self, place: Place, group: int, row: int, stride: int) -> Chunk:
+        """Find the chunk of a group of `columns` features and a row.
+
+        Parameters
+        ----------
+        place : Place
+        group : int
+            First feature of the chunk, divided by `columns`.
+        row : int
+            Number of the token's row, side included.
+        stride : int
+            Tokens of all sides that are in the buffers at once: addresses from a group to the next.
+        """
+        line, part = (group, 0) if place.wide else divmod(group, self.parts)
+        return Chunk(place.wide, place.base + line * stride + row, part)

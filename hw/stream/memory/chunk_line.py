@@ -1,0 +1,69 @@
+"""Walk over the chunks of a value, group by group: a register of the line, and a counter of parts."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.stream.memory.chunks import ChunkLayout
+from ...ports import shape
+
+
+class ChunkLine(wiring.Component):
+    """Address of a group's first row, from any group on: ``line`` plus a row's number is the address of its chunk.
+
+    Parameters
+    ----------
+    layout : ChunkLayout
+        Lanes, columns, rows.
+
+    Attributes
+    ----------
+    start : In(1)
+        Go to `base`: the next cycle has its line and part. Before `advance`, where both are high.
+    wide : In(1)
+        With `start`: the value is in the wide memory.
+    base : In, as wide as an address
+        With `start`: address of the first row of the group to begin with.
+    first_part : In, as wide as a part's number
+        With `start`: part of that group, 0 at the beginning of a value; 0 in the wide memory.
+    advance : In(1)
+        Go to the next group: the next cycle has it.
+    stride : In, as wide as an address
+        Addresses from a line to the next. Held from `start` on.
+    in_wide : Out(1)
+        The value is in the wide memory.
+    line : Out, as wide as an address
+        Address of the group's first row, modulo 2 to the width.
+    part : Out, as wide as a part's number
+        The group's part of a row; 0 in the wide memory.
+    """
+
+    def __init__(self, layout: ChunkLayout) -> None:
+        self.layout = layout
+        address, part = shape(layout.address), shape(layout.part)
+        super().__init__(
+            {
+                "start": In(1),
+                "wide": In(1),
+                "base": In(address),
+                "first_part": In(part),
+                "advance": In(1),
+                "stride": In(address),
+                "in_wide": Out(1),
+                "line": Out(address),
+                "part": Out(part),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        ends = Signal()
+        m.d.comb += ends.eq(self.in_wide | (self.part == self.layout.parts - 1))
+        with m.If(self.start):
+            m.d.sync += [self.line.eq(self.base), self.part.eq(self.first_part), self.in_wide.eq(self.wide)]
+        with m.Elif(self.advance):
+            with m.If(ends):
+                m.d.sync += [self.line.eq(self.line + self.stride), self.part.eq(0)]
+            with m.Else():
+                m.d.sync += self.part.eq(self.part + 1)
+        return m
