@@ -23,6 +23,8 @@ from .rng.pezo import PezoSpec
 from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
+from .stream.array.array_path import ArrayPathSpec
+from .stream.array.linear_sequencer import LinearSequencerSpec
 from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
@@ -32,6 +34,8 @@ from .stream.softmax.context_scale import ContextScaleSpec
 from .stream.values.activation_function import ActivationFunctionSpec
 from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
+from .stream.values.norm_path import NormPathSpec
+from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
@@ -77,12 +81,16 @@ BLOCKS: dict[str, type[Spec]] = {
         TileDequantSpec,
         TileWeightsSpec,
         LayerNormSpec,
+        NormPathSpec,
         AttentionSoftmaxSpec,
         ContextScaleSpec,
         TileArraySpec,
+        ArrayPathSpec,
+        LinearSequencerSpec,
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        PoolHeadSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -27,7 +27,7 @@ class Error(IntEnum):
     is a sentence's number of tokens, of ``BAD_WEIGHTS`` the number of the tile at which the stream is wrong.
     """
 
-    _ignore_ = ("reason",)
+    _ignore_ = "reason"
 
     BAD_COMMAND = 1
     ZERO_LENGTH = 2

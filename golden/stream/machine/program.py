@@ -117,6 +117,11 @@ class Program:
     stream: bytes
     instructions: tuple[Instruction, ...]
 
+    @property
+    def image_beats(self) -> int:
+        """Beats of the image."""
+        return HEADER_BEATS + len(self.instructions) * INSTRUCTION_BEATS
+
     def check(self) -> None:
         """Check all instructions against the core's limits.
 
