@@ -33,6 +33,7 @@ from .stream.values.activation_function import ActivationFunctionSpec
 from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.values.value_path import ValuePathSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
@@ -83,6 +84,7 @@ BLOCKS: dict[str, type[Spec]] = {
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        ValuePathSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
