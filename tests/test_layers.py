@@ -33,7 +33,7 @@ AREAS = {
         "zo": {"rng", "nf4", "axi", "nn", "models"},
         "transformer": {"models"},
         "stream": {"rng", "axi", "nf4", "nn", "transformer", "zo"},
-        "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
+        "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models", "transformer", "stream"},
         "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},
     },
     "hw": {

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....boards.cores.zotrain.job import Trained, ZerothOrderTrainer
+from ....boards.cores.zotrain.job import ZerothOrderTrainer
 from ....boards.host.driver import Core
+from ....boards.host.zeroth_order import Trained
 from ....golden.cores.zotrain.registers import CORE
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.fixed import Integers
