@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...block import Field
 from ...fixed import Format
+from ...rng.urng import BIT
 from ..forward import SHIFT
-from ..machine.instruction import Buffer, Instruction, Join, Kind
+from ..machine.instruction import Instruction, Join, Kind
 from ..norms import Q11_16
 from . import activation_function, elementwise
+from .chunk_unit import FEATURES, place_words
 from .requantize import FORM, FORMATS, FRACTION
 
 LARGEST_VECTOR = 4096
 """Most values of a bias, and of a row of positions."""
 KINDS = (Kind.LINEAR, Kind.ACTIVATION, Kind.GATE, Kind.ADD, Kind.POSITIONS)
 """Kinds of instructions that pass."""
-FEATURES = Format(24, 0, signed=False)
-ROW = Format(12, 0, signed=False)
-"""Format of a row's number, side included, and of a number of rows of a side."""
 _SQUARED = activation_function.KINDS.index("relu-squared")
 _JOINS = {name: number for number, name in enumerate(elementwise.KINDS)}
 
@@ -73,22 +73,22 @@ class Operation(NamedTuple):
     destination: int = 0
 
 
-def operation_formats(address: Format) -> dict[str, Format]:
-    """Formats of an operation's fields; `address` is that of a memory's row."""
-    bit = Format(1, 0, signed=False)
+def operation_fields(address: Format, count: Format) -> tuple[Field, ...]:
+    """Fields of the stream; the formats are those of a memory's row, and of a number of rows."""
     own = {
         "kind": Format(4, 0, signed=False),
         "activation": activation_function.KIND,
         "join": Format(2, 0, signed=False),
         "form": FORM,
-        "biased": bit,
+        "biased": BIT,
         "fraction": FRACTION,
         "features": FEATURES,
-        "stride": address,
     }
-    rest = {"shift": SHIFT, "wide": bit}
-    rows = dict.fromkeys(("rows", "sentences", "longest"), ROW)
-    return {name: (own | rows).get(name, rest.get(name.rpartition("_")[2], address)) for name in Operation._fields}
+    counts = dict.fromkeys(("rows", "sentences", "longest"), count)
+    rest = {"shift": SHIFT, "wide": BIT}
+    return tuple(
+        Field(name, (own | counts).get(name, rest.get(name.rpartition("_")[2], address))) for name in Operation._fields
+    )
 
 
 def operation_of(one: Instruction, rows: int, sentences: int, longest: int, capacity: int) -> Operation:
@@ -110,9 +110,8 @@ def operation_of(one: Instruction, rows: int, sentences: int, longest: int, capa
     same = ("kind", "activation", "join", "form", "biased", "fraction")
     shifts = ("shift", "passed_shift", "result_shift", "source_shift")
     found = {name: getattr(one, name) for name in (*same, *shifts)}
-    for name, bits in (("source", one.source), ("second", second), ("destination", one.destination)):
-        buffer = Buffer.of(bits)
-        found |= {f"{name}_wide": int(buffer.wide), name: buffer.first * capacity}
+    for name, buffer in (("source", one.source), ("second", second), ("destination", one.destination)):
+        found |= place_words(name, buffer, capacity)
     sizes = {"rows": rows, "sentences": sentences, "longest": longest, "stride": capacity}
     return Operation(**found | sizes, features=one.outputs, second_shift=second_shift)
 

@@ -8,8 +8,7 @@ whole rows of a memory: zeros behind the features.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -17,17 +16,17 @@ import numpy as np
 from ...axi.bus import BEAT
 from ...block import Field, Spec, Stream, Words
 from ...errors import UserError
-from ...fixed import Q8_16, Format, Integers
+from ...fixed import Q8_16, Integers
 from ...memories.plan import MemoryShape
 from ...packets import packets_of
 from ...rng.urng import BIT
-from ..memory.chunks import Chunk, ChunkLayout, Place
-from ..norms import Q11_16
+from ..memory.chunks import Chunk, Place
 from ..weights.tile_dequant import rows_of
 from .activation_function import ActivationFunctionSpec
+from .chunk_unit import ChunkUnitSpec, chunk_words
 from .elementwise import ElementwiseSpec
 from .requantize import SUM, RequantizeSpec
-from .value_operation import LARGEST_VECTOR, ROW, Operation, Settings, operation_formats, settings
+from .value_operation import LARGEST_VECTOR, Operation, Settings, operation_fields, settings
 
 VALUES = BEAT // 4
 """Values a cycle, as many as a beat has."""
@@ -35,7 +34,6 @@ UNDER_WAY = 64
 """Words, and chunks, between the first stage and the way out: more than there are stages."""
 ASKED = 32
 """Words of each kind of operands between the request and the first stage."""
-CLIPPED = Format(32, 0, signed=False)
 
 
 class Job(NamedTuple):
@@ -57,13 +55,11 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValuePathSpec(Spec):
-    """Parameters and model of `value_path`.
+class ValuePathSpec(ChunkUnitSpec):
+    """Parameters and model of `value_path`, see `ChunkUnitSpec`.
 
     Parameters
     ----------
-    lanes, columns, rows, wide_rows : int
-        Of the activation memory, as `ChunkLayout` has them.
     features : int
         Most values of a bias, or of a row of positions.
     """
@@ -71,27 +67,15 @@ class ValuePathSpec(Spec):
     name: ClassVar[str] = "value_path"
     summary: ClassVar[str] = "from sums of a linear layer, or stored values, to stored values: bias, activation, join"
 
-    lanes: int = 32
-    columns: int = 16
-    rows: int = ChunkLayout.rows
-    wide_rows: int = ChunkLayout.wide_rows
     features: int = LARGEST_VECTOR
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.layout
-        if self.columns < VALUES:
-            raise UserError(f"columns = {self.columns}: a chunk has at least {VALUES} values")
         if not 2 * self.columns <= self.features <= LARGEST_VECTOR or self.features % self.columns:
             raise UserError(
                 f"features = {self.features} is not in {2 * self.columns} (two chunks) to {LARGEST_VECTOR}, whole "
                 f"chunks of {self.columns}"
             )
-
-    @cached_property
-    def layout(self) -> ChunkLayout:
-        """Chunks of both memories."""
-        return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
 
     @property
     def words(self) -> int:
@@ -109,25 +93,28 @@ class ValuePathSpec(Spec):
         parts = (RequantizeSpec(), ActivationFunctionSpec(), ElementwiseSpec())
         return 2 + sum(one.latency for one in parts) + 2
 
+    def cycles(self, one: Operation) -> int:
+        """Cycles from an idle block's operation, not of positions, to `done`, all streams and the receivers ready.
+
+        The first word comes behind the biases.
+        """
+        chosen, (groups, behind) = settings(one), self.chunks(one)
+        reads = bool(chosen.joined) + (not chosen.sums)
+        begin = max(5, -(-one.features // VALUES) if chosen.biased else 0) + (reads == 2)
+        chunks = 2 * one.rows * len(groups)
+        words = (chunks - 1) * max(self.words, reads) + self.words
+        return begin + words + self.latency + 2 * one.rows * len(behind) + 3
+
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, then its `sums`, `biases`, `sentences`, `operands`; requests, `write` and `done`."""
-        place = (
-            Field("wide", BIT),
-            Field("address", self.layout.address),
-            Field("part", self.layout.part),
-        )
-        operation = (Field(name, form) for name, form in operation_formats(self.layout.address).items())
-        chunk, second = Field("value", Q11_16, self.columns), Field("tag", BIT)
-        return {
-            "operation": Stream("in", tuple(operation)),
-            "sums": Stream("in", (Field("sum", SUM, VALUES),)),
-            "biases": Stream("in", (*(Field(side, Q8_16, VALUES) for side in ("plus", "minus")), Field("last", BIT))),
-            "sentences": Stream("in", (Field("first", ROW), Field("length", ROW))),
-            "operands_read": Stream("out", (*place, second)),
-            "operands": Stream("in", (chunk, second)),
-            "write": Stream("out", (*place, chunk)),
-            "done": Stream("out", (Field("clipped", CLIPPED),)),
+        found = self.unit_streams(operation_fields(self.layout.address, self.count))
+        tag = Field("tag", BIT)
+        tagged = {
+            name: replace(found[name], fields=(*found[name].fields, tag)) for name in ("operands_read", "operands")
         }
+        biases = (*(Field(side, Q8_16, VALUES) for side in ("plus", "minus")), Field("last", BIT))
+        own = {"sums": Stream("in", (Field("sum", SUM, VALUES),)), "biases": Stream("in", biases)}
+        return found | tagged | own
 
     @property
     def bias_memory(self) -> MemoryShape:
@@ -213,19 +200,16 @@ class ValuePathSpec(Spec):
         """Requests, writes and the answer of an operation."""
         values, clipped = self._values(chosen, stored, own, vectors)
         there = np.array([job.group for job in stored])[:, None] * self.columns + np.arange(self.columns) < one.features
-        places = {
-            name: Place(bool(getattr(one, f"{name}_wide")), getattr(one, name))
-            for name in ("source", "second", "destination")
-        }
+        places = {name: self.place(one._asdict(), name) for name in ("source", "second", "destination")}
         kinds = ["source"] * (not chosen.sums) + ["second"] * bool(chosen.joined)
         reads = [self._chunk(places[name], job, one.stride) for job in stored for name in kinds]
         tags = np.tile([name == "second" for name in kinds], len(stored)).astype(np.int64)
         # rows are filled with zeros
         written = np.zeros((len(jobs), self.columns), np.int64)
         written[[job.group in self.chunks(one)[0] for job in jobs]] = np.where(there, values, 0)
-        writes = _columns([self._chunk(places["destination"], job, one.stride) for job in jobs])
+        writes = chunk_words([self._chunk(places["destination"], job, one.stride) for job in jobs])
         return {
-            "operands_read": _columns(reads) | {"tag": tags[:, None]},
+            "operands_read": chunk_words(reads) | {"tag": tags[:, None]},
             "write": writes | {"value": written},
             "done": {"clipped": np.array([[(clipped * there).sum()]])},
         }
@@ -284,8 +268,3 @@ def _made(part: Spec, columns: Words, **numbers: int) -> tuple[Integers, Integer
     fields = columns | {name: np.full((words, 1), number) for name, number in numbers.items()}
     made = part.run({"i": fields}, words)["o"]
     return made["value"], made["clipped"]
-
-
-def _columns(chunks: list[Chunk]) -> Words:
-    rows = np.array(chunks, np.int64).reshape(-1, len(Chunk._fields))
-    return {name: rows[:, number : number + 1] for number, name in enumerate(Chunk._fields)}

@@ -18,8 +18,8 @@ from ...primitives.fifo import Fifo
 from ...primitives.pipeline import Pipeline
 from ...primitives.ram import ram
 from ...primitives.registers import data_register
+from ..memory.chunk_words import ChunkWords
 from .activation_function import ActivationFunction
-from .chunk_words import ChunkWords
 from .elementwise import Elementwise
 from .requantize import Requantize
 from .value_walk import ValueWalk, result_layout, words_layout

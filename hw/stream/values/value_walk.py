@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.stream.values.value_operation import ROW, settings
+from ....golden.stream.values.value_operation import settings
 from ....golden.stream.values.value_path import ValuePathSpec
 from ...ports import layout, shape
 from ..memory.chunk_line import ChunkLine
@@ -127,8 +127,7 @@ class ValueWalk(wiring.Component):
         """Go through groups and rows, or through positions, sentences and groups; load a job a step."""
         spec, given = self.spec, self.operation
         chosen = settings(given, Mux)
-        names = ("sums", "positions", "biased", "joined")
-        flags = {name: Signal(name=name, reset_less=True) for name in names}
+        flags = {name: Signal(name=name, reset_less=True) for name in ("sums", "positions", "biased", "joined")}
         positions = flags["positions"]
         one = Signal.like(given, reset_less=True)
         # of the features: the last chunk, and the last one of its row in the memory
@@ -139,13 +138,14 @@ class ValueWalk(wiring.Component):
         final = (given.features - 1)[chunks : len(given.features)]
         fill = Mux(given.destination_wide, 0, spec.layout.parts - 1)
         # of rows, or of sentences: a side's last one, and the last of both
-        half, whole, count = (Signal(shape(ROW), name=name, reset_less=True) for name in ("half", "whole", "count"))
-        side, behind, position, row = Signal(), Signal(), Signal(shape(ROW)), Signal(shape(ROW), reset_less=True)
+        names = ("half", "whole", "count", "row")
+        half, whole, count, row = (Signal(range(spec.sums), name=name, reset_less=True) for name in names)
+        side, behind, position = Signal(), Signal(), Signal(range(spec.sums))
         of_side = Mux(chosen.positions, given.sentences, given.rows)
         with m.If(self.begin):
             m.d.sync += [
                 one.eq(given),
-                *(flags[name].eq(getattr(chosen, name)) for name in names),
+                *(flag.eq(getattr(chosen, name)) for name, flag in flags.items()),
                 last.eq(final),
                 end.eq(final | fill),
                 half.eq(of_side - 1),

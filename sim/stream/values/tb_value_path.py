@@ -16,8 +16,10 @@ from ....golden.stream.values import activation_function
 from ....golden.stream.values.requantize import FORMATS, SUM
 from ....golden.stream.values.value_operation import KINDS, Operation, Settings, settings
 from ....golden.stream.values.value_path import VALUES, ValuePathSpec
+from ....golden.stream.weights.tile_dequant import rows_of
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
+from .chunk_places import places
 
 _ALL = 1 << 40
 """More words than any job has."""
@@ -55,8 +57,7 @@ def operation(
     if join is None:
         join = Join.NONE if squared else Join(int(rng.choice([Join.NONE, Join.ADD, Join.GATE])))
     lengths = random_lengths(rng, rows, min(rows, 4))
-    spaces = {f"{name}_wide": int(rng.integers(2)) for name in ("source", "second", "destination")}
-    bases = {name: int(rng.integers(spec.layout.address.maximum)) for name in ("source", "second", "destination")}
+    groups = dict.fromkeys(("source", "second", "destination"), -(-features // spec.columns))
     # factors and what activations take have 24 bits
     narrow = activation or join == Join.GATE
     one = Operation(
@@ -70,10 +71,8 @@ def operation(
         rows=rows,
         sentences=len(lengths),
         longest=max(lengths),
-        stride=int(rng.integers(2 * rows, 2 * rows + 9)),
         **shifts,
-        **spaces,
-        **bases,
+        **places(spec, rng, 2 * rows, groups),
     )
     return _inputs(spec, rng, one, lengths)
 
@@ -123,6 +122,13 @@ def _operands(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, cho
 
 
 def scenario(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of many operations."""
+    """Two jobs of many operations; then one of many rows of each kind, in the cycles that are promised."""
     jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
-    return [replace(phase, cycles=None) for phase in jobs]
+    phases = [replace(phase, cycles=None) for phase in jobs]
+    rows = min(spec.longest, words // 4)
+    for kind, join in zip((*KINDS, Kind.LINEAR), (Join.NONE, *(Join.ADD,) * len(KINDS)), strict=True):
+        inputs = operation(spec, rng, kind, spec.columns + 1, rows, join)
+        one = rows_of(inputs["operation"], Operation)[0]
+        cycles = None if kind == Kind.POSITIONS else spec.cycles(one)
+        phases.append(Phase(inputs, spec.run(inputs, _ALL), reset=True, cycles=cycles, quiet=True))
+    return phases

@@ -8,7 +8,7 @@ from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.stream.array.partial_sums import PartialSumsSpec
 from fabtune.golden.stream.array.stationary_load import StationaryLoadSpec
 from fabtune.golden.stream.array.tile_array import TileArraySpec
-from fabtune.golden.stream.attention import Attention, Q6_12, causal
+from fabtune.golden.stream.attention import Q6_12, Attention, causal
 from fabtune.golden.stream.machine.instruction import Buffer, Instruction, Kind, shifted_format
 from fabtune.golden.stream.softmax.attention_sequencer import (
     AttentionOperation,
