@@ -39,6 +39,7 @@ from .stream.values.norm_path import NormPathSpec
 from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
 from .stream.values.value_path import ValuePathSpec
+from .stream.weights.tensor_sequencer import TensorSequencerSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
@@ -82,6 +83,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ProgramSequencerSpec,
         TileDequantSpec,
         TileWeightsSpec,
+        TensorSequencerSpec,
         LayerNormSpec,
         NormPathSpec,
         AttentionSoftmaxSpec,

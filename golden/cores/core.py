@@ -26,6 +26,9 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..axi.axi_read import AxiReadSpec
 from ..axi.axi_write import AxiWriteSpec
 from ..axi.bus import ADDRESS_BITS, BEAT
@@ -33,6 +36,7 @@ from ..axi.register_map import c_header, markdown
 from ..axi.systemrdl import systemrdl
 from ..block import BusSpec
 from ..errors import UserError
+from ..fixed import Integers
 from .shell import RESET_LATENCY, CoreRegisters, signature_of
 
 if TYPE_CHECKING:
@@ -141,6 +145,10 @@ class CoreSpec(BusSpec):
     @abstractmethod
     def dsps(self) -> int:
         """DSPs of the core."""
+
+    def values_of(self, inputs: NDArray[np.integer]) -> Integers:
+        """Convert samples as the core reads them to those of golden."""
+        return inputs.astype(np.int64)
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Changes of settings that take less memory or fewer DSPs: by what they change, the mildest first.
