@@ -38,6 +38,7 @@ from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.norm_path import NormPathSpec
 from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.values.value_path import ValuePathSpec
 from .stream.weights.tensor_sequencer import TensorSequencerSpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
@@ -95,6 +96,7 @@ BLOCKS: dict[str, type[Spec]] = {
         StationaryLoadSpec,
         AttentionSequencerSpec,
         PoolHeadSpec,
+        ValuePathSpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
