@@ -36,6 +36,7 @@ from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.values.rotary import RotarySpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
@@ -89,6 +90,7 @@ BLOCKS: dict[str, type[Spec]] = {
         WordOffsetsSpec,
         StationaryLoadSpec,
         PoolHeadSpec,
+        RotarySpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
