@@ -13,6 +13,7 @@ from ...rng.pezo import PezoSpec
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import HEADER_BEATS
 from ...stream.machine.program import Program
+from ...zo.job import ZerothOrderJob
 from ...zo.memory_layout import ZerothOrderLayout
 
 ROW = 32
@@ -71,3 +72,13 @@ def sentence_image(rows: Integers) -> Bytes:
     header = np.zeros(BEAT, np.uint8)
     header[:4] = np.array([tokens], "<u4").view(np.uint8)
     return np.concatenate([header, packed])
+
+
+def counters_of(job: ZerothOrderJob) -> dict[str, int]:
+    """Counters of a training, as the integer job has them, but for the steps."""
+    activations = sum(job.saturated_places.values())
+    return {
+        "saturations": activations,
+        "offsets_clipped": job.saturations - activations,
+        "coefficients_clipped": job.coefficients_clipped,
+    }
