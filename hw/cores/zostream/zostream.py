@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 
 from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
@@ -16,7 +16,7 @@ from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
 from ...stream.machine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
-from ..shelled_core import ShelledCore
+from ..shelled_core import Monitor, ShelledCore
 from .stream_trainer import StreamTrainer
 
 
@@ -33,19 +33,24 @@ class TransformerTrainer(wiring.Component):
         The shell.
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
+    monitor : Out, `Monitor`
+        Updates of the deltas.
     """
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.steps = StreamTrainer(spec)
         engine = StreamEngineSpec(spec.size, spec.features, spec.generator.width)
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
-        super().__init__({"control": In(Control(CORE, spec.address)), **buses(1, spec.address)})
+        super().__init__(
+            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(Monitor(1))}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.steps, m.submodules.engine = self.steps, self.engine
         wiring.connect(m, wiring.flipped(self.control), self.steps.control)
         wiring.connect(m, self.steps.engine, self.engine.port)
+        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
         for bus in buses(1):
             wiring.connect(m, getattr(self.steps, bus), wiring.flipped(getattr(self, bus)))
         return m
@@ -61,7 +66,7 @@ class Zostream(ShelledCore):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec = spec
-        super().__init__(spec)
+        super().__init__(spec, 1)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""

@@ -93,8 +93,11 @@ def test_wrong_samples_are_faults(index, label, tokens, fault):
     assert len(seen.words("sentence")) == 1
 
 
-@pytest.mark.parametrize(("lengths", "stall"), [((3, 1, 10, 2, 7, 1, 9, 1), 0.0), ((1,) * 23, 0.5)])
-def test_passes_are_those_of_golden(lengths, stall):
+@pytest.mark.parametrize(
+    ("lengths", "capacity", "stall"),
+    [((3, 1, 10, 2, 7, 1, 9, 1), 20, 0.0), ((1,) * 23, 21, 0.5), ((16, 16, 1, 15, 16), 32, 0.0)],
+)
+def test_passes_are_those_of_golden(lengths, capacity, stall):
     dut = PassMemory(TOKENS)
     words = [
         {"beat": 100 + at, "tokens": length, "label": at, "last": at == len(lengths) - 1}
@@ -113,8 +116,8 @@ def test_passes_are_those_of_golden(lengths, stall):
             assert [one["tokens"] for one in entries] == [lengths[one["label"]] for one in entries]
             await bench.pulse("clear")
 
-    play_interface(dut, give={"sentence": words}, body=body, wires={"capacity": CAPACITY}, stall=stall)
-    expected = passes_of(lengths, CAPACITY)
+    play_interface(dut, give={"sentence": words}, body=body, wires={"capacity": capacity}, stall=stall)
+    expected = passes_of(lengths, capacity)
     assert found == [(len(one), sum(own := lengths[one.start : one.stop]), max(own), list(one)) for one in expected]
 
 
