@@ -195,3 +195,24 @@ def test_a_job_is_that_of_golden(split, scalars, stall):
     assert counts["saturations"] + counts["offsets_clipped"] == job.saturations
     assert counts["coefficients_clipped"] == job.coefficients_clipped
     assert engine.passes == expected_passes(board, steps, [job.eps] * split.first)
+
+
+def test_wrong_weights_and_a_missing_program_are_faults():
+    board, found = Board(), []
+    board.place(board.layout.deltas())
+
+    async def body(bench):
+        bench.set({"engine.failed": 1, "engine.number": 77})
+        await bench.tick()
+        found.append(tuple(bench.get(f"control.fault.{name}") for name in ("failed", "error", "address")))
+        bench.set({"engine.failed": 0})
+        await bench.tick()
+        assert not bench.get("control.fault.failed")
+        found.append(await command(bench, Command.SAVE_DELTAS, board.settings))
+        await bench.tick(5)
+        assert not bench.get("control.ready")
+
+    played(board, body)
+    wrong, (_, missing) = found
+    assert wrong == (1, Error.BAD_WEIGHTS, 77)
+    assert missing == (Error["PROGRAM_NO_PROGRAM"], 0)
