@@ -27,6 +27,7 @@ from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
 from .stream.machine.program_sequencer import ProgramSequencerSpec
+from .stream.memory.activation_memory import ActivationMemorySpec
 from .stream.softmax.attention_softmax import AttentionSoftmaxSpec
 from .stream.softmax.context_scale import ContextScaleSpec
 from .stream.values.activation_function import ActivationFunctionSpec
@@ -83,6 +84,7 @@ BLOCKS: dict[str, type[Spec]] = {
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        ActivationMemorySpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,
