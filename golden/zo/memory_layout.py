@@ -5,7 +5,7 @@ Every image begins on a beat of 16 bytes, lowest byte first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from ..axi.regions import Bytes, Region
 from ..fixed import Integers
 from ..rng.generators import Generator
 from .job import ZerothOrderStep
-from .rows import Rows
 
 WORDS = BEAT // 4
 """Words of 32 bits in a beat."""
@@ -46,15 +45,15 @@ class ZerothOrderLayout:
 
     Parameters
     ----------
-    rows : Rows
-        Rows of the deltas.
+    rows : Sized
+        Rows of the deltas: how many there are.
     generator : Generator
         Generator of the perturbations.
     outputs : int
         Logits of a sample.
     """
 
-    def __init__(self, rows: Rows, generator: Generator, outputs: int) -> None:
+    def __init__(self, rows: Sized, generator: Generator, outputs: int) -> None:
         self.rows, self.generator, self.outputs = rows, generator, outputs
 
     # -- sizes in beats --------------------------------------------------------------------------------------------

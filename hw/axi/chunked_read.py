@@ -41,7 +41,7 @@ class ChunkedRead:
         if len(self._left) > BEAT_COUNT_BITS:
             self.beats, self.further = Mux(self._left > CHUNK, CHUNK, self._left), self._left > CHUNK
 
-    def begin(self, m: Module, address: Value, beats: int) -> None:
+    def begin(self, m: Module, address: Value, beats: int | Value) -> None:
         """Take the first chunk of an image, in the module's current condition."""
         m.d.sync += [self._place.eq(beat_number(address)), self._left.eq(beats)]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, ShapeLike, Signal, Value
+from amaranth.hdl import Module, ShapeLike, Signal, Value, signed
 
 
 def data_register(m: Module, port: Any, name: str = "") -> Any:
@@ -29,6 +29,25 @@ def data_register(m: Module, port: Any, name: str = "") -> Any:
     register = Signal(port.shape(), name=name or f"{Value.cast(port).name}_data", reset_less=True)
     m.d.comb += port.eq(register)
     return register
+
+
+def register(m: Module, name: str, value: Value, width: int = 0) -> Signal:
+    """Make a register without reset, of a value's shape or of so many signed bits, that follows the value.
+
+    Parameters
+    ----------
+    m : Module
+        Takes the register, in its `sync` domain.
+    name : str
+        The register's name.
+    value : Value
+        What it has in the next cycle.
+    width : int
+        Signed bits, by default the value's shape.
+    """
+    found = Signal(signed(width) if width else value.shape(), name=name, reset_less=True)
+    m.d.sync += found.eq(value)
+    return found
 
 
 def replicas(count: int, name: str, shape: ShapeLike = 1) -> list[Signal]:

@@ -1,7 +1,7 @@
 """`stationary_load`: rows of keys or values of attention to tiles of stationary operands, as `tile_array` takes them.
 
 A key is a column of its tile, so that rows of keys are turned round a corner. A value is a lane: its row, or a part of
-it, stands in the tile as it is.
+it, stands in the tile as it is. Of a row that holds features of several heads, the parts of the others count as zeros.
 """
 
 from __future__ import annotations
@@ -51,9 +51,14 @@ class StationaryLoadSpec(Spec):
         return self.lanes // 2
 
     @property
+    def parts(self) -> int:
+        """Parts of a row: as many features each as there are columns."""
+        return self.lanes // self.columns
+
+    @property
     def part_number(self) -> Format:
         """Format of the number of a row's part: a bit where there is one alone."""
-        return Format(max(1, (self.lanes // self.columns - 1).bit_length()), 0, signed=False)
+        return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
     @property
     def latency(self) -> int:
@@ -62,7 +67,7 @@ class StationaryLoadSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes rows, as many a tile as it has columns or lanes; `o` gives beats of tiles."""
-        flags = (Field("turn", BIT), Field("part", self.part_number), Field("zero", BIT))
+        flags = (Field("turn", BIT), Field("part", self.part_number), Field("zero", BIT, self.parts))
         return {
             "i": Stream("in", (Field("value", Q8_16, self.lanes), *flags)),
             "o": Stream("out", (Field("weight", Q4_14, 2 * self.columns),)),
@@ -79,7 +84,8 @@ class StationaryLoadSpec(Spec):
         given, at, tiles = inputs["i"], 0, list[Integers]()
         half = 1 << (Q4_14.width - 1)
         # 18 bits of each place count
-        values = np.where(given["zero"], 0, (given["value"] + half & 2 * half - 1) - half)
+        zero = np.repeat(given["zero"], self.columns, axis=1)
+        values = np.where(zero, 0, (given["value"] + half & 2 * half - 1) - half)
         while at < len(values):
             turn, part = (int(given[name][at, 0]) for name in ("turn", "part"))
             rows = slice(at, at + (self.columns if turn else self.lanes))

@@ -255,7 +255,7 @@ class StepCost:
         features, pooled = network.shapes[step.result]
         rows = one.sides * len(one.lengths) if pooled else one.rows
         through = rows * features
-        vectors = sum(self._vector_bytes(number, one) for number in (step.number, step.joined) if number is not None)
+        vectors = self._vector_bytes(step.number, one)
         match operation:
             case Linear():
                 tiles = -(-inputs // size.lanes) * -(-features // size.columns)

@@ -48,7 +48,6 @@ class Join(IntEnum):
     NONE = 0
     ADD = 1
     GATE = 2
-    POSITIONS = 3
 
 
 class Buffer(NamedTuple):

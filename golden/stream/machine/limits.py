@@ -345,7 +345,7 @@ class Limits:
         yield Check(
             Reason.POSITIONS,
             lambda: "it adds positions, of which there are none",
-            ((one.kind == Kind.POSITIONS) | (one.join == Join.POSITIONS)) & (one.positions == 0),
+            (one.kind == Kind.POSITIONS) & (one.positions == 0),
         )
 
     def _words(self, one: Any, derived: Derived) -> Iterator[Check]:

@@ -65,7 +65,7 @@ _KINDS: dict[type, Kind] = {
     PoolTokens: Kind.POOL,
     UnitLength: Kind.UNIT,
 }
-_JOINS: dict[type, Join] = {Residual: Join.ADD, Gate: Join.GATE, Positions: Join.POSITIONS}
+_JOINS: dict[type, Join] = {Residual: Join.ADD, Gate: Join.GATE}
 
 
 class ProgramError(UserError):
@@ -116,6 +116,11 @@ class Program:
     beats: int
     stream: bytes
     instructions: tuple[Instruction, ...]
+
+    @property
+    def image_beats(self) -> int:
+        """Beats of the image."""
+        return HEADER_BEATS + len(self.instructions) * INSTRUCTION_BEATS
 
     def check(self) -> None:
         """Check all instructions against the core's limits.
@@ -241,7 +246,7 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
     order = TransformerModel(
         layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
     ).order
-    made = _Instructions(layout, {name: place.start for name, place in order.places.items()})
+    made = _Instructions(layout, {name: place.start for name, place in order.places.items() if place})
     instructions = tuple(made.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])
     counts = order.words, layout.stream_beats, layout.beats
@@ -294,11 +299,10 @@ class _Instructions:
             found |= {"bias_word": self.words.get((number, "bias"), NO_WORD)}
         if place := layout.corrections.get((number, "weight")):
             found |= {"corrections": len(layout.sensitive[number, "weight"]), "correction_beat": place.start}
-        for one in (number, step.joined):
-            if one is not None and (name := (one, "position")) in layout.places:
-                rows = layout.transformer.network.parameter_shapes[name][0]
-                found |= {"table": layout.places[name].start, "positions": rows}
-                found |= {"position_word": self.words.get(name, NO_WORD)}
+        if (name := (number, "position")) in layout.places:
+            rows = layout.transformer.network.parameter_shapes[name][0]
+            found |= {"table": layout.places[name].start, "positions": rows}
+            found |= {"position_word": self.words.get(name, NO_WORD)}
         return found
 
     def _own(self, step: Step) -> dict[str, int]:

@@ -28,11 +28,11 @@ class Step:
     activation : int or None
         Number of the activation that a linear layer's sums pass.
     joined : int or None
-        Number of the residual, gate or positions that they pass then.
+        Number of the residual or gate that they pass then.
     reads : tuple of int
         Numbers of the operations whose outputs the first one reads, -1 for the inputs.
     other : int or None
-        Number of the value that joins; None where there is none, as with positions.
+        Number of the value that joins; None where there is none.
     """
 
     number: int
@@ -121,7 +121,7 @@ class Schedule:
                 result = number
                 activation = self._only(readers[result], Activation)
                 result = number if activation is None else activation
-                joined = self._only(readers[result], Residual, Gate, Positions)
+                joined = self._only(readers[result], Residual, Gate)
                 if joined is not None:
                     others = [read for read in network.reads[joined] if read != result]
                     joined = joined if known.issuperset(others) else None

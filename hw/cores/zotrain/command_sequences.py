@@ -10,7 +10,7 @@ from ....golden.cores.zotrain.registers import Command
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...zo.deltas.walks import Walk, WalkRange
-from .image_reads import ImageReads
+from ..image_reads import ImageReads
 
 if TYPE_CHECKING:
     from .zeroth_order_engine import ZerothOrderEngine

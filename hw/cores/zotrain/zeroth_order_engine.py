@@ -22,12 +22,12 @@ from ...zo.steps.slope_recorder import SlopeRecorder
 from ...zo.steps.state_loader import StateLoader
 from ...zo.steps.step_scheduler import StepScheduler
 from ...zo.steps.step_updates import StepUpdates
+from ..image_reads import Image, ImageReads
 from ..logit_writer import LogitWriter
 from ..memory_system import MemorySystem, buses
 from ..shell import Control
 from ..shelled_core import Monitor
 from .command_sequences import CommandSequences
-from .image_reads import Image, ImageReads
 from .target_memory import TargetMemory
 
 READS = ("order", "images")

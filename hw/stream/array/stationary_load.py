@@ -24,8 +24,8 @@ class StationaryLoad(wiring.Component):
     Attributes
     ----------
     i : In, stream of ``value`` (lanes of 24 bits), ``turn``, ``part``, ``zero``
-        A row: a key where `turn` is 1, else a value, of which `part` chooses as many features as there are columns. One
-        that is `zero` counts as zeros. The rows of a tile have one `turn` and one `part`.
+        A row: a key where `turn` is 1, else a value, of which `part` chooses as many features as there are columns.
+        `zero` has a bit for each part: it counts as zeros. The rows of a tile have one `turn` and one `part`.
     o : Out, stream of ``weight`` (2 x columns of 18 bits)
         Beats of tiles, two lanes each.
     """
@@ -46,8 +46,9 @@ class StationaryLoad(wiring.Component):
         m.d.sync += tiles.eq(tiles + (taken & (number == 0)) - emptied)
         # a row in its register, and what is done with it in the next cycle
         row = [Signal(shape(Q4_14), name=f"row{lane}", reset_less=True) for lane in range(spec.lanes)]
-        for into, value in zip(row, elements(given.value, spec.streams()["i"].fields[0]), strict=True):
-            m.d.sync += into.eq(Mux(given.zero, 0, value[: len(into)]))
+        zero = Value.cast(given.zero)
+        for lane, value in enumerate(elements(given.value, spec.streams()["i"].fields[0])):
+            m.d.sync += row[lane].eq(Mux(zero[lane // spec.columns], 0, value[: len(row[lane])]))
         value_row = ValueRow(Signal(), *(Signal(len(one), reset_less=True) for one in (number, writes, given.part)))
         for signal, value in zip(value_row, (taken & ~given.turn, number, writes, given.part), strict=True):
             m.d.sync += signal.eq(value)

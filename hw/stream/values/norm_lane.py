@@ -1,6 +1,6 @@
 """RTL of a lane of a norm: a value times the inverse deviation, rounded; that times a factor, plus a bias, rounded."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,6 +9,7 @@ from ....golden.stream.functions import INVERSE
 from ....golden.stream.norms import NORMALISED, Q11_16
 from ....golden.stream.values.layer_norm import FACTOR_BITS, MOST_SHIFT
 from ...primitives.pipeline import delayed
+from ...primitives.registers import register
 from ...primitives.shifter import RoundingShifter, shift_left
 from .row_deviation import PLACES_ADDED
 
@@ -70,23 +71,18 @@ class NormLane(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
 
-        def register(name: str, value: Value) -> Signal:
-            found = Signal(value.shape(), name=name, reset_less=True)
-            m.d.sync += found.eq(value)
-            return found
-
         m.submodules.scaling = scaling = RoundingShifter(_PRODUCT + 1 + PLACES_ADDED, _MOST_PLACES, NORMALISED)
-        product = register("product", register("operand", self.value) * self.mantissa)
+        product = register(m, "product", register(m, "operand", self.value) * self.mantissa)
         # a zero for each place that is added
-        difference = register("difference", product + self.offset)
+        difference = register(m, "difference", product + self.offset)
         m.d.comb += [scaling.i.eq(difference << PLACES_ADDED), scaling.places.eq(self.places)]
 
-        there = register("is_there", self.there)
-        factor = register("own_factor", Mux(self.there, self.factor, 0))
-        bias = register("own_bias", shift_left(Mux(self.there & self.biased, self.bias, 0), self.lift[:2]))
-        aligned = register("aligned", shift_left(bias, Cat(Const(0, 2), self.lift[2:]))[:_ALIGNED].as_signed())
+        there = register(m, "is_there", self.there)
+        factor = register(m, "own_factor", Mux(self.there, self.factor, 0))
+        bias = register(m, "own_bias", shift_left(Mux(self.there & self.biased, self.bias, 0), self.lift[:2]))
+        aligned = register(m, "aligned", shift_left(bias, Cat(Const(0, 2), self.lift[2:]))[:_ALIGNED].as_signed())
         m.submodules.rounding = rounding = RoundingShifter(_ALIGNED + 1, _MOST_DROP, Q8_16)
-        total = register("total", register("scaled", scaling.o * factor) + aligned)
+        total = register(m, "total", register(m, "scaled", scaling.o * factor) + aligned)
         rest = self.LATENCY - self.SCALED
         m.d.comb += [
             rounding.i.eq(total),

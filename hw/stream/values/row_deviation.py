@@ -1,6 +1,6 @@
 """RTL of a row's mean and inverse deviation from its sums, a row a cycle."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,8 +8,10 @@ from ....golden.stream.functions import INVERSE, MANTISSA
 from ....golden.stream.norms import LARGEST_HIDDEN, Q11_16
 from ....golden.stream.pwl_memory import FunctionMemory
 from ...primitives.pipeline import Pipeline, delayed
+from ...primitives.registers import register
 from ...primitives.shifter import shift_left
 from ..pwl import PiecewiseLinear
+from .normalise import normalise, normalise_latency
 from .row_sums import SQUARES, SUM
 
 LIFT = (LARGEST_HIDDEN - 1).bit_length()
@@ -101,7 +103,7 @@ class RowDeviation(wiring.Component):
             "products": 1,
             "product": 2,
             "deviation": 1,
-            "normalised": 7,
+            "normalised": normalise_latency(SQUARES),
             "share": 2,
             "mantissa": 1,
             "inverse": PiecewiseLinear.LATENCY,
@@ -114,13 +116,13 @@ class RowDeviation(wiring.Component):
         mean, about = self._mean(m, pipeline)
         deviation = self._deviation(m, pipeline, mean, about)
         mantissa = self._inverse(m, pipeline, deviation)
-        product = _register(
+        product = register(
             m,
             "offset_product",
             pipeline.place("mean", mean, "mean", reset_less=True).at("inverse") * mantissa,
         )
         m.d.comb += [
-            self.offset.eq(_register(m, "offset", -product)),
+            self.offset.eq(register(m, "offset", -product)),
             self.mantissa.eq(pipeline.place("inverse", mantissa, "inverse", reset_less=True).at("offset")),
         ]
         return m
@@ -136,71 +138,64 @@ class RowDeviation(wiring.Component):
         total = Signal(SUM)
         m.d.comb += total.eq(Mux(self.centred, self.sum, 0))
         sums = pipeline.place("sums", total, "total", reset_less=True)
-        aligned = _register(m, "aligned", shift_left(total, lift)[_DROPPED : SUM.width].as_signed())
-        product = _register(m, "quotient_product", aligned * share)
+        aligned = register(m, "aligned", shift_left(total, lift)[_DROPPED : SUM.width].as_signed())
+        product = register(m, "quotient_product", aligned * share)
         kept = _ALIGNED - _DROPPED - (_SHARE_BITS - _PART)
-        quotient = _register(m, "quotient", product[kept:].as_signed(), Q11_16.width)
+        quotient = register(m, "quotient", product[kept:].as_signed(), Q11_16.width)
         # of what it takes as many bits count as there are left
-        taken = _register(m, "taken", quotient[:_REST_BITS].as_signed() * self.features)
-        rest = _register(m, "rest", sums.at("taken") - taken, _REST_BITS)
-        again = _register(m, "rest_aligned", shift_left(rest, lift), _REST_BITS)
-        product = _register(m, "second_product", again * share)
-        second = _register(m, "second_quotient", product[_ALIGNED - (_SHARE_BITS - _PART) :].as_signed())
-        taken = _register(m, "second_taken", second * self.features)
+        taken = register(m, "taken", quotient[:_REST_BITS].as_signed() * self.features)
+        rest = register(m, "rest", sums.at("taken") - taken, _REST_BITS)
+        again = register(m, "rest_aligned", shift_left(rest, lift), _REST_BITS)
+        product = register(m, "second_product", again * share)
+        second = register(m, "second_quotient", product[_ALIGNED - (_SHARE_BITS - _PART) :].as_signed())
+        taken = register(m, "second_taken", second * self.features)
         left = pipeline.place("rest", rest, "left", reset_less=True).at("second taken") - taken
-        rest = _register(m, "second_rest", left, LIFT + 2)
+        rest = register(m, "second_rest", left, LIFT + 2)
         first = pipeline.place("quotient", quotient, "first_quotient", reset_less=True).at("second rest")
         second = pipeline.place("second quotient", second, "second", reset_less=True).at("second rest")
-        whole = _register(m, "whole", first + second, Q11_16.width)
-        about = _register(m, "about", sums.at("second rest") + rest)
-        difference = _register(m, "difference", (rest << 1) - self.features)
+        whole = register(m, "whole", first + second, Q11_16.width)
+        about = register(m, "about", sums.at("second rest") + rest)
+        difference = register(m, "difference", (rest << 1) - self.features)
         # to the nearest, ties to even
-        up = _register(m, "up", ~difference[-1] & (difference.any() | whole[0]))
+        up = register(m, "up", ~difference[-1] & (difference.any() | whole[0]))
         whole, about = (
             pipeline.place("difference", one, name, reset_less=True).at("rounding")
             for name, one in (("quotients", whole), ("sum_about", about))
         )
-        mean = _register(m, "mean", whole + up, Q11_16.width)
-        return mean, _register(m, "about_mean", about - Mux(up, self.features, 0), SUM.width + 1)
+        mean = register(m, "mean", whole + up, Q11_16.width)
+        return mean, register(m, "about_mean", about - Mux(up, self.features, 0), SUM.width + 1)
 
     def _deviation(self, m: Module, pipeline: Pipeline, mean: Signal, about: Signal) -> Signal:
         """Sum of squares about the mean plus the least, at "deviation"."""
-        squares = _register(m, "squares_least", (self.squares + self.least)[:SQUARES])
+        squares = register(m, "squares_least", (self.squares + self.least)[:SQUARES])
         # each part of the factor goes in a cycle later than the one below it
-        total = _register(m, "mean_product0", mean * about[:_PART])
+        total = register(m, "mean_product0", mean * about[:_PART])
         product: Value = delayed(m, total[:_PART], 2, "low_product0", reset_less=True)
         parts = about[_PART : 2 * _PART], about[2 * _PART :].as_signed()
         for number, part in enumerate(parts):
             factor = delayed(m, mean, number, f"mean_part{number}", reset_less=True)
             own = delayed(m, Cat(part), number, f"about_part{number}", reset_less=True)
             own = own.as_signed() if number else own
-            partial = _register(m, f"mean_product{number + 1}", factor * own)
-            total = _register(m, f"cascade{number}", partial + (total >> _PART))
+            partial = register(m, f"mean_product{number + 1}", factor * own)
+            total = register(m, f"cascade{number}", partial + (total >> _PART))
             product = Cat(product, total if number else delayed(m, total[:_PART], 1, "low_product1", reset_less=True))
         kept = pipeline.place("aligned", squares, "squares", reset_less=True).at("product")
-        return _register(m, "about_mean", (kept - product)[:SQUARES])
+        return register(m, "about_mean", (kept - product)[:SQUARES])
 
     def _inverse(self, m: Module, pipeline: Pipeline, deviation: Signal) -> Signal:
         """Mantissa of the inverse deviation, at "inverse"; drives `places`."""
-        normal, zeros = deviation, Signal(0)
-        for bits in reversed(range(SQUARES.bit_length())):
-            # of what the next stages drop nothing is kept
-            kept = MANTISSA + (1 << bits)
-            low = ~normal[-(1 << bits) :].any()
-            shifted = Mux(low, Cat(Const(0, 1 << bits), normal)[: len(normal)], normal)
-            normal = _register(m, f"normal{bits}", shifted[-min(kept, len(normal)) :])
-            zeros = _register(m, f"zeros{bits}", Cat(low, zeros))
+        normal, zeros = normalise(m, deviation)
         base = Signal(7, reset_less=True)
         m.d.sync += base.eq(SQUARES - 1 + 2 * PLACES_ADDED + _SHARE_BITS - 1 - self.share_fraction)
         products = [
-            _register(m, f"share_product{number}", part * self.share)
+            register(m, f"share_product{number}", part * self.share)
             for number, part in enumerate((normal[:_PART], normal[_PART:]))
         ]
-        exponent = delayed(m, _register(m, "exponent", base - zeros, 8), 1, "exponent_0", reset_less=True).as_signed()
-        quotient = _register(m, "share_quotient", (products[0] + (products[1] << _PART))[: MANTISSA + _SHARE_BITS + 1])
+        exponent = delayed(m, register(m, "exponent", base - zeros, 8), 1, "exponent_0", reset_less=True).as_signed()
+        quotient = register(m, "share_quotient", (products[0] + (products[1] << _PART))[: MANTISSA + _SHARE_BITS + 1])
         high = quotient[-1]
-        mantissa = _register(m, "mantissa", Mux(high, quotient[-1 - MANTISSA : -1], quotient[-2 - MANTISSA : -2]))
-        power = _register(m, "power", exponent + high, 8)
+        mantissa = register(m, "mantissa", Mux(high, quotient[-1 - MANTISSA : -1], quotient[-2 - MANTISSA : -2]))
+        power = register(m, "power", exponent + high, 8)
         m.submodules.inverse = inverse = PiecewiseLinear(self.table, 1)
         m.d.comb += [
             inverse.function.eq(power[0]),
@@ -208,10 +203,3 @@ class RowDeviation(wiring.Component):
             self.places.eq(pipeline.place("mantissa", power[1:7], "power", reset_less=True).at("offset")),
         ]
         return inverse.o[0]
-
-
-def _register(m: Module, name: str, value: Value, width: int = 0) -> Signal:
-    """Make a register without reset, of a value's shape or of so many signed bits."""
-    found = Signal(signed(width) if width else value.shape(), name=name, reset_less=True)
-    m.d.sync += found.eq(value)
-    return found

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.zo.coefficient import LABEL_MEMORY, LARGEST_BATCH
 from ...primitives.ram import ram
-from .step_scheduler import LABEL_BITS
+from .order_list import LABEL_BITS
 
 
 class SampleLabels(wiring.Signature):

@@ -49,12 +49,12 @@ def _follow(checker: Checker, spec: StationaryLoadSpec, owed: Signal, number: Si
     own, turn = Signal.like(number, name="own_number"), Signal(name="own_turn")
     values = [Signal(name=f"own_value{lane}") for lane in range(spec.lanes)]
     wires = Value.cast(given.value)
-    count = spec.lanes // spec.columns
-    parts = [list(range(at * spec.columns, (at + 1) * spec.columns)) for at in range(count)]
+    zero = Value.cast(given.zero)
+    parts = [list(range(at * spec.columns, (at + 1) * spec.columns)) for at in range(spec.parts)]
     with m.If(checker.moves("i") & choose & ~followed):
         m.d.sync += [followed.eq(1), own.eq(number), turn.eq(given.turn)]
         m.d.sync += ahead.eq(owed - checker.moves("o"))
-        lanes = [Mux(given.zero, 0, wires[Q8_16.width * lane]) for lane in range(spec.lanes)]
+        lanes = [Mux(zero[lane // spec.columns], 0, wires[Q8_16.width * lane]) for lane in range(spec.lanes)]
         m.d.sync += [into.eq(lane) for into, lane in zip(values, lanes, strict=True)]
         # a value's features of its part, in the places of the first
         with m.If(~given.turn):

@@ -1,4 +1,4 @@
-"""Bench of `stationary_load`: tiles of keys at full rate, then keys and values mixed, tokens behind the end zero."""
+"""Bench of `stationary_load`: tiles of keys at full rate, then keys and values mixed, parts and whole rows zero."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ...stimulus import two_jobs
 
 
 def _tile(spec: StationaryLoadSpec, rng: np.random.Generator, turn: bool) -> dict[str, Words]:
-    """Make the rows of a tile, of which often some at the end are zero; bits above the 18 may be anything."""
+    """Make the rows of a tile; often some at the end are zero, or some parts; bits above the 18 may be anything."""
     rows = spec.columns if turn else spec.lanes
     tokens = int(rng.integers(0, rows, endpoint=True)) if rng.random() < 0.5 else rows
-    part = rng.integers(0, spec.lanes // spec.columns)
+    part = rng.integers(0, spec.parts)
+    zero = rng.random(spec.parts) < rng.choice([0, 0.5])
     fields = {
         "value": rng.integers(Q8_16.minimum, Q8_16.maximum, (rows, spec.lanes), endpoint=True),
         "turn": np.full((rows, 1), int(turn)),
         "part": np.full((rows, 1), part),
-        "zero": (np.arange(rows) >= tokens).astype(np.int64)[:, None],
+        "zero": ((np.arange(rows) >= tokens)[:, None] | zero).astype(np.int64),
     }
     return {"i": fields}
 

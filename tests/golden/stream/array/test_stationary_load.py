@@ -13,8 +13,9 @@ LANES, COLUMNS = 8, 4
 def tiles(values, turn, part=0, zero=0):
     """Beats of tiles of rows."""
     count = len(values)
-    flags = {"turn": turn, "part": part, "zero": zero}
-    given = {"value": values} | {name: np.broadcast_to(one, (count, 1)).astype(int) for name, one in flags.items()}
+    flags = {"turn": (turn, 1), "part": (part, 1), "zero": (zero, LANES // COLUMNS)}
+    given = {name: np.broadcast_to(one, (count, lanes)).astype(int) for name, (one, lanes) in flags.items()}
+    given["value"] = values
     return StationaryLoadSpec(lanes=LANES, columns=COLUMNS).run({"i": given}, 1000)["o"]
 
 
@@ -39,6 +40,15 @@ def test_tokens_behind_the_end_are_zero():
     keys = np.full((COLUMNS, LANES), -(1 << 17))
     found = products(np.ones((1, LANES), int), tiles(keys, 1, zero=[[0], [0], [1], [1]]))
     assert found.tolist() == [[-LANES << 17, -LANES << 17, 0, 0]]
+
+
+def test_parts_of_other_heads_are_zero():
+    rng = np.random.default_rng(1)
+    queries, keys = rng.integers(-(1 << 23), 1 << 23, (5, LANES)), rng.integers(-(1 << 17), 1 << 17, (COLUMNS, LANES))
+    for part in range(2):
+        own = slice(part * COLUMNS, (part + 1) * COLUMNS)
+        found = products(queries, tiles(keys, 1, zero=[part == 1, part == 0]))
+        assert np.array_equal(found, queries[:, own] @ keys[:, own].T)
 
 
 def test_18_bits_count():

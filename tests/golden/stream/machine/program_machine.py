@@ -131,8 +131,6 @@ class Machine:
                 return self.narrow(
                     (found << shift) * other, 2 * Q8_16.fraction, shifted_format(Q8_16, one.result_shift)
                 )
-            case Join.POSITIONS:
-                return self.positions(one, found, shift)
             case Join.NONE:
                 return found
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 
-from ...axi.chunked_read import ChunkedRead
+from ..axi.chunked_read import ChunkedRead
 
 
 class Image(NamedTuple):
@@ -19,8 +19,8 @@ class Image(NamedTuple):
         The command.
     address : Value
         Byte address of the image; stable from before the command to its end.
-    beats : int
-        Beats of the image.
+    beats : int or Value
+        Beats of the image; a value is as stable as `address`, and has no more bits than a command's.
     into : stream of beats
         Where they go.
     done : Value
@@ -29,9 +29,14 @@ class Image(NamedTuple):
 
     command: IntEnum
     address: Value
-    beats: int
+    beats: int | Value
     into: stream.Interface
     done: Value
+
+    @property
+    def most(self) -> int:
+        """Most beats that it can have."""
+        return self.beats if isinstance(self.beats, int) else (1 << len(self.beats)) - 1
 
 
 class ImageReads:
@@ -66,7 +71,7 @@ class ImageReads:
         self, images: Sequence[Image], command: Value, port: wiring.PureInterface, samples: stream.Interface
     ) -> None:
         self._images, self._command, self._port, self._samples = images, command, port, samples
-        self._chunks = ChunkedRead(max(image.beats for image in images), port.command.payload.address)
+        self._chunks = ChunkedRead(max(image.most for image in images), port.command.payload.address)
         self.transferring, self.requested, self.transferred = (
             Signal(name=name) for name in ("transferring", "requested", "transferred")
         )

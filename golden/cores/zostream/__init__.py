@@ -1,0 +1,1 @@
+"""`zostream`: parameters, registers, device memory."""

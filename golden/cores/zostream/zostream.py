@@ -1,0 +1,317 @@
+"""`zostream`: zeroth-order training of transformers whose weights stay in DRAM, as `golden.zo.job` computes it.
+
+The core is generated for an array and buffers, not for a network: that is a program and a stream of weights in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+from ...axi.axi_read import AxiReadSpec
+from ...axi.axi_write import AxiWriteSpec
+from ...axi.memories import port_memories
+from ...block import Spec
+from ...errors import UserError
+from ...memories.plan import MemoryShape
+from ...rng.pezo import PezoSpec
+from ...stream.array.partial_sums import PartialSumsSpec
+from ...stream.array.stationary_load import StationaryLoadSpec
+from ...stream.array.tile_array import TileArraySpec
+from ...stream.machine.core_size import CoreSize
+from ...stream.machine.images import StreamImages
+from ...stream.machine.instruction import INSTRUCTION_BEATS
+from ...stream.machine.program import HEADER_BEATS, Program
+from ...stream.machine.program_sequencer import ProgramSequencerSpec
+from ...stream.norms import LARGEST_HIDDEN
+from ...stream.softmax.attention_softmax import AttentionSoftmaxSpec
+from ...stream.softmax.context_scale import ContextScaleSpec
+from ...stream.values.activation_function import ActivationFunctionSpec
+from ...stream.values.layer_norm import LayerNormSpec
+from ...stream.weights.tile_weights import TileWeightsSpec
+from ...stream.weights.word_offsets import WordOffsetsSpec
+from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
+from ...zo.loss_difference import LossDifferenceSpec
+from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS
+from ...zo.step_settings import EPS_SHIFTS, StepSettings
+from ..core import CoreSpec, Reasons, Refusal, SettingValues
+from ..shell import CoreRegisters
+from .memory_layout import ZostreamLayout
+from .registers import CORE, Command, Error
+
+STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
+"""Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
+LANES = 4
+"""Values a cycle of the functions behind the array."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZostreamSpec(CoreSpec):
+    """Parameters of `zostream`.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Size of the array of multipliers: inputs and outputs of a tile.
+    rows : int
+        Rows of the activation memory, `lanes` values of 24 bits each.
+    wide_rows : int
+        Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each.
+    sums : int
+        Rows of partial sums: most tokens of both sides that are on the chip at once.
+    exponentials, norm_lanes : int
+        Exponentials, and values of a norm, a cycle.
+    features : int
+        Most outputs of an operation that has biases, factors or positions.
+    operations : int
+        Most instructions of a program.
+    classes : int
+        Most classes.
+    generator : PezoSpec
+        Generator of the perturbations: on the fly, so that its numbers return.
+
+    Raises
+    ------
+    UserError
+        For a value out of range, or sizes that do not fit together.
+    """
+
+    name: ClassVar[str] = "zostream"
+    registers: ClassVar[CoreRegisters] = CORE
+    summary: ClassVar[str] = "transformers that train by zeroth order from 4-bit weights in DRAM, behind AXI"
+    buses: ClassVar[dict[str, str]] = {
+        "control": "s_axi_control",
+        "reader0": "m_axi_gmem0",
+        "writer0": "m_axi_gmem0",
+    }
+
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "tiny": {
+            "lanes": 16,
+            "columns": 4,
+            "rows": 2048,
+            "wide_rows": 2048,
+            "sums": 64,
+            "norm_lanes": 4,
+            "features": 256,
+            "operations": 64,
+            "classes": 16,
+        },
+        "small": {},
+        "fast": {"columns": 32, "wide_rows": 2048},
+    }
+
+    lanes: int = 32
+    columns: int = 16
+    rows: int = CoreSize.rows
+    wide_rows: int = CoreSize.wide_rows
+    sums: int = CoreSize.sums
+    exponentials: int = 4
+    norm_lanes: int = 8
+    features: int = LARGEST_HIDDEN
+    operations: int = 512
+    classes: int = 64
+    generator: PezoSpec = field(default_factory=PezoSpec)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.generator.can_replay:
+            raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
+        _ = self.parts, self.losses  # these refuse what is out of range
+
+    @cached_property
+    def size(self) -> CoreSize:
+        """Size of the core, for which programs are made."""
+        return CoreSize(
+            self.lanes,
+            self.columns,
+            self.rows,
+            self.wide_rows,
+            self.sums,
+            exponentials=self.exponentials,
+            norm_lanes=self.norm_lanes,
+        )
+
+    @cached_property
+    def sequencer(self) -> ProgramSequencerSpec:
+        """Block of the program."""
+        return ProgramSequencerSpec(
+            operations=self.operations,
+            lanes=self.lanes,
+            columns=self.columns,
+            rows=self.rows,
+            wide_rows=self.wide_rows,
+            sums=self.sums,
+        )
+
+    @cached_property
+    def offsets(self) -> WordOffsetsSpec:
+        """Block of the deltas and their perturbation."""
+        return WordOffsetsSpec(generator=self.generator)
+
+    @cached_property
+    def losses(self) -> LossDifferenceSpec:
+        """Block of the loss differences."""
+        return LossDifferenceSpec(classes=self.classes)
+
+    @property
+    def tokens(self) -> int:
+        """Most tokens of a sentence: both sides of it are on the chip at once."""
+        return self.sums // 2
+
+    @property
+    def queries(self) -> int:
+        """Queries of a head whose scores are on the chip at once."""
+        return min(64, self.tokens)
+
+    @property
+    def keys(self) -> int:
+        """Keys for which these have room."""
+        return max(self.tokens, self.lanes, 2 * self.columns)
+
+    @cached_property
+    def parts(self) -> tuple[Spec, ...]:
+        """Blocks of the core that stand for themselves."""
+        lanes, columns = self.lanes, self.columns
+        return (
+            self.sequencer,
+            self.offsets,
+            TileWeightsSpec(lanes=lanes, columns=columns, numbers=self.generator.width),
+            TileArraySpec(lanes=lanes, columns=columns),
+            StationaryLoadSpec(lanes=lanes, columns=columns),
+            PartialSumsSpec(columns=columns, sums=self.sums, drain=LANES),
+            ActivationFunctionSpec(lanes=LANES),
+            LayerNormSpec(lanes=self.norm_lanes, features=self.features),
+            AttentionSoftmaxSpec(
+                lanes=lanes,
+                columns=columns,
+                exponentials=self.exponentials,
+                queries=self.queries,
+                keys=self.keys,
+            ),
+            ContextScaleSpec(lanes=LANES, queries=self.queries, keys=self.keys),
+            self.losses,
+        )
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Memories of the core."""
+        return (
+            MemoryShape("activations", self.rows, 24 * self.lanes, ultra=True),
+            MemoryShape("sums", self.wide_rows, 27 * self.columns, ultra=True),
+            *(shape for part in self.parts for shape in part.memories),
+            *self.generator.memories,
+            LABEL_MEMORY,
+            COEFFICIENT_MEMORY,
+            *port_memories(self.reader, self.writer, self.memory_ports),
+        )
+
+    @property
+    def dsps(self) -> int:
+        """DSPs of the core: array, dequantisers, offsets, elementwise, activations, norm, softmax, contexts, losses."""
+        behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * self.exponentials + 1) + LANES
+        return self.lanes * self.columns + min(2 * self.columns, 32) + 1 + behind + 1
+
+    @property
+    def times(self) -> int:
+        """Rows of deltas, after which words return."""
+        return self.offsets.times
+
+    @property
+    def largest_batch(self) -> int:
+        """Most samples of a step."""
+        return LARGEST_BATCH
+
+    @cached_property
+    def signature(self) -> int:
+        """Value of the register of this name."""
+        return self.signed()
+
+    @property
+    def reader(self) -> AxiReadSpec:
+        """Reads of a port: long bursts of the stream of weights."""
+        return AxiReadSpec(address=self.address)
+
+    @property
+    def writer(self) -> AxiWriteSpec:
+        """Writes of a port: short FIFOs, as there are records alone."""
+        return AxiWriteSpec(address=self.address, burst=16, depth=32)
+
+    def layout(self, program: Program) -> ZostreamLayout:
+        """Regions of device memory of a job with a program."""
+        return ZostreamLayout(program, self.generator)
+
+    def check(self, images: StreamImages) -> None:
+        """Refuse a network that the core cannot run.
+
+        Raises
+        ------
+        UserError
+            If its program is for another size, or longer, or it has more features, classes or rows of deltas.
+        """
+        program, name = images.program, images.model.transformer.network.name
+        if program.size != self.size:
+            raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
+        if images.model.times != self.times:
+            raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
+        counts = {
+            "operations": len(program.instructions),
+            "features": max(one.outputs for one in program.instructions),
+            "classes": images.model.labels("cross_entropy"),
+        }
+        for setting, count in counts.items():
+            if count > (most := getattr(self, setting)):
+                raise UserError(f"{name} has {count} {setting}: the core was generated with {setting} = {most}")
+
+    def check_steps(self, settings: StepSettings) -> None:
+        """Refuse settings of steps that the core cannot run.
+
+        Raises
+        ------
+        UserError
+            If the network is cut, the loss is another one, or eps is too large.
+        """
+        if settings.split.cut:
+            raise UserError(f"cut = {settings.split.cut}: {self.name} does not cut a network; give P1 alone")
+        if settings.loss != "cross_entropy":
+            raise UserError(f"loss = {settings.loss}: {self.name} has cross_entropy alone")
+        if settings.eps_shift not in STREAM_EPS_SHIFTS:
+            least, most = STREAM_EPS_SHIFTS[-1], STREAM_EPS_SHIFTS[0]
+            raise UserError(
+                f"eps = 2**-{settings.eps_shift} is not in 2**-{least} to 2**-{most}: with more a transformer's slope "
+                "is not true"
+            )
+
+    def step_registers(self, settings: StepSettings, images: StreamImages) -> dict[str, int]:
+        """Settings of steps as the registers of a training command."""
+        span = settings.split.layout(images.model, self.generator.period).spans[1]
+        return {
+            "eps_shift": settings.eps_shift,
+            "shift": settings.shift,
+            "p1": settings.split.first,
+            "gap": span - len(images.model.rows),
+            "scalars": int(settings.scalars),
+        }
+
+    def reasons(self, command: int, settings: SettingValues) -> Reasons:
+        """List the core's own reasons to refuse a command."""
+        if command == Command.LOAD:
+            beats, most = settings["program_beats"], HEADER_BEATS + INSTRUCTION_BEATS * self.operations
+            yield beats == 0, Refusal(Error.ZERO_LENGTH, beats)
+            yield beats > most, Refusal(Error["PROGRAM_LENGTH"], beats)
+        if command not in (Command.TRAIN, Command.INFER):
+            return
+        batch = settings["batch"]
+        for name in ("steps", "sample_count"):
+            yield settings[name] == 0, Refusal(Error.ZERO_LENGTH, settings[name])
+        yield not 1 <= batch <= LARGEST_BATCH, Refusal(Error.BAD_BATCH, batch)
+        if command != Command.TRAIN:
+            return
+        position, eps, shift = settings["position"], settings["eps_shift"], settings["shift"]
+        yield position >= self.generator.period, Refusal(Error.BAD_POSITION, position)
+        yield eps not in STREAM_EPS_SHIFTS, Refusal(Error.BAD_EPS, eps)
+        yield shift > LARGEST_SHIFT, Refusal(Error.BAD_SHIFT, shift)
+        yield not 1 <= settings["p1"] <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, settings["p1"])
+        for name, most in (("gap", MOST_GAP), ("scalars", 1)):
+            yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])

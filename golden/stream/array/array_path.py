@@ -1,0 +1,179 @@
+"""`array_path`: the array and its partial sums, shared by linear layers and both products of attention.
+
+A word of `order` for each tile says where its rows and its weights come from. Sums leave to what comes behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Q8_16, Format
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from ..softmax.attention_softmax import SUM as SCORE
+from ..softmax.attention_softmax import WEIGHT
+from .partial_sums import PartialSumsSpec
+from .tile_array import Q4_14, TileArraySpec
+
+APART = 3
+"""Cycles after which `partial_sums` takes a row again."""
+
+
+class TileKind(IntEnum):
+    """What the rows and the weights of a tile are."""
+
+    LINEAR = 0
+    """Rows of the activation memory, weights of a layer."""
+    SCORES = 1
+    """Rows of queries, keys."""
+    CONTEXTS = 2
+    """Rows of attention's weights, values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayPathSpec(Spec):
+    """Parameters and model of `array_path`.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Inputs and outputs of a tile.
+    sums : int
+        Rows of a layer, whose sums are under way at once.
+    drain : int
+        Sums a cycle that leave.
+    queries : int
+        Most queries of a block of attention: at most half as many as `sums`.
+    """
+
+    name: ClassVar[str] = "array_path"
+    summary: ClassVar[str] = "array and partial sums, shared by linear layers, scores and contexts of attention"
+
+    lanes: int = 32
+    columns: int = 16
+    sums: int = 256
+    drain: int = 4
+    queries: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.array, self.partial_sums
+        if self.array.beats < APART:
+            raise UserError(f"lanes = {self.lanes} are less than {2 * APART}: a row would return while it is written")
+        if not 2 <= self.queries <= self.sums // 2 or self.queries & (self.queries - 1):
+            raise UserError(f"queries = {self.queries} is not a power of two from 2 to half of sums = {self.sums}")
+
+    @cached_property
+    def partial_sums(self) -> PartialSumsSpec:
+        """Spec of the sums over tiles."""
+        return PartialSumsSpec(columns=self.columns, sums=self.sums, drain=self.drain)
+
+    @cached_property
+    def array(self) -> TileArraySpec:
+        """Spec of the array; its tag is a row's number, and whether its sums begin and end."""
+        return TileArraySpec(lanes=self.lanes, columns=self.columns, tag=self.partial_sums.row_number.width + 2)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a row that completes its sums to their first part."""
+        return self.array.latency + self.partial_sums.latency
+
+    @property
+    def query_number(self) -> Format:
+        """Format of a query's number in its block."""
+        return Format((self.queries - 1).bit_length(), 0, signed=False)
+
+    @property
+    def row_fields(self) -> tuple[Field, ...]:
+        """Fields of a row beside its values: what the activation memory brings back as its tag."""
+        return Field("row", self.partial_sums.row_number), Field("first", BIT), Field("last", BIT)
+
+    @property
+    def order_fields(self) -> tuple[Field, ...]:
+        """Fields of a word for a tile."""
+        return Field("kind", Format(2, 0, signed=False)), Field("rows", Format(self.sums.bit_length(), 0, signed=False))
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `order`, rows and weights of both kinds in; sums, scores and contexts out."""
+        sums = self.partial_sums.streams()["o"].fields
+        terms = (Field("weight", WEIGHT, self.lanes), Field("query", self.query_number))
+        weight = Field("weight", Q4_14, 2 * self.columns)
+        contexts = (Field("sum", SCORE, self.drain), Field("query", self.query_number), sums[-1])
+        return {
+            "order": Stream("in", self.order_fields),
+            "rows": Stream("in", (Field("value", Q8_16, self.lanes), *self.row_fields)),
+            "terms": Stream("in", (*terms, Field("first", BIT), Field("last", BIT))),
+            "weights": Stream("in", (weight,)),
+            "keys": Stream("in", (weight,)),
+            "sums": Stream("out", sums),
+            "scores": Stream("out", (Field("score", SCORE, self.drain),)),
+            "contexts": Stream("out", contexts),
+        }
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Those of the partial sums."""
+        return self.partial_sums.memories
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Pass tiles as long as all their rows and weights are there; of each output at most so many words.
+
+        Raises
+        ------
+        UserError
+            If a kind is none, or a tile has no rows or too many.
+        """
+        used = dict.fromkeys(("rows", "terms", "weights", "keys"), 0)
+        given: dict[TileKind, list[Words]] = {kind: [] for kind in TileKind}
+        order = (inputs["order"][name][:, 0].tolist() for name in ("kind", "rows"))
+        for number, rows in zip(*order, strict=True):
+            if number not in list(TileKind) or not 1 <= rows <= self.sums:
+                raise UserError(f"a tile of kind {number} with {rows} rows")
+            kind = TileKind(number)
+            sources = {
+                "terms" if kind == TileKind.CONTEXTS else "rows": rows,
+                "weights" if kind == TileKind.LINEAR else "keys": self.array.beats,
+            }
+            ends = {port: used[port] + count for port, count in sources.items()}
+            if any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items()):
+                break
+            row, tile = (
+                {name: column[used[port] : end] for name, column in inputs[port].items()} for port, end in ends.items()
+            )
+            given[kind].append(self._terms(row, tile))
+            used |= ends
+        return self._outputs({kind: self._complete(parts) for kind, parts in given.items()}, words)
+
+    def _terms(self, rows: Words, tile: Words) -> Words:
+        """Multiply rows by a tile: terms of their sums."""
+        swap = (np.arange(len(rows["first"])) == 0)[:, None].astype(np.int64)
+        values = rows["value"] if "value" in rows else rows["weight"]
+        array = TileArraySpec(lanes=self.lanes, columns=self.columns)
+        terms = array.run({"w": tile, "x": {"value": values, "swap": swap}}, len(values))["o"]
+        number = rows["row"] if "row" in rows else rows["query"]
+        return terms | {"row": number, "first": rows["first"], "last": rows["last"]}
+
+    def _complete(self, parts: list[Words]) -> Words:
+        """Add terms; complete sums in their order."""
+        names = ("sum", "row", "first", "last")
+        empty = {name: np.zeros((0, self.columns if name == "sum" else 1), np.int64) for name in names}
+        terms = {name: np.concatenate([part[name] for part in [empty, *parts]]) for name in names}
+        return self.partial_sums.run({"i": terms}, len(terms["row"]) * self.partial_sums.parts)["o"]
+
+    @staticmethod
+    def _outputs(complete: dict[TileKind, Words], words: int) -> dict[str, Words]:
+        """Words of each output."""
+        contexts = complete[TileKind.CONTEXTS]
+        found = {
+            "sums": complete[TileKind.LINEAR],
+            "scores": {"score": complete[TileKind.SCORES]["sum"]},
+            "contexts": {"sum": contexts["sum"], "query": contexts["row"], "part": contexts["part"]},
+        }
+        return {port: {name: column[:words] for name, column in fields.items()} for port, fields in found.items()}

@@ -1,0 +1,138 @@
+"""`linear_sequencer`: order in which rows of a linear layer pass the array, from an instruction to reads and tiles.
+
+Outputs are done in groups of as many as the array has columns. Of a group all tiles of inputs pass, each with all rows
+of the plus side, then with all of the minus side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Format
+from ...rng.urng import BIT
+from ..machine.instruction import FIELD_BITS, Buffer, Instruction
+from ..memory.chunks import ChunkLayout, Place
+
+
+class LinearOperation(NamedTuple):
+    """Linear layer of all rows of a pass; a word of `operation`.
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Features.
+    source : int
+        Address of the first row of the inputs, in the memory of activations.
+    rows : int
+        Rows of a side.
+    stride : int
+        Addresses from a row of inputs to the next.
+    """
+
+    inputs: int
+    outputs: int
+    source: int
+    rows: int
+    stride: int
+
+
+def linear_operation(one: Instruction, capacity: int, rows: int) -> LinearOperation:
+    """Make the operation of an instruction.
+
+    Parameters
+    ----------
+    one : Instruction
+    capacity : int
+        Tokens of all sides that are in the buffers at once.
+    rows : int
+        Rows of a side.
+    """
+    return LinearOperation(one.inputs, one.outputs, Buffer.of(one.source).first * capacity, rows, capacity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSequencerSpec(Spec):
+    """Parameters and model of `linear_sequencer`; but for the rows of memories all are powers of two.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Inputs and outputs of a tile.
+    rows, wide_rows : int
+        Of the activation memory.
+    sums : int
+        Rows of both sides, at most.
+    """
+
+    name: ClassVar[str] = "linear_sequencer"
+    summary: ClassVar[str] = "order of a linear layer's rows on the array: reads of inputs, and a word for each tile"
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "small": {"lanes": 16, "columns": 4, "rows": 1024, "wide_rows": 256, "sums": 32}
+    }
+
+    lanes: int = 32
+    columns: int = 16
+    rows: int = 12_288
+    wide_rows: int = 4_096
+    sums: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.layout
+        if not 4 <= self.sums <= 4096 or self.sums & (self.sums - 1):
+            raise UserError(f"sums = {self.sums} rows are not a power of two from 4 to 4096")
+
+    @cached_property
+    def layout(self) -> ChunkLayout:
+        """Rows of the activation memory."""
+        return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
+
+    @property
+    def row(self) -> Format:
+        """Format of a row's number, side included."""
+        return Format((self.sums - 1).bit_length(), 0, signed=False)
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: a word of `operation` for each layer; reads of rows, and `order` of tiles."""
+        count = Format(self.sums.bit_length(), 0, signed=False)
+        features = (Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("inputs", "outputs"))
+        address = self.layout.address
+        return {
+            "operation": Stream(
+                "in", (*features, Field("source", address), Field("rows", count), Field("stride", count))
+            ),
+            "rows_read": Stream(
+                "out", (Field("address", address), Field("row", self.row), Field("first", BIT), Field("last", BIT))
+            ),
+            "order": Stream("out", (Field("rows", count),)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Give the reads of each layer; of each output at most so many words.
+
+        Raises
+        ------
+        UserError
+            If a layer has no features or rows, or more rows than sums.
+        """
+        reads, order = list[Words](), list[int]()
+        given = (inputs["operation"][name][:, 0].tolist() for name in LinearOperation._fields)
+        for one in (LinearOperation(*values) for values in zip(*given, strict=True)):
+            if not (one.inputs and one.outputs and 1 <= one.rows <= self.sums // 2):
+                raise UserError(f"{one.inputs} inputs, {one.outputs} outputs, {one.rows} rows of a side")
+            tiles, groups = -(-one.inputs // self.lanes), -(-one.outputs // self.columns)
+            tile, row = (axis.reshape(-1) for axis in np.mgrid[:tiles, : 2 * one.rows])
+            lines = np.arange(tiles) * self.layout.parts
+            place = Place(False, one.source)
+            begins = np.array([self.layout.chunk(place, int(line), 0, one.stride).address for line in lines])
+            group = {"address": begins[tile] + row, "row": row, "first": tile == 0, "last": tile == tiles - 1}
+            reads.append({name: np.tile(column, groups)[:, None].astype(np.int64) for name, column in group.items()})
+            order += [one.rows] * (2 * tiles * groups)
+        found = {name: np.concatenate([part[name] for part in reads])[:words] for name in reads[0]} if reads else {}
+        return {"rows_read": found, "order": {"rows": np.array(order[:words], np.int64)[:, None]}}

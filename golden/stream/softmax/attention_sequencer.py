@@ -1,0 +1,385 @@
+"""`attention_sequencer`: order of attention on the shared array, from an instruction to reads, tiles, rows and writes.
+
+A block is up to `queries` queries of one head, sentence and side. Its scores come first: keys are tiles, and queries
+pass. Its contexts follow behind the scores of the next block: values are tiles, and weights pass. So the softmax of a
+block runs beside the scores of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words, joined
+from ...errors import UserError
+from ...fixed import Format, Integers
+from ...packets import packets_of
+from ...rng.urng import BIT
+from ..array.array_path import ArrayPathSpec, TileKind
+from ..forward import SHIFT
+from ..machine.instruction import FIELD_BITS, Buffer, Instruction
+from ..memory.chunks import ChunkLayout, Place
+from ..norms import Q11_16
+from .attention_softmax import FACTOR, FRACTION, AttentionSoftmaxSpec, SoftmaxOperation
+from .context_scale import ContextScaleSpec
+
+CLIPPED = Format(32, 0, signed=False)
+"""Values of an operation that were clipped."""
+
+
+class AttentionOperation(NamedTuple):
+    """Attention of all sentences of a pass; a word of `operation`.
+
+    Parameters
+    ----------
+    heads, key_heads, width, causal : int
+        Of the instruction. A head's width is a multiple of the columns; of the lanes, where heads share keys.
+    queries, keys, values, destination : int
+        Address of the first row of each value, all in the memory of activations.
+    stride : int
+        Addresses from a group of features to the next.
+    sentences : int
+        Of both sides.
+    factor, fraction : int
+        Of the scores, see `attention.Attention.factor`.
+    query_shift, key_shift, value_shift, output_shift : int
+        Fraction bits that the formats of queries and contexts lack of Q8.16, those of keys and values of Q6.12.
+    """
+
+    heads: int
+    key_heads: int
+    width: int
+    causal: int
+    queries: int
+    keys: int
+    values: int
+    destination: int
+    stride: int
+    sentences: int
+    factor: int
+    fraction: int
+    query_shift: int
+    key_shift: int
+    value_shift: int
+    output_shift: int
+
+
+def attention_operation(one: Instruction, capacity: int, sentences: int) -> AttentionOperation:
+    """Make the operation of an instruction.
+
+    Parameters
+    ----------
+    one : Instruction
+    capacity : int
+        Tokens of all sides that are in the buffers at once.
+    sentences : int
+        Of a pass and both sides.
+    """
+    places = (Buffer.of(value).first * capacity for value in (one.source, one.second, one.third, one.destination))
+    shifts = one.source_shift, one.second_shift, one.third_shift, one.result_shift
+    heads = one.heads, one.key_heads, one.width, one.causal
+    return AttentionOperation(*heads, *places, capacity, sentences, one.factor, one.factor_fraction, *shifts)
+
+
+class Block(NamedTuple):
+    """A block of queries.
+
+    Parameters
+    ----------
+    query_group, key_group : int
+        First group of its head's features, and of that of its keys and values.
+    query_row, key_row : int
+        Number of its first query's row, and of its sentence's first row.
+    softmax : SoftmaxOperation
+    """
+
+    query_group: int
+    key_group: int
+    query_row: int
+    key_row: int
+    softmax: SoftmaxOperation
+
+
+class Sentence(NamedTuple):
+    """Rows of a sentence of one side; a word of `sentences`."""
+
+    first: int
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionSequencerSpec(Spec):
+    """Parameters and model of `attention_sequencer`; but for the rows of memories all are powers of two.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Of a tile.
+    exponentials : int
+        Sums and contexts a word.
+    queries, keys : int
+        Most of a block.
+    rows, wide_rows : int
+        Of the activation memory.
+    sums : int
+        Rows of both sides, and of partial sums: at least two blocks of queries.
+    """
+
+    name: ClassVar[str] = "attention_sequencer"
+    summary: ClassVar[str] = "order of attention: reads of queries, keys and values, the softmax's blocks, and writes"
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "small": {"lanes": 16, "columns": 4, "queries": 8, "keys": 32, "rows": 1024, "wide_rows": 256, "sums": 32}
+    }
+
+    lanes: int = 32
+    columns: int = 16
+    exponentials: int = 4
+    queries: int = 64
+    keys: int = 256
+    rows: int = 12_288
+    wide_rows: int = 4_096
+    sums: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.layout, self.array, self.softmax, self.scale
+
+    @cached_property
+    def layout(self) -> ChunkLayout:
+        """Rows of the activation memory."""
+        return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
+
+    @cached_property
+    def array(self) -> ArrayPathSpec:
+        """The array that it shares."""
+        return ArrayPathSpec(
+            lanes=self.lanes, columns=self.columns, sums=self.sums, drain=self.exponentials, queries=self.queries
+        )
+
+    @cached_property
+    def softmax(self) -> AttentionSoftmaxSpec:
+        """The softmax that it feeds."""
+        return AttentionSoftmaxSpec(
+            columns=self.columns,
+            lanes=self.lanes,
+            exponentials=self.exponentials,
+            queries=self.queries,
+            keys=self.keys,
+        )
+
+    @cached_property
+    def scale(self) -> ContextScaleSpec:
+        """What divides the contexts; its tag is the place of a context, and whether it is the operation's last one."""
+        tag = self.layout.address.width + self.layout.part.width + 1
+        return ContextScaleSpec(lanes=self.exponentials, queries=self.queries, keys=self.keys, tag=tag)
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: commands to the memory, the array, the softmax and the division, and contexts to be written."""
+        address, part = Field("address", self.layout.address), Field("part", self.layout.part)
+        softmax, scale = self.softmax.streams(), self.scale.streams()
+        count = Format(self.sums.bit_length(), 0, signed=False)
+        places = (Field(name, self.layout.address) for name in ("queries", "keys", "values", "destination"))
+        heads = (
+            Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("heads", "key_heads", "width", "causal")
+        )
+        operation = (
+            *heads,
+            *places,
+            Field("stride", count),
+            Field("sentences", count),
+            Field("factor", FACTOR),
+            Field("fraction", FRACTION),
+            *(Field(f"{name}_shift", SHIFT) for name in ("query", "key", "value", "output")),
+        )
+        row = self.array.row_fields[0].format
+        return {
+            "operation": Stream("in", operation),
+            "sentences": Stream("in", (Field("first", row), Field("length", count))),
+            "inverse": Stream("in", softmax["inverse"].fields),
+            "contexts": Stream("in", scale["o"].fields),
+            "keys_read": Stream("out", (address, Field("turn", BIT), part, Field("zero", BIT, self.layout.parts))),
+            "rows_read": Stream("out", (address, *self.array.row_fields)),
+            "order": Stream("out", self.array.order_fields),
+            "softmax": Stream("out", softmax["operation"].fields),
+            "reciprocals": Stream("out", scale["inverse"].fields),
+            "scales": Stream("out", scale["i"].fields[1:]),
+            "write": Stream("out", (Field("wide", BIT), address, part, Field("value", Q11_16, self.columns))),
+            "done": Stream("out", (Field("clipped", CLIPPED),)),
+        }
+
+    def tag(self, address: Integers, part: int, final: Integers) -> Integers:
+        """Tag of contexts: where they are written, and whether it is the operation's last word."""
+        bits = self.layout.address.width
+        found: Integers = address | part << bits | final << bits + self.layout.part.width
+        return found
+
+    # -- blocks --------------------------------------------------------------------------------------------------------
+
+    def operations(self, inputs: dict[str, Words]) -> list[tuple[AttentionOperation, list[Block]]]:
+        """Read the words of `operation` and `sentences`.
+
+        Raises
+        ------
+        UserError
+            If the block cannot do one of them.
+        """
+        given, at, found = inputs["operation"], 0, []
+        rows = inputs["sentences"]
+        sentences = [Sentence(*pair) for pair in np.hstack([rows["first"], rows["length"]]).tolist()]
+        for values in zip(*(given[name][:, 0].tolist() for name in AttentionOperation._fields), strict=True):
+            one = AttentionOperation(*values)
+            chosen, at = sentences[at : at + one.sentences], at + one.sentences
+            found.append((one, list(self.blocks(one, chosen))))
+        return found
+
+    def blocks(self, one: AttentionOperation, sentences: list[Sentence]) -> Iterator[Block]:
+        """Blocks of queries in their order: by sentence, head, and place in the sentence."""
+        if not one.key_heads or one.heads % one.key_heads or not one.heads:
+            raise UserError(f"{one.heads} heads of queries for {one.key_heads} of keys")
+        size = self.columns if one.heads == one.key_heads else self.lanes
+        if not one.width or one.width % size:
+            raise UserError(f"heads of {one.width} features, which are not a multiple of {size}")
+        shared, groups = one.heads // one.key_heads, one.width // self.columns
+        for first, length in sentences:
+            if not 1 <= length <= self.keys:
+                raise UserError(f"a sentence of {length} tokens: one has 1 to {self.keys}")
+            for head in range(one.heads):
+                for begin in range(0, length, self.queries):
+                    queries = min(length - begin, self.queries)
+                    softmax = SoftmaxOperation(
+                        queries=queries,
+                        keys=begin + queries if one.causal else length,
+                        first=begin if one.causal else 0,
+                        causal=bool(one.causal),
+                        factor=(one.factor, one.fraction),
+                        shifts=(one.query_shift, one.key_shift),
+                        repeats=groups,
+                    )
+                    yield Block(head * groups, head // shared * groups, first + begin, first, softmax)
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Give the commands of each operation, and write its contexts; of each output at most so many words."""
+        found, blocks, at = [], 0, 0
+        ends = packets_of(inputs["inverse"]["last"])
+        for one, own in self.operations(inputs):
+            commands = self.commands(one, own)
+            inverse = slice(ends[blocks][0], ends[blocks + len(own) - 1][1])
+            contexts = slice(at, at + len(commands["scales"]["tag"]))
+            blocks, at = blocks + len(own), contexts.stop
+            given = {name: column[contexts] for name, column in inputs["contexts"].items()}
+            reciprocals = {name: column[inverse] for name, column in inputs["inverse"].items()}
+            clipped = reciprocals.pop("clipped").sum() + given["clipped"].sum()
+            written = {"write": self._write(given), "done": {"clipped": np.array([[clipped]])}}
+            found.append(commands | {"reciprocals": reciprocals} | written)
+        outputs = joined(found)
+        return {name: {key: column[:words] for key, column in fields.items()} for name, fields in outputs.items()}
+
+    def commands(self, one: AttentionOperation, blocks: list[Block]) -> dict[str, Words]:
+        """Commands of an operation: the contexts of a block come behind the scores of the next."""
+        parts = [self._scores(one, blocks[0])]
+        for before, block in pairwise(blocks):
+            parts += [self._scores(one, block), self._contexts(one, before, final=False)]
+        parts.append(self._contexts(one, blocks[-1], final=True))
+        names = ("keys_read", "rows_read", "order", "softmax", "scales")
+        return {name: _joined([part[name] for part in parts if name in part]) for name in names}
+
+    def _scores(self, one: AttentionOperation, block: Block) -> dict[str, Words]:
+        """Commands for the scores of a block: by group of keys, and in it by the memory's rows of the head."""
+        softmax, groups = block.softmax, block.softmax.repeats
+        parts = self.layout.parts
+        begin, end = block.key_group, block.key_group + groups
+        count = (end - 1) // parts - begin // parts + 1
+        keys, rows, order = list[Words](), list[Words](), list[Words]()
+        for tile in softmax.tiles(self.columns):
+            key = np.minimum(tile.key + np.arange(self.columns), softmax.keys - 1)
+            query = np.arange(tile.query, softmax.queries)
+            for line in range(count):
+                of_parts = (begin // parts + line) * parts + np.arange(parts)
+                zero = (of_parts < begin) | (of_parts >= end)
+                group = block.key_group + line * parts
+                keys.append(self._loads(one, one.keys, group, block.key_row + key, turn=1, part=0, zero=zero))
+                group = block.query_group + line * parts
+                address = self.layout.chunk(Place(False, one.queries), group, block.query_row, one.stride).address
+                first, last = (np.full(query.shape, line == one) for one in (0, count - 1))
+                rows.append(_words(address=address + query, row=query, first=first, last=last))
+                order.append(_words(kind=[TileKind.SCORES], rows=[len(query)]))
+        operation = {
+            "queries": softmax.queries,
+            "keys": softmax.keys,
+            "first": softmax.first,
+            "causal": softmax.causal,
+            "factor": one.factor,
+            "fraction": one.fraction,
+            "query_shift": one.query_shift,
+            "key_shift": one.key_shift,
+            "repeats": groups,
+        }
+        found = {"keys_read": keys, "rows_read": rows, "order": order}
+        return {name: _joined(parts) for name, parts in found.items()} | {
+            "softmax": _words(**{name: [value] for name, value in operation.items()})
+        }
+
+    def _contexts(self, one: AttentionOperation, block: Block, final: bool) -> dict[str, Words]:
+        """Commands for the contexts of a block: by group of the head's features, and in it by tiles of values."""
+        softmax, words = block.softmax, self.columns // self.exponentials
+        keys, order, scales = list[Words](), list[Words](), list[Words]()
+        for group in range(softmax.repeats):
+            for tile in softmax.tiles(self.lanes):
+                key = np.minimum(tile.key + np.arange(self.lanes), softmax.keys - 1)
+                value_group = block.key_group + group
+                part = value_group % self.layout.parts
+                keys.append(self._loads(one, one.values, value_group, block.key_row + key, turn=0, part=part, zero=0))
+                order.append(_words(kind=[TileKind.CONTEXTS], rows=[softmax.queries - tile.query]))
+            query = np.repeat(np.arange(softmax.queries), words)
+            place = Place(False, one.destination)
+            chunk = self.layout.chunk(place, block.query_group + group, block.query_row, one.stride)
+            last = (np.arange(len(query)) == len(query) - 1) & (group == softmax.repeats - 1)
+            scales.append(
+                _words(
+                    query=query,
+                    last=last,
+                    value_shift=np.full(query.shape, one.value_shift),
+                    output_shift=np.full(query.shape, one.output_shift),
+                    tag=self.tag(chunk.address + query, chunk.part, (last & final).astype(np.int64)),
+                )
+            )
+        found = {"keys_read": keys, "order": order, "scales": scales}
+        return {name: _joined(parts) for name, parts in found.items()}
+
+    def _loads(
+        self, one: AttentionOperation, base: int, group: int, rows: Integers, turn: int, part: int, zero: Any
+    ) -> Words:
+        """Reads of the rows of a tile; behind the last key that one again, as nothing sees it."""
+        address = self.layout.chunk(Place(False, base), group, 0, one.stride).address + rows
+        flags = {"turn": turn, "part": part}
+        return {
+            **_words(address=address, **{name: np.full(rows.shape, value) for name, value in flags.items()}),
+            "zero": np.broadcast_to(np.asarray(zero, np.int64), (len(rows), self.layout.parts)),
+        }
+
+    def _write(self, contexts: Words) -> Words:
+        """Writes of contexts: chunks of the words of `columns` values."""
+        words, bits = self.columns // self.exponentials, self.layout.address.width
+        tag = contexts["tag"][::words]
+        return {
+            "wide": np.zeros_like(tag),
+            "address": tag & ((1 << bits) - 1),
+            "part": tag >> bits & ((1 << self.layout.part.width) - 1),
+            "value": contexts["value"].reshape(-1, self.columns),
+        }
+
+
+def _words(**columns: Any) -> Words:
+    """Words of columns of one lane."""
+    return {name: np.asarray(column, np.int64).reshape(-1, 1) for name, column in columns.items()}
+
+
+def _joined(parts: list[Words]) -> Words:
+    return joined([{"": part} for part in parts])[""]

@@ -1,0 +1,122 @@
+"""Blocks that work on chunks of the activation memory and on sentences: their parameters and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Format, Integers
+from ...rng.urng import BIT
+from ..machine.instruction import Buffer
+from ..memory.chunks import Chunk, ChunkLayout, Place
+from ..norms import Q11_16
+
+COUNT = Format(32, 0, signed=False)
+"""Format of a count of clipped values."""
+FEATURES = Format(24, 0, signed=False)
+"""Format of a number of features, as in an instruction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkUnitSpec(Spec):
+    """Parameters of such a block.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Values of a row of the narrow memory, and of a chunk.
+    rows, wide_rows : int
+        Rows of the narrow and of the wide memory.
+    sums : int
+        Most rows of both sides: tokens, or sentences.
+    """
+
+    lanes: int = 32
+    columns: int = 16
+    rows: int = 12_288
+    wide_rows: int = 4_096
+    sums: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.layout
+        if self.columns < 4:
+            raise UserError(f"columns = {self.columns} is less than 4, the values of a word")
+        if not 4 <= self.sums <= 1024 or self.sums & (self.sums - 1):
+            raise UserError(f"sums = {self.sums} is not a power of two from 4 to 1024")
+
+    @cached_property
+    def layout(self) -> ChunkLayout:
+        """Places of chunks."""
+        return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a sentence: the other side has as many rows."""
+        return self.sums // 2
+
+    @property
+    def row(self) -> Format:
+        """Format of a row's number."""
+        return Format((self.sums - 1).bit_length(), 0, signed=False)
+
+    @property
+    def count(self) -> Format:
+        """Format of a number of rows."""
+        return Format(self.sums.bit_length(), 0, signed=False)
+
+    @property
+    def chunk_fields(self) -> tuple[Field, ...]:
+        """Fields of a chunk's place in the memory."""
+        return Field("wide", BIT), Field("address", self.layout.address), Field("part", self.layout.part)
+
+    def place_fields(self, *names: str) -> tuple[Field, ...]:
+        """Fields of places of values, two for each name."""
+        fields = ((Field(f"{name}_wide", BIT), Field(name, self.layout.address)) for name in names)
+        return tuple(field for pair in fields for field in pair)
+
+    def unit_streams(self, operation: tuple[Field, ...]) -> dict[str, Stream]:
+        """Streams of such a block with these fields of an operation."""
+        value = Field("value", Q11_16, self.columns)
+        return {
+            "operation": Stream("in", operation),
+            "sentences": Stream("in", (Field("first", self.row), Field("length", self.count))),
+            "operands_read": Stream("out", self.chunk_fields),
+            "operands": Stream("in", (value,)),
+            "write": Stream("out", (*self.chunk_fields, value)),
+            "done": Stream("out", (Field("clipped", COUNT),)),
+        }
+
+    @staticmethod
+    def place(one: Mapping[str, int], name: str) -> Place:
+        """Find the place that an operation's fields give."""
+        return Place(bool(one[f"{name}_wide"]), one[name])
+
+
+def place_words(name: str, buffer: int, capacity: int) -> dict[str, int]:
+    """Make the fields of a value's place: `buffer` is that of an instruction, `capacity` the stride of the memory."""
+    wide, first = Buffer.of(buffer)
+    return {f"{name}_wide": int(wide), name: first * capacity}
+
+
+def chunk_words(chunks: list[Chunk]) -> Words:
+    """Make the words of chunks' places."""
+    found = np.array(chunks, np.int64).reshape(-1, 3)
+    return {name: found[:, [number]] for number, name in enumerate(Chunk._fields)}
+
+
+def operations_of(words: Words) -> list[dict[str, int]]:
+    """List operations as integers by field."""
+    count = len(next(iter(words.values())))
+    return [{name: int(column[number, 0]) for name, column in words.items()} for number in range(count)]
+
+
+def chunks_of(values: Integers, columns: int) -> Integers:
+    """Cut rows of features into chunks, the last one filled with zeros: (rows, chunks, columns)."""
+    padded = np.pad(values, ((0, 0), (0, -values.shape[1] % columns)))
+    return padded.reshape(len(values), -1, columns)

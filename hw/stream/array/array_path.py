@@ -1,0 +1,159 @@
+"""RTL of `array_path`: the array between a choice of rows and weights, and its sums by where they go."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+
+from ....golden.stream.array.array_path import APART, ArrayPathSpec, TileKind
+from ...ports import layout, members, shape
+from ...primitives.fifo import Fifo
+from .partial_sums import PartialSums
+from .tile_array import TileArray
+
+ORDERS = 4
+"""Tiles whose weights may be on their way before their rows."""
+
+
+class ArrayPath(wiring.Component):
+    """A row a cycle; the first part of its sums `spec.latency` cycles behind the row that completes them.
+
+    Parameters
+    ----------
+    spec : ArrayPathSpec
+
+    Attributes
+    ----------
+    order : In, stream of ``kind``, ``rows``
+        A word for each tile: `TileKind`, and how many rows pass, at least 1. A tile of a layer behind one of attention,
+        or the other way round, waits until all sums have left.
+    rows : In, stream of ``value`` (lanes of 24 bits), ``row``, ``first``, ``last``
+        Rows of a layer and queries. Of queries `row` is the number in the block.
+    terms : In, stream of ``weight`` (lanes of 24 bits), ``query``, ``first``, ``last``
+        Rows of attention's weights.
+    weights, keys : In, stream of ``weight`` (2 x columns of 18 bits)
+        Beats of a layer's tiles, and of those of keys and values.
+    sums : Out, stream of ``sum`` (drain of 56 bits), ``row``, ``part``
+        Complete sums of layers.
+    scores : Out, stream of ``score`` (drain of 48 bits)
+        Those of queries and keys.
+    contexts : Out, stream of ``sum`` (drain of 48 bits), ``query``, ``part``
+        Those of weights and values.
+    """
+
+    def __init__(self, spec: ArrayPathSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        m.submodules.array = array = TileArray(spec.array)
+        m.submodules.partial_sums = sums = PartialSums(spec.partial_sums)
+        order = layout(spec.streams()["order"])
+        m.submodules.row_order = row_order = Fifo(order, ORDERS)
+        m.submodules.weight_order = weight_order = Fifo(1, ORDERS)
+        both = row_order.i.ready & weight_order.i.ready
+        m.d.comb += [
+            self.order.ready.eq(both),
+            *(queue.i.valid.eq(self.order.valid & both) for queue in (row_order, weight_order)),
+            row_order.i.payload.eq(self.order.payload),
+            weight_order.i.payload.eq(self.order.payload.kind != TileKind.LINEAR),
+        ]
+        self._weights(m, array, weight_order)
+        attention, ends = self._rows(m, array, row_order, sums)
+        tag = data.View(self._tag, array.o.payload.tag)
+        m.d.comb += [
+            array.o.ready.eq(1),
+            sums.i.valid.eq(array.o.valid),
+            sums.i.payload.sum.eq(array.o.payload.sum),
+            *(getattr(sums.i.payload, name).eq(getattr(tag, name)) for name in ("row", "first", "last")),
+        ]
+        self._sums(m, sums, attention, ends)
+        return m
+
+    @property
+    def _tag(self) -> data.StructLayout:
+        return data.StructLayout({"row": shape(self.spec.partial_sums.row_number), "first": 1, "last": 1})
+
+    def _weights(self, m: Module, array: TileArray, order: Fifo) -> None:
+        """Take the beats of a tile from where its word says."""
+        beat, chosen = Signal(range(self.spec.array.beats)), order.o.payload
+        final = beat == self.spec.array.beats - 1
+        taken = array.w.valid & array.w.ready
+        m.d.comb += [
+            array.w.valid.eq(order.o.valid & Mux(chosen, self.keys.valid, self.weights.valid)),
+            array.w.payload.weight.eq(Mux(chosen, self.keys.payload.weight, self.weights.payload.weight)),
+            self.keys.ready.eq(order.o.valid & chosen & array.w.ready),
+            self.weights.ready.eq(order.o.valid & ~chosen & array.w.ready),
+            order.o.ready.eq(taken & final),
+        ]
+        with m.If(taken):
+            m.d.sync += beat.eq(Mux(final, 0, beat + 1))
+
+    def _rows(self, m: Module, array: TileArray, order: Fifo, sums: PartialSums) -> tuple[Signal, Signal]:
+        """Take the rows of a tile; return whether it is one of attention, and a flag as a row's sums have left."""
+        spec, now = self.spec, order.o.payload
+        number = Signal(range(spec.sums))
+        attention, leaves = Signal(name="attention"), Signal(name="leaves")
+        # complete rows that the partial sums have room for
+        room = Signal(range(spec.sums + 1), init=spec.sums)
+        taken = Signal(name="taken_row")
+        contexts, other = now.kind == TileKind.CONTEXTS, now.kind != TileKind.LINEAR
+        given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
+        last = Mux(contexts, terms.payload.last, given.payload.last)
+        query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
+        row, first = tag.row, tag.first
+        free = Signal(name="free")
+        m.d.comb += free.eq(
+            order.o.valid & (other == attention) & (~last | room.any()) & (first | ~self._returns(m, taken, row))
+        )
+        m.d.comb += [
+            array.x.valid.eq(free & Mux(contexts, terms.valid, given.valid)),
+            Value.cast(array.x.payload.value).eq(
+                Mux(contexts, Value.cast(terms.payload.weight), Value.cast(given.payload.value))
+            ),
+            array.x.payload.swap.eq(number == 0),
+            row.eq(Mux(contexts, query, given.payload.row)),
+            first.eq(Mux(contexts, terms.payload.first, given.payload.first)),
+            tag.last.eq(last),
+            given.ready.eq(free & ~contexts & array.x.ready),
+            terms.ready.eq(free & contexts & array.x.ready),
+            taken.eq(array.x.valid & array.x.ready),
+            order.o.ready.eq(taken & (number == now.rows - 1)),
+        ]
+        with m.If(taken):
+            m.d.sync += number.eq(Mux(order.o.ready, 0, number + 1))
+        m.d.sync += room.eq(room + leaves - (taken & last))
+        with m.If(order.o.valid & room[-1]):
+            m.d.sync += attention.eq(other)
+        return attention, leaves
+
+    def _returns(self, m: Module, taken: Value, row: Value) -> Value:
+        """Tell whether a row was taken in one of the cycles before in which `partial_sums` would make it wait."""
+        recent = [
+            (Signal(name=f"recent{age}"), Signal.like(row, name=f"row{age}", reset_less=True))
+            for age in range(APART - 1)
+        ]
+        for (into, at), (flag, number) in zip(recent, [(taken, row), *recent], strict=False):
+            m.d.sync += [into.eq(flag), at.eq(number)]
+        return Cat(flag & (number == row) for flag, number in recent).any()
+
+    def _sums(self, m: Module, sums: PartialSums, attention: Signal, leaves: Signal) -> None:
+        """Give complete sums to what comes behind them."""
+        spec, o = self.spec, sums.o
+        contexts = attention & o.payload.row[-1]
+        ports = ((self.sums, ~attention), (self.scores, attention & ~contexts), (self.contexts, contexts))
+        for port, chosen in ports:
+            m.d.comb += port.valid.eq(o.valid & chosen)
+        width = spec.streams()["scores"].fields[0].format.width
+        narrow = (
+            Cat(o.payload.sum[lane][:width] for lane in range(spec.drain)) if spec.drain > 1 else o.payload.sum[:width]
+        )
+        m.d.comb += [
+            o.ready.eq(Mux(contexts, self.contexts.ready, Mux(attention, self.scores.ready, self.sums.ready))),
+            leaves.eq(o.valid & o.ready & (o.payload.part == spec.partial_sums.parts - 1)),
+            self.sums.payload.eq(o.payload),
+            Value.cast(self.scores.payload.score).eq(narrow),
+            Value.cast(self.contexts.payload.sum).eq(narrow),
+            self.contexts.payload.query.eq(o.payload.row),
+            self.contexts.payload.part.eq(o.payload.part),
+        ]

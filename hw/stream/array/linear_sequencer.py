@@ -1,0 +1,92 @@
+"""RTL of `linear_sequencer`: four counters, the innermost of rows, and a line of the memory."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.stream.array.linear_sequencer import LinearSequencerSpec
+from ...ports import members
+
+
+class LinearSequencer(wiring.Component):
+    """A read a cycle, from the third cycle behind an operation on; a tile's word no later than its first read.
+
+    Parameters
+    ----------
+    spec : LinearSequencerSpec
+
+    Attributes
+    ----------
+    operation : In, stream of ``inputs``, ``outputs``, ``source``, ``rows``, ``stride``
+        The next layer: features, each at least 1; address of the first row of the inputs; rows of a side, at least 1;
+        addresses from a row to the next. Taken when all reads of the layer before are.
+    rows_read : Out, stream of ``address``, ``row``, ``first``, ``last``
+        Reads of the activation memory with their tags: the row's number, and whether its sums begin or end.
+    order : Out, stream of ``rows``
+        A word for each tile of each side: so many rows pass.
+    """
+
+    def __init__(self, spec: LinearSequencerSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, given, read = self.spec, self.operation.payload, self.rows_read.payload
+        settings = Signal.like(given, reset_less=True)
+        active = Signal()
+        features = len(given.inputs)
+        tiles = Signal(features - exact_log2(spec.lanes), reset_less=True)
+        groups = Signal(features - exact_log2(spec.columns), reset_less=True)
+        # of the layer's tiles and groups the last one: 0 of a layer that has one alone
+        last_tile, last_group = (
+            (given.inputs - 1) >> exact_log2(spec.lanes),
+            (given.outputs - 1) >> exact_log2(spec.columns),
+        )
+        tile, line = Signal.like(tiles, reset_less=True), Signal.like(given.source, reset_less=True)
+        row, minus = Signal.like(given.rows, reset_less=True), Signal(reset_less=True)
+        ends = Signal.like(given.rows, reset_less=True)
+        first, ahead = Signal(reset_less=True), Signal()
+        final_row, final_tile, final = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.operation.ready.eq(~active),
+            final_row.eq(row == ends),
+            final_tile.eq(tile == tiles),
+            final.eq(minus & final_tile & (groups == 0)),
+            self.order.valid.eq(active & ~ahead & (first | ~final)),
+            self.order.payload.rows.eq(settings.rows),
+            self.rows_read.valid.eq(active & (ahead | ~first)),
+            read.address.eq(line + row),
+            read.row.eq(row),
+            read.first.eq(tile == 0),
+            read.last.eq(final_tile),
+        ]
+        taken = self.rows_read.valid & self.rows_read.ready
+        m.d.sync += ahead.eq((ahead & ~(taken & first)) | (self.order.valid & self.order.ready))
+        with m.If(~active):
+            m.d.sync += [
+                settings.eq(given),
+                active.eq(self.operation.valid),
+                tiles.eq(last_tile),
+                groups.eq(last_group),
+            ]
+            m.d.sync += [
+                tile.eq(0),
+                line.eq(given.source),
+                row.eq(0),
+                minus.eq(0),
+                first.eq(1),
+                ends.eq(given.rows - 1),
+            ]
+        with m.Elif(taken):
+            m.d.sync += [first.eq(final_row), row.eq(row + 1)]
+            with m.If(final_row):
+                m.d.sync += [minus.eq(~minus), ends.eq(ends + settings.rows)]
+                with m.If(minus):
+                    m.d.sync += [row.eq(0), ends.eq(settings.rows - 1)]
+                    m.d.sync += [tile.eq(tile + 1), line.eq(line + settings.stride)]
+                    with m.If(final_tile):
+                        m.d.sync += [tile.eq(0), line.eq(settings.source), groups.eq(groups - 1)]
+                with m.If(final):
+                    m.d.sync += active.eq(0)
+        return m

@@ -1,0 +1,205 @@
+"""RTL of `pool_head`: reads chunks of the memory, sums or scales them, and writes those of the results."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
+from ...ports import elements, members
+from ..memory.chunk_line import ChunkLine
+from .operand_reads import operand_reads
+from .pool_average import PoolAverage
+from .unit_rows import UnitRows
+
+
+class PoolHead(wiring.Component):
+    """Operation after operation, of which one is at work at a time.
+
+    A pool takes a chunk of a sentence's tokens after the other, and writes their mean `PoolAverage.STEPS` + 1 cycles
+    later. The division of a row by its norm takes a chunk in as many cycles as it has words of `UNIT_LANES` values, in
+    each of three passes.
+
+    Parameters
+    ----------
+    spec : PoolHeadSpec
+        Sizes of the memories, most rows.
+
+    Attributes
+    ----------
+    operation : In, stream of ``kind``, ``features``, ``rows``, ``stride``, ``source_wide``, ``source``, \
+``destination_wide``, ``destination``
+        The number in `KINDS`; features of a row, at least 1; rows of both sides that are written, at least 1:
+        sentences of a pool; tokens that the buffers hold; both values' places.
+    sentences : In, stream of ``first``, ``length``
+        Of a pool: row and tokens, at least 1, of each sentence of the plus side, then of the minus side, again for each
+        chunk of the features.
+    operands_read : Out, stream of ``wide``, ``address``, ``part``
+        Chunks to read.
+    operands : In, stream of ``value`` (columns of 27 bits)
+        Their values, in order.
+    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
+        Chunks of the results; 0 beyond the features.
+    done : Out, stream of ``clipped`` (32 bits)
+        A word behind an operation's last write; 0, as neither a mean nor a value divided by its norm is clipped.
+    """
+
+    def __init__(self, spec: PoolHeadSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        self._settings = settings = Signal.like(self.operation.payload, reset_less=True)
+        m.submodules.source = source = ChunkLine(spec.layout)
+        m.submodules.destination = destination = ChunkLine(spec.layout)
+        m.submodules.average = average = PoolAverage(spec.columns, spec.longest)
+        m.submodules.unit = unit = UnitRows(spec)
+        # of the last feature
+        lane, last = Signal(exact_log2(spec.columns)), Signal(range(-(-spec.features // spec.columns)))
+        self._item, self._group, self._last = Signal(range(spec.sums)), Signal.like(last), last
+        values = elements(self.operands.payload.value, spec.streams()["operands"].fields[0])
+        ends = self._group == last
+        # 0 beyond the features
+        chunk = Cat(Mux(ends & (lane < number), 0, value) if number else value for number, value in enumerate(values))
+        m.d.comb += [
+            Cat(lane, last).eq(settings.features - 1),
+            *(line.stride.eq(settings.stride) for line in (source, destination)),
+            source.wide.eq(settings.source_wide),
+            source.base.eq(settings.source),
+            destination.wide.eq(settings.destination_wide),
+            destination.base.eq(settings.destination),
+            Value.cast(average.value).eq(chunk),
+            Value.cast(unit.i.payload).eq(chunk),
+        ]
+        self._reads(m, source, unit)
+        self._states(m, source, destination, average, unit)
+        return m
+
+    def _reads(self, m: Module, source: ChunkLine, unit: UnitRows) -> None:
+        """Ask for chunks of a sentence's tokens, or of a row, and count those that come."""
+        spec, last = self.spec, self._last
+        # further chunks to ask for and to take, and the row that they are of
+        most = max(1 << len(last), spec.sums)
+        self._left, self._due = (Signal(range(most), name=name, reset_less=True) for name in ("left", "due"))
+        self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
+        self._is_unit, self._came = Signal(), Signal()
+        takes = self._wants & (~self._is_unit | unit.i.ready)
+        self._asked, there = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
+        m.d.comb += [
+            self._is_unit.eq(self._settings.kind == KINDS.index("unit")),
+            *_place(self.operands_read.payload, source, self._row),
+            unit.i.valid.eq(self._wants & self._is_unit & there),
+            self._came.eq(takes & there),
+        ]
+        with m.If(self._asked):
+            m.d.sync += [self._left.eq(self._left - 1), self._asking.eq(self._left.any())]
+            m.d.sync += self._row.eq(self._row + ~self._is_unit)
+        with m.If(self._came):
+            m.d.sync += [self._due.eq(self._due - 1), self._group.eq(self._group + self._is_unit)]
+
+    def _states(
+        self, m: Module, source: ChunkLine, destination: ChunkLine, average: PoolAverage, unit: UnitRows
+    ) -> None:
+        """Take an operation, and each sentence of it or each pass of a row.
+
+        One state machine, whose states are all here.
+        """
+        settings, sentence = self._settings, self.sentences.payload
+        step, count, fresh = Signal(range(PASSES)), Signal.like(average.count, reset_less=True), Signal(reset_less=True)
+        steps, mean, final_item = Signal(range(average.STEPS), reset_less=True), Signal(), Signal()
+        m.d.comb += [
+            mean.eq(settings.kind == KINDS.index("mean")),
+            final_item.eq(self._item == settings.rows - 1),
+            *_place(self.write.payload, destination, self._item),
+            average.first.eq(fresh & ~average.round),
+            average.add.eq(self._came),
+            average.count.eq(count),
+            unit.step.eq(step),
+            unit.o.ready.eq(self.write.ready),
+            *(
+                to.eq(Mux(self._is_unit, result, pooled))
+                for to, result, pooled in zip(
+                    elements(self.write.payload.value, self.spec.streams()["write"].fields[-1]),
+                    unit.o.payload,
+                    average.o,
+                    strict=True,
+                )
+            ),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.operation.ready.eq(1)
+                m.d.sync += [settings.eq(self.operation.payload), step.eq(0), self._item.eq(0)]
+                with m.If(self.operation.valid):
+                    m.next = "OPEN"
+            with m.State("OPEN"):
+                m.d.comb += [source.start.eq(1), destination.start.eq(step == 0), unit.begin.eq(step == 0)]
+                m.d.sync += [self._group.eq(0), self._left.eq(self._last), self._due.eq(self._last)]
+                m.d.sync += [self._row.eq(self._item), self._asking.eq(self._is_unit)]
+                m.next = "TAKE"
+                with m.If(self._is_unit):
+                    m.next = "READ"
+            with m.State("TAKE"):
+                rows = Mux(mean, sentence.length - 1, 0)
+                is_last = settings.kind == KINDS.index("last")
+                m.d.comb += self.sentences.ready.eq(1)
+                m.d.sync += [
+                    self._row.eq(sentence.first + Mux(is_last, sentence.length - 1, 0)),
+                    count.eq(sentence.length),
+                    self._left.eq(rows),
+                    self._due.eq(rows),
+                    fresh.eq(1),
+                    steps.eq(average.STEPS - 1),
+                ]
+                with m.If(self.sentences.valid):
+                    m.d.sync += self._asking.eq(1)
+                    m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += [self._wants.eq(1), source.advance.eq(self._asked & self._is_unit)]
+                with m.If(self._came):
+                    m.d.sync += fresh.eq(0)
+                    with m.If(self._due == 0):
+                        m.next = "WRITE"
+                        with m.If(self._is_unit):
+                            m.next = "DRAIN"
+                        with m.Elif(mean):
+                            m.next = "DIVIDE"
+            with m.State("DIVIDE"):
+                m.d.comb += average.divide.eq(1)
+                m.d.sync += steps.eq(steps - 1)
+                with m.If(steps == 0):
+                    m.next = "ROUND"
+            with m.State("ROUND"):
+                m.d.comb += average.round.eq(1)
+                m.next = "WRITE"
+            with m.State("WRITE"):
+                m.d.comb += self.write.valid.eq(1)
+                with m.If(self.write.ready):
+                    m.next = "TAKE"
+                    m.d.sync += self._item.eq(self._item + 1)
+                    with m.If(final_item):
+                        m.d.comb += [source.advance.eq(1), destination.advance.eq(1)]
+                        m.d.sync += [self._item.eq(0), self._group.eq(self._group + 1)]
+                        with m.If(self._group == self._last):
+                            m.next = "DONE"
+            with m.State("DRAIN"), m.If(unit.idle):
+                m.next = "OPEN"
+                m.d.sync += step.eq(Mux(step == PASSES - 1, 0, step + 1))
+                with m.If(step == PASSES - 1):
+                    m.d.sync += self._item.eq(self._item + 1)
+                    with m.If(final_item):
+                        m.next = "DONE"
+            with m.State("DONE"):
+                m.d.comb += self.done.valid.eq(1)
+                with m.If(self.done.ready):
+                    m.next = "IDLE"
+        with m.If(unit.o.valid):
+            m.d.comb += [self.write.valid.eq(1), destination.advance.eq(self.write.ready)]
+
+
+def _place(payload: Any, line: ChunkLine, row: Value) -> list[Any]:
+    """Assign the place of a row's chunk."""
+    return [payload.wide.eq(line.in_wide), payload.address.eq(line.line + row), payload.part.eq(line.part)]

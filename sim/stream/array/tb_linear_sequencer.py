@@ -1,0 +1,49 @@
+"""Bench of `linear_sequencer`: layers of one tile and of many, of one row and of full buffers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.stream.array.linear_sequencer import LinearOperation, LinearSequencerSpec
+from ...phase import Phase
+from ...stimulus import two_jobs
+
+
+def _layer(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    rows = int(rng.choice([1, 2, spec.sums // 2, int(rng.integers(1, spec.sums // 2, endpoint=True))]))
+    left = max(words // (2 * rows), 1)
+    tiles = int(rng.integers(1, min(left, 4), endpoint=True))
+    groups = int(rng.integers(1, min(max(left // tiles, 1), 4), endpoint=True))
+    stride = int(rng.integers(2 * rows, spec.sums, endpoint=True))
+    most = spec.rows - stride * tiles
+    one = LinearOperation(
+        inputs=int(rng.integers((tiles - 1) * spec.lanes + 1, tiles * spec.lanes, endpoint=True)),
+        outputs=int(rng.integers((groups - 1) * spec.columns + 1, groups * spec.columns, endpoint=True)),
+        source=int(rng.integers(0, max(most, 1))),
+        rows=rows,
+        stride=stride,
+    )
+    return {"operation": {name: np.array([[value]], np.int64) for name, value in one._asdict().items()}}
+
+
+def stimulus(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make layers."""
+    layers = [_layer(spec, rng, words)]
+    while len(spec.run(joined(layers), words)["rows_read"]["row"]) < words:
+        layers.append(_layer(spec, rng, words))
+    return joined(layers)
+
+
+def scenario(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Make two jobs; that the first takes two cycles a layer more than its reads shows that none waits without need."""
+    jobs = [_layer(spec, rng, words) for _ in range(2)]
+    first, second = two_jobs(spec, rng, 64 * words, lambda *_: jobs.pop(0))
+    reads = len(first.expected["rows_read"]["row"])
+    more = joined([second.inputs, stimulus(spec, rng, words)])
+    return [
+        replace(first, cycles=None if reads < 2 else reads + 2),
+        Phase(more, spec.run(more, 64 * words), reset=True, quiet=True),
+    ]

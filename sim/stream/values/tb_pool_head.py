@@ -1,0 +1,92 @@
+"""Bench of `pool_head`: pools of sentences of all lengths and divisions by the norm; then a second job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.fixed import Integers
+from ....golden.stream.norms import Q11_16
+from ....golden.stream.values.chunk_unit import chunks_of
+from ....golden.stream.values.pool_head import KINDS, PoolHeadSpec
+from ...phase import Phase
+from ...stimulus import random_lengths, two_jobs
+from .chunk_places import places
+
+_ALL = 1 << 40
+"""More words than any job has."""
+
+
+def stimulus(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make operations with about so many chunks to read: of each kind, then any, the first of one feature."""
+    parts, left = list[dict[str, Words]](), words
+    while left > 0 or len(parts) < len(KINDS):
+        kind = len(parts) if len(parts) < len(KINDS) else int(rng.integers(len(KINDS)))
+        parts.append(operation(spec, rng, kind, max(left // 4, 8), 1 if not parts else 0))
+        left -= len(parts[-1]["operands"]["value"])
+    return joined(parts)
+
+
+def operation(
+    spec: PoolHeadSpec, rng: np.random.Generator, kind: int, reads: int, features: int = 0
+) -> dict[str, Words]:
+    """Make an operation with about so many chunks to read, and at most the features that there can be."""
+    most = min(spec.features, max(spec.columns, reads // 4 * spec.columns))
+    features = features or int(rng.choice([most, int(rng.integers(1, most, endpoint=True))]))
+    groups = -(-features // spec.columns)
+    if KINDS[kind] == "unit":
+        rows = int(rng.integers(1, max(2, min(spec.sums, reads // (3 * groups)))))
+        sentences = np.zeros((0, 2), np.int64)
+        chunks = np.stack([_row(rng, groups * spec.columns) for _ in range(rows)]).reshape(rows, 1, groups, -1)
+        operands = chunks.repeat(3, axis=1)
+    else:
+        tokens = int(rng.integers(1, max(2, min(spec.longest, reads // (2 * groups))), endpoint=True))
+        lengths = random_lengths(rng, tokens, tokens)
+        # both sides' sentences are as long
+        first = np.cumsum([0, *lengths * 2])[:-1]
+        sentences = np.tile(np.stack([first, lengths * 2], axis=1), (groups, 1))
+        rows = len(first)
+        values = _tokens(rng, 2 * tokens, groups * spec.columns)
+        read = {"first": first, "last": first + lengths * 2 - 1}.get(KINDS[kind], np.arange(2 * tokens))
+        operands = chunks_of(values, spec.columns).swapaxes(0, 1)[:, read]
+    read = 1 + int((sentences.sum(axis=1) if len(sentences) else np.array([rows])).max())
+    fields = {"kind": kind, "features": features, "rows": rows} | places(
+        spec, rng, max(read, rows), {"source": groups, "destination": groups}
+    )
+    return {
+        "operation": {name: np.array([[value]]) for name, value in fields.items()},
+        "sentences": {"first": sentences[:, :1], "length": sentences[:, 1:]},
+        "operands": {"value": operands.reshape(-1, spec.columns)},
+    }
+
+
+def _tokens(rng: np.random.Generator, tokens: int, count: int) -> Integers:
+    """Draw tokens of any values, small ones whose means are ties, or of the smallest and largest alone."""
+    kinds = (
+        rng.integers(Q11_16.minimum, Q11_16.maximum, (tokens, count), endpoint=True),
+        rng.integers(-2, 2, (tokens, count), endpoint=True),
+        rng.choice([Q11_16.minimum, Q11_16.maximum], (tokens, 1)).repeat(count, axis=1),
+    )
+    return kinds[int(rng.integers(len(kinds)))]
+
+
+def _row(rng: np.random.Generator, count: int) -> Integers:
+    """Draw a row of any size, of zeros, of equal values, or with a single one; and what rounds up to an octave."""
+    low, high = Q11_16.minimum, Q11_16.maximum
+    values = rng.integers(low, high, count, endpoint=True)
+    kinds: list[Integers] = [
+        values >> int(rng.integers(Q11_16.width)),
+        np.full(count, int(rng.choice([0, 1, -1, low, high, 12345]))),
+        rng.choice([low, high, (1 << 22) - 1, 1 - (1 << 22)], count),
+        np.where(np.arange(count) == 0, rng.choice([low, high, 63]), 0),
+    ]
+    return kinds[int(rng.integers(len(kinds)))]
+
+
+def scenario(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs, the second one without a reset; the first one's cycles are those of its operations."""
+    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
+    cycles = spec.cycles(jobs[0].inputs)
+    return [replace(phase, cycles=count) for phase, count in zip(jobs, (cycles, None), strict=True)]
