@@ -39,9 +39,9 @@ from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.norm_path import NormPathSpec
 from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.values.rotary import RotarySpec
 from .stream.values.value_path import ValuePathSpec
 from .stream.weights.tensor_sequencer import TensorSequencerSpec
-from .stream.values.rotary import RotarySpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
