@@ -40,6 +40,7 @@ from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
 from .stream.weights.tensor_sequencer import TensorSequencerSpec
 from .stream.weights.tile_dequant import TileDequantSpec
+from .stream.weights.tile_stream import TileStreamSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
@@ -83,6 +84,7 @@ BLOCKS: dict[str, type[Spec]] = {
         TileDequantSpec,
         TileWeightsSpec,
         TensorSequencerSpec,
+        TileStreamSpec,
         LayerNormSpec,
         NormPathSpec,
         AttentionSoftmaxSpec,

@@ -1,7 +1,5 @@
 """`tensor_sequencer`: what its commands bring is every tensor of both sides of a transformer's model, in its order."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from fabtune.golden.fixed import Narrower
 from fabtune.golden.stream.attention import rotations
 from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.machine.core_size import CoreSize
-from fabtune.golden.stream.machine.instruction import Instruction, Join, Kind
+from fabtune.golden.stream.machine.instruction import Instruction, Kind
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, StreamLayout
 from fabtune.golden.stream.machine.program import program_of
 from fabtune.golden.stream.transformer_model import TransformerModel, everything
@@ -67,17 +65,10 @@ class Case:
         spread = (table.spread(self.deltas.along(POSITION, side), self.model.words) for side in (EPS, -EPS))
         return [self.model.parameters(narrow(one, 28, self.model.offset_format)) for one in spread]
 
-    def instructions(self):
-        """Instructions; positions that join a linear layer are instructions of their own here."""
-        for one in self.program.instructions:
-            yield one
-            if one.join == Join.POSITIONS:
-                yield replace(one, kind=Kind.POSITIONS)
-
 
 def brought(case, spec, longest):
     """Words of both outputs of `tile_weights`, for what the commands bring of an image."""
-    given = [PassInstruction.of(one, longest, EPS) for one in case.instructions()]
+    given = [PassInstruction.of(one, longest, EPS) for one in case.program.instructions]
     found = spec.run({"operation": words_of(given, spec.streams()["operation"].fields)}, 1 << 30)
     body = case.body.view("<i4").reshape(-1, 4).astype(np.int64)
     entries = case.body.view("<i4").reshape(-1, 2).astype(np.int64)
@@ -162,7 +153,7 @@ def test_tensors_are_those_of_the_model(name, tuned, size):
         for side, own in zip(found, expected, strict=True):
             assert (side == own[name][: len(side)]).all(), name
 
-    for one in case.instructions():
+    for one in case.program.instructions:
         if one.kind in (Kind.LINEAR, Kind.NORM):
             if one.biased:
                 check((one.number, "bias"), taker.vector(one.outputs))
