@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
+from ....golden.stream.array.array_path import TileKind
 from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
 from ...ports import member
 from ...primitives.registers import data_register
@@ -118,8 +119,8 @@ class QueryReads(wiring.Component):
         Taken with the last row, or tile, of the one before.
     o : Out, stream
         `rows_read` of the block.
-    turns : Out, stream
-        `turns` of the block, offered with the first row of a tile.
+    order : Out, stream
+        `order` of the block, offered with the first row of a tile.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -131,7 +132,7 @@ class QueryReads(wiring.Component):
                 "settings": In(settings_layout(spec)),
                 "phase": In(phase),
                 "o": member(streams["rows_read"]),
-                "turns": member(streams["turns"]),
+                "order": member(streams["order"]),
             }
         )
 
@@ -157,9 +158,9 @@ class QueryReads(wiring.Component):
         own = following - block.query
         # the query whose own key is the first of the following tile
         next_first = Mux(self.settings.causal & (own > 0), own, 0)
-        move, turns_move = (~port.valid | port.ready for port in (self.o, self.turns))
+        move, order_moves = (~port.valid | port.ready for port in (self.o, self.order))
         m.d.comb += [
-            step.eq(active & Mux(block.contexts, turns_move, move & (~begins | turns_move))),
+            step.eq(active & Mux(block.contexts, order_moves, move & (~begins | order_moves))),
             last_query.eq(block.contexts | (query == block.queries)),
             last_line.eq(number == Mux(block.contexts, self.settings.groups, block.lines)),
             last_tile.eq(tile == Mux(block.contexts, block.keys[lanes:], block.keys[columns:])),
@@ -181,20 +182,19 @@ class QueryReads(wiring.Component):
                 m.d.sync += [number.eq(0), tile.eq(tile + 1), line.eq(block.rows)]
                 m.d.sync += [query.eq(next_first), first.eq(next_first)]
         m.d.sync += active.eq(take | (active & ~final))
-        read, turn = data_register(m, self.o.payload, "read"), data_register(m, self.turns.payload, "turn")
+        read, tile_order = data_register(m, self.o.payload, "read"), data_register(m, self.order.payload, "tile_order")
         with m.If(move):
             m.d.sync += [
                 self.o.valid.eq(step & ~block.contexts),
                 read.address.eq(line + query),
                 read.row.eq(query),
-                read.swap.eq(begins),
                 read.first.eq(number == 0),
                 read.last.eq(last_line),
             ]
-        with m.If(turns_move):
+        with m.If(order_moves):
             m.d.sync += [
-                self.turns.valid.eq(step & begins),
-                turn.weights.eq(block.contexts),
-                turn.rows.eq(block.queries - first + 1),
+                self.order.valid.eq(step & begins),
+                tile_order.kind.eq(Mux(block.contexts, TileKind.CONTEXTS, TileKind.SCORES)),
+                tile_order.rows.eq(block.queries - first + 1),
             ]
         return m

@@ -35,10 +35,10 @@ class AttentionSequencer(wiring.Component):
         From `context_scale`.
     keys_read : Out, stream of ``address``, ``turn``, ``part``, ``zero``
         Rows of keys and values, and what `stationary_load` makes of them.
-    rows_read : Out, stream of ``address``, ``row``, ``swap``, ``first``, ``last``
+    rows_read : Out, stream of ``address``, ``row``, ``first``, ``last``
         Rows of queries, and what the array makes of them.
-    turns : Out, stream of ``weights``, ``rows``
-        For each tile how many rows the array takes, of queries or of the softmax's weights.
+    order : Out, stream of ``kind``, ``rows``
+        For each tile of which kind it is, and how many rows pass.
     softmax : Out, stream
         Operations of `attention_softmax`.
     reciprocals : Out, stream of ``mantissa``, ``exponent``, ``last``
@@ -77,7 +77,7 @@ class AttentionSequencer(wiring.Component):
         scored = self._give(m, blocks, (keys.phase, queries.phase, places.phase), owed)
         counted = self._count(m, owed, begins)
         m.d.sync += owed.eq(owed + scored - (self.inverse.valid & self.inverse.ready & self.inverse.payload.last))
-        for inner, outer in ((keys.o, self.keys_read), (queries.o, self.rows_read), (queries.turns, self.turns)):
+        for inner, outer in ((keys.o, self.keys_read), (queries.o, self.rows_read), (queries.order, self.order)):
             wiring.connect(m, inner, wiring.flipped(outer))
         wiring.connect(m, places.o, wiring.flipped(self.scales))
         wiring.connect(m, writer.o, wiring.flipped(self.write))
