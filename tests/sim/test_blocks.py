@@ -95,6 +95,7 @@ VARIATIONS = [
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
     ("tensor_sequencer", "lanes=8 columns=32 numbers=5 tables=2"),
+    ("tile_stream", "lanes=16 columns=4 depth=16 burst=4 correction_depth=4"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
     ("array_path", "lanes=8 columns=4 sums=8 queries=4"),
