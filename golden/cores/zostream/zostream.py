@@ -12,24 +12,16 @@ from typing import ClassVar
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
 from ...axi.memories import port_memories
-from ...block import Spec
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
-from ...stream.array.partial_sums import PartialSumsSpec
-from ...stream.array.stationary_load import StationaryLoadSpec
-from ...stream.array.tile_array import TileArraySpec
 from ...stream.machine.core_size import CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.instruction import INSTRUCTION_BEATS
 from ...stream.machine.program import HEADER_BEATS, Program
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
+from ...stream.machine.stream_engine import LANES, StreamEngineSpec
 from ...stream.norms import LARGEST_HIDDEN
-from ...stream.softmax.attention_softmax import AttentionSoftmaxSpec
-from ...stream.softmax.context_scale import ContextScaleSpec
-from ...stream.values.activation_function import ActivationFunctionSpec
-from ...stream.values.layer_norm import LayerNormSpec
-from ...stream.weights.tile_weights import TileWeightsSpec
 from ...stream.weights.word_offsets import WordOffsetsSpec
 from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.loss_difference import LossDifferenceSpec
@@ -38,12 +30,11 @@ from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import CoreSpec, Reasons, Refusal, SettingValues
 from ..shell import CoreRegisters
 from .memory_layout import ZostreamLayout
+from .pass_memory import pass_memory
 from .registers import CORE, Command, Error
 
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
 """Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
-LANES = 4
-"""Values a cycle of the functions behind the array."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +109,7 @@ class ZostreamSpec(CoreSpec):
         super().__post_init__()
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
-        _ = self.parts, self.losses  # these refuse what is out of range
+        _ = self.sequencer, self.offsets, self.losses, self.engine.parts  # these refuse what is out of range
 
     @cached_property
     def size(self) -> CoreSize:
@@ -160,48 +151,19 @@ class ZostreamSpec(CoreSpec):
         """Most tokens of a sentence: both sides of it are on the chip at once."""
         return self.sums // 2
 
-    @property
-    def queries(self) -> int:
-        """Queries of a head whose scores are on the chip at once."""
-        return min(64, self.tokens)
-
-    @property
-    def keys(self) -> int:
-        """Keys for which these have room."""
-        return max(self.tokens, self.lanes, 2 * self.columns)
-
     @cached_property
-    def parts(self) -> tuple[Spec, ...]:
-        """Blocks of the core that stand for themselves."""
-        lanes, columns = self.lanes, self.columns
-        return (
-            self.sequencer,
-            self.offsets,
-            TileWeightsSpec(lanes=lanes, columns=columns, numbers=self.generator.width),
-            TileArraySpec(lanes=lanes, columns=columns),
-            StationaryLoadSpec(lanes=lanes, columns=columns),
-            PartialSumsSpec(columns=columns, sums=self.sums, drain=LANES),
-            ActivationFunctionSpec(lanes=LANES),
-            LayerNormSpec(lanes=self.norm_lanes, features=self.features),
-            AttentionSoftmaxSpec(
-                lanes=lanes,
-                columns=columns,
-                exponentials=self.exponentials,
-                queries=self.queries,
-                keys=self.keys,
-            ),
-            ContextScaleSpec(lanes=LANES, queries=self.queries, keys=self.keys),
-            self.losses,
-        )
+    def engine(self) -> StreamEngineSpec:
+        """Blocks that run a program."""
+        return StreamEngineSpec(self.size, self.features, self.generator.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
         """Memories of the core."""
         return (
-            MemoryShape("activations", self.rows, 24 * self.lanes, ultra=True),
-            MemoryShape("sums", self.wide_rows, 27 * self.columns, ultra=True),
-            *(shape for part in self.parts for shape in part.memories),
+            *self.engine.memories,
+            *(shape for part in (self.sequencer, self.offsets, self.losses) for shape in part.memories),
             *self.generator.memories,
+            pass_memory(self.tokens, self.address),
             LABEL_MEMORY,
             COEFFICIENT_MEMORY,
             *port_memories(self.reader, self.writer, self.memory_ports),
