@@ -38,6 +38,7 @@ from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import CoreSpec, Reasons, Refusal, SettingValues
 from ..shell import CoreRegisters
 from .memory_layout import ZostreamLayout
+from .pass_memory import pass_memory
 from .registers import CORE, Command, Error
 
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
@@ -202,6 +203,7 @@ class ZostreamSpec(CoreSpec):
             MemoryShape("sums", self.wide_rows, 27 * self.columns, ultra=True),
             *(shape for part in self.parts for shape in part.memories),
             *self.generator.memories,
+            pass_memory(self.tokens, self.address),
             LABEL_MEMORY,
             COEFFICIENT_MEMORY,
             *port_memories(self.reader, self.writer, self.memory_ports),
