@@ -67,9 +67,7 @@ class StreamTrainer(wiring.Component):
         self.reader = LogitReader(chunks, tokens, classes)
         self.slopes, self.updates = SlopeRecorder(classes, address), StepUpdates()
         self.logits = LogitWriter(address=address)
-        self.memory = MemorySystem(
-            READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address, buffered=("stream",)
-        )
+        self.memory = MemorySystem(READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address)
         engine = EnginePort(chunks, spec.sequencer, spec.offsets, address)
         self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
         self._delta_beats = Signal(BEAT_COUNT_BITS)
