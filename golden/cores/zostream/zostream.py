@@ -5,7 +5,7 @@ The core is generated for an array and buffers, not for a network: that is a pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,10 +15,12 @@ from ...axi.memories import port_memories
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
+from ...stream.forward import IntegerTransformer
 from ...stream.machine.core_size import CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.instruction import INSTRUCTION_BEATS
-from ...stream.machine.program import HEADER_BEATS, Program
+from ...stream.machine.layout import StreamLayout
+from ...stream.machine.program import HEADER_BEATS, Program, program_of
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
 from ...stream.machine.stream_engine import LANES, StreamEngineSpec
 from ...stream.norms import LARGEST_HIDDEN
@@ -28,6 +30,7 @@ from ...zo.loss_difference import LossDifferenceSpec
 from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import CoreSpec, Reasons, Refusal, SettingValues
+from ..fit import TransformerFit
 from ..shell import CoreRegisters
 from .memory_layout import ZostreamLayout
 from .pass_memory import pass_memory
@@ -204,23 +207,50 @@ class ZostreamSpec(CoreSpec):
         """Regions of device memory of a job with a program."""
         return ZostreamLayout(program, self.generator)
 
+    @classmethod
+    def runs(cls, transformer: IntegerTransformer) -> list[TransformerFit]:
+        """Put a transformer on each preset, with its matrices in NF4."""
+        found = []
+        for preset, settings in cls.presets.items():
+            spec = cls(**settings)  # type: ignore[arg-type]
+            fit = TransformerFit(cls.name, preset, spec, spec.size)
+            matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
+            try:
+                program = program_of(StreamLayout(transformer, matrices, spec.size), bytes(32))
+                spec.check_program(program, transformer.network.name)
+            except UserError as refused:
+                found.append(replace(fit, refusal=str(refused)))
+            else:
+                found.append(replace(fit, longest=program.capacity // 2))
+        return found
+
     def check(self, images: StreamImages) -> None:
-        """Refuse a network that the core cannot run.
+        """Refuse a network that the core cannot run: by its program, or for another number of rows of deltas."""
+        name = images.model.transformer.network.name
+        self.check_program(images.program, name)
+        if images.model.times != self.times:
+            raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
+
+    def check_program(self, program: Program, name: str) -> None:
+        """Refuse a program that the core cannot run.
+
+        Parameters
+        ----------
+        program : Program
+        name : str
+            Of the network, for messages.
 
         Raises
         ------
         UserError
-            If its program is for another size, or longer, or it has more features, classes or rows of deltas.
+            If it is for another size, or longer, or has more features or classes.
         """
-        program, name = images.program, images.model.transformer.network.name
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
-        if images.model.times != self.times:
-            raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
         counts = {
             "operations": len(program.instructions),
             "features": max(one.outputs for one in program.instructions),
-            "classes": images.model.labels("cross_entropy"),
+            "classes": program.instructions[-1].outputs,
         }
         for setting, count in counts.items():
             if count > (most := getattr(self, setting)):
