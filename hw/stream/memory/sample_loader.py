@@ -130,7 +130,9 @@ class SampleLoader(wiring.Component):
         with m.If(self.write.valid & self.write.ready):
             m.d.sync += side.eq(~side)
         with m.If(moves):
-            m.d.sync += [self._unit.eq(self._unit >> width), groups.eq(groups - 1), chunk.eq(chunk + 1)]
+            m.d.sync += [groups.eq(groups - 1), chunk.eq(chunk + 1)]
+            if chunks > 1:
+                m.d.sync += self._unit.eq(self._unit >> width)
             with m.If((chunk == chunks - 1) | (groups == 0)):
                 m.d.sync += [self._full.eq(0), chunk.eq(0)]
             with m.If(groups == 0):
