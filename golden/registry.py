@@ -30,6 +30,7 @@ from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
 from .stream.machine.program_sequencer import ProgramSequencerSpec
 from .stream.memory.activation_memory import ActivationMemorySpec
+from .stream.memory.sample_loader import SampleLoaderSpec
 from .stream.softmax.attention_sequencer import AttentionSequencerSpec
 from .stream.softmax.attention_softmax import AttentionSoftmaxSpec
 from .stream.softmax.context_scale import ContextScaleSpec
@@ -99,6 +100,7 @@ BLOCKS: dict[str, type[Spec]] = {
         WordOffsetsSpec,
         StationaryLoadSpec,
         ActivationMemorySpec,
+        SampleLoaderSpec,
         AttentionSequencerSpec,
         PoolHeadSpec,
         ValuePathSpec,

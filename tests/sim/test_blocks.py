@@ -31,6 +31,7 @@ LARGE = (
     "linear_sequencer",
     "norm_path",
     "activation_memory",
+    "sample_loader",
     "program_sequencer",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
@@ -104,6 +105,7 @@ VARIATIONS = [
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
     ("activation_memory", "lanes=8 columns=2 rows=300 wide_rows=200 key_tag=0"),
+    ("sample_loader", "lanes=16 columns=16 rows=500 wide_rows=200 sums=16"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -163,6 +165,9 @@ SLOW_VARIATIONS = [
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
     ("stationary_load", "columns=32"),
+    ("sample_loader", "lanes=16 columns=4 sums=32"),
+    ("sample_loader", "columns=32"),
+    ("sample_loader", "lanes=4 columns=1 sums=8"),
     ("activation_memory", "lanes=16 columns=4 rows=1024 wide_rows=512"),
     ("activation_memory", "columns=32 rows=70 wide_rows=130 row_tag=0"),
     ("stationary_load", "lanes=4 columns=1"),
