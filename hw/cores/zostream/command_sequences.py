@@ -109,6 +109,7 @@ class CommandSequences:
         clipped = Mux(self.infer, engine.clipped >> 1, engine.clipped)  # both sides are alike without a perturbation
         m.d.sync += [
             counts.saturations.eq(Mux(engine.done, clipped, 0)),
+            counts.offsets_clipped.eq(0),
             self._empty.eq(slopes.empty & self._trainer.logits.empty),
             self._slopes_left.eq(self._slopes_left + self._position_given - slopes.o.valid),
         ]
