@@ -28,6 +28,7 @@ LARGE = (
     "layer_norm",
     "stationary_load",
     "program_sequencer",
+    "value_path",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
@@ -95,6 +96,7 @@ VARIATIONS = [
     ("partial_sums", "columns=2 sums=4 drain=1"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
+    ("value_path", "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -154,6 +156,9 @@ SLOW_VARIATIONS = [
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
     ("stationary_load", "columns=32"),
+    ("value_path", "columns=32 features=96"),
+    ("value_path", "lanes=16 features=32 sums=4"),
+    ("value_path", "columns=8 sums=1024"),
     ("stationary_load", "lanes=4 columns=1"),
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),
