@@ -40,6 +40,7 @@ from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
 from .stream.values.value_path import ValuePathSpec
 from .stream.weights.tensor_sequencer import TensorSequencerSpec
+from .stream.values.rotary import RotarySpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
@@ -97,6 +98,7 @@ BLOCKS: dict[str, type[Spec]] = {
         AttentionSequencerSpec,
         PoolHeadSpec,
         ValuePathSpec,
+        RotarySpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

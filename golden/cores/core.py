@@ -13,6 +13,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     sim     trials     TRIALS                Trials: short jobs, order lists, limits          faults meet only its bench
     sim     activity   ACTIVITY              a job whose toggles are counted                  it has no activity
     sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
+    sim     tune       TRANSFORMER_TUNER     TransformerTuner: the same for transformers      it trains none
     sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
 
 Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.

@@ -207,7 +207,7 @@ class AttentionSequencerSpec(Spec):
             "order": Stream("out", self.array.order_fields),
             "softmax": Stream("out", softmax["operation"].fields),
             "reciprocals": Stream("out", scale["inverse"].fields),
-            "scales": Stream("out", scale["i"].fields[2:]),
+            "scales": Stream("out", scale["i"].fields[1:]),
             "write": Stream("out", (Field("wide", BIT), address, part, Field("value", Q11_16, self.columns))),
             "done": Stream("out", (Field("clipped", CLIPPED),)),
         }
@@ -343,6 +343,7 @@ class AttentionSequencerSpec(Spec):
             last = (np.arange(len(query)) == len(query) - 1) & (group == softmax.repeats - 1)
             scales.append(
                 _words(
+                    query=query,
                     last=last,
                     value_shift=np.full(query.shape, one.value_shift),
                     output_shift=np.full(query.shape, one.output_shift),

@@ -157,13 +157,11 @@ class StreamEngine(wiring.Component):
             array.weights.valid.eq(feed.w.valid),
             array.weights.payload.weight.eq(feed.w.payload.weight),
             feed.w.ready.eq(array.weights.ready),
-            array.order.valid.eq(Mux(layer, linear.order.valid, attention.turns.valid)),
-            array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, attention.turns.payload.rows)),
-            array.order.payload.kind.eq(
-                Mux(layer, TileKind.LINEAR, Mux(attention.turns.payload.weights, TileKind.CONTEXTS, TileKind.SCORES))
-            ),
+            array.order.valid.eq(Mux(layer, linear.order.valid, attention.order.valid)),
+            array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, attention.order.payload.rows)),
+            array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, attention.order.payload.kind)),
             linear.order.ready.eq(layer & array.order.ready),
-            attention.turns.ready.eq(~layer & array.order.ready),
+            attention.order.ready.eq(~layer & array.order.ready),
             memory.rows_read.valid.eq(Mux(layer, linear.rows_read.valid, attention.rows_read.valid)),
             linear.rows_read.ready.eq(layer & memory.rows_read.ready),
             attention.rows_read.ready.eq(~layer & memory.rows_read.ready),

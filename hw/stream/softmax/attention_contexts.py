@@ -12,7 +12,7 @@ from .attention_blocks import phase_layout, settings_layout
 
 
 class ContextPlaces(wiring.Component):
-    """Tell shifts and place of each word of contexts, in the order in which the array gives their sums.
+    """Tell query, shifts and place of each word of contexts, in the order in which the array gives their sums.
 
     Parameters
     ----------
@@ -73,6 +73,7 @@ class ContextPlaces(wiring.Component):
         with m.If(move):
             m.d.sync += [
                 self.o.valid.eq(active),
+                scale.query.eq(query),
                 scale.last.eq(last),
                 scale.value_shift.eq(self.settings.value_shift),
                 scale.output_shift.eq(self.settings.output_shift),

@@ -43,7 +43,7 @@ class AttentionSequencer(wiring.Component):
         Operations of `attention_softmax`.
     reciprocals : Out, stream of ``mantissa``, ``exponent``, ``last``
         For `context_scale`, in the same cycle as `inverse`.
-    scales : Out, stream of ``last``, ``value_shift``, ``output_shift``, ``tag``
+    scales : Out, stream of ``query``, ``last``, ``value_shift``, ``output_shift``, ``tag``
         What goes with each word of sums of contexts to `context_scale`.
     write : Out, stream of ``wide``, ``address``, ``part``, ``value``
         Contexts.

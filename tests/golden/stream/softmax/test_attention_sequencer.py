@@ -99,7 +99,8 @@ def performed(spec, given):
     softmax = spec.softmax.run({"operation": commands["softmax"], "scores": scores}, MANY)
     sums = spec.array.run(inputs | {"terms": {name: softmax["o"][name] for name in inputs["terms"]}}, MANY)
     assert np.array_equal(sums["scores"]["score"], scores["score"])
-    scaled = {name: sums["contexts"][name] for name in ("sum", "query")} | commands["scales"]
+    assert np.array_equal(sums["contexts"]["query"], commands["scales"]["query"])
+    scaled = {"sum": sums["contexts"]["sum"]} | commands["scales"]
     inverse = {name: softmax["inverse"][name] for name in ("mantissa", "exponent", "last")}
     contexts = spec.scale.run({"inverse": inverse, "i": scaled}, MANY)["o"]
     return given.inputs() | {"inverse": softmax["inverse"], "contexts": contexts}
