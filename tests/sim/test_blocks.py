@@ -31,6 +31,7 @@ LARGE = (
     "linear_sequencer",
     "norm_path",
     "program_sequencer",
+    "value_path",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
@@ -102,6 +103,7 @@ VARIATIONS = [
     ("norm_path", "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
+    ("value_path", "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -161,6 +163,9 @@ SLOW_VARIATIONS = [
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
     ("stationary_load", "columns=32"),
+    ("value_path", "columns=32 features=96"),
+    ("value_path", "lanes=16 features=32 sums=4"),
+    ("value_path", "columns=8 sums=1024"),
     ("stationary_load", "lanes=4 columns=1"),
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),
