@@ -38,6 +38,9 @@ from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.norm_path import NormPathSpec
 from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.values.value_path import ValuePathSpec
+from .stream.weights.tensor_sequencer import TensorSequencerSpec
+from .stream.values.rotary import RotarySpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
@@ -81,6 +84,7 @@ BLOCKS: dict[str, type[Spec]] = {
         ProgramSequencerSpec,
         TileDequantSpec,
         TileWeightsSpec,
+        TensorSequencerSpec,
         LayerNormSpec,
         NormPathSpec,
         AttentionSoftmaxSpec,
@@ -93,6 +97,8 @@ BLOCKS: dict[str, type[Spec]] = {
         StationaryLoadSpec,
         AttentionSequencerSpec,
         PoolHeadSpec,
+        ValuePathSpec,
+        RotarySpec,
         AxiReadSpec,
         AxiWriteSpec,
         AxiRegistersSpec,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.axi.regions import Region
+from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.rng.perturbation import POSITIONS
@@ -52,8 +53,8 @@ class ZerothOrderHost(ABC):
     ----------
     core : Core
         Driver of a core on a board, or of a simulated one.
-    signature : int
-        Signature of the spec that the core was generated with.
+    spec : CoreSpec
+        Parameters that the core was generated with.
 
     Raises
     ------
@@ -61,9 +62,11 @@ class ZerothOrderHost(ABC):
         If the core was generated with another spec.
     """
 
-    def __init__(self, core: Core, signature: int) -> None:
-        core.check_signature(signature)
-        self.core = core
+    spec: Any
+
+    def __init__(self, core: Core, spec: CoreSpec) -> None:
+        core.check_signature(spec.signature)
+        self.core, self.spec = core, spec
         self._deltas: Buffer | None = None
 
     # -- the core's own --------------------------------------------------------------------------------------------

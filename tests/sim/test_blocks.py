@@ -90,6 +90,7 @@ VARIATIONS = [
     ("elementwise", "lanes=3 tag=5"),
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
+    ("tensor_sequencer", "lanes=8 columns=32 numbers=5 tables=2"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),

@@ -38,9 +38,10 @@ class StreamTrainer(ZerothOrderHost):
         If the core was generated with another spec, or no network is loaded where one is needed.
     """
 
+    spec: ZostreamSpec
+
     def __init__(self, core: Core, spec: ZostreamSpec) -> None:
-        super().__init__(core, spec.signature)
-        self.spec = spec
+        super().__init__(core, spec)
         self._images: StreamImages | None = None
 
     @property

@@ -35,9 +35,10 @@ class ZerothOrderTrainer(ZerothOrderHost):
         If the core was generated with another spec.
     """
 
+    spec: ZotrainSpec
+
     def __init__(self, core: Core, spec: ZotrainSpec) -> None:
-        super().__init__(core, spec.signature)
-        self.spec = spec
+        super().__init__(core, spec)
         self._deltas = core.place(self.layout.deltas())
 
     @property

@@ -246,7 +246,7 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
     order = TransformerModel(
         layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
     ).order
-    made = _Instructions(layout, {name: place.start for name, place in order.places.items()})
+    made = _Instructions(layout, {name: place.start for name, place in order.places.items() if place})
     instructions = tuple(made.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])
     counts = order.words, layout.stream_beats, layout.beats

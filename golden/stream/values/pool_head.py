@@ -94,7 +94,7 @@ class PoolHeadSpec(ChunkUnitSpec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, its `sentences` and the memory's `operands` in; reads, writes and `done` out."""
-        sizes = (Field("features", FEATURES), Field("rows", self.count), Field("stride", self.layout.address))
+        sizes = (Field("features", FEATURES), Field("rows", self.count), Field("stride", self.count))
         return self.unit_streams((Field("kind", KIND), *sizes, *self.place_fields("source", "destination")))
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -9,6 +9,7 @@ from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.memory.chunks import ChunkLayout
 from ....golden.zo.memory_layout import WORDS
+from ...primitives.fifo import Fifo
 from ...stream.machine.engine_port import EnginePort
 from ...stream.machine.program_sequencer import ProgramSequencer
 from ...zo.steps.slope_recorder import SlopeRecorder
@@ -171,12 +172,17 @@ class StreamTrainer(wiring.Component):
         """Read the image of each command that has one, and samples."""
         settings, spec, program, deltas = self.control.settings, self.spec, self.program, self.deltas
         m.d.sync += self._delta_beats.eq(program.rows * (spec.offsets.row_words // WORDS))
+        # whoever takes an image is ready until a beat comes; those behind a FIFO are so when they like
+        fifos = [Fifo(8 * BEAT, 2) for _ in range(2)]
+        m.submodules.delta_beats, m.submodules.sample_beats = delta_beats, sample_beats = fifos
+        wiring.connect(m, delta_beats.o, deltas.load)
+        wiring.connect(m, sample_beats.o, wiring.flipped(self.engine.beats))
         # a command's done is that of the image: nothing else is under way
         images = (
             Image(Command.LOAD, settings.program, program.beats, self.sequencer.image, program.loaded),
-            Image(Command.LOAD_DELTAS, settings.deltas, self._delta_beats, deltas.load, deltas.done),
+            Image(Command.LOAD_DELTAS, settings.deltas, self._delta_beats, delta_beats.i, deltas.done),
             Image(Command.TRAIN, settings.state, self._state_beats, deltas.state, deltas.loaded),
         )
         reads = ImageReads(images, self.control.command, self.memory.images_read, self.samples.command)
-        reads.connect(m, self.engine.beats)
+        reads.connect(m, sample_beats.i)
         return reads

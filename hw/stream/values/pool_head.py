@@ -9,11 +9,9 @@ from amaranth.utils import exact_log2
 from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...ports import elements, members
 from ..memory.chunk_line import ChunkLine
+from .operand_reads import operand_reads
 from .pool_average import PoolAverage
 from .unit_rows import UnitRows
-
-OWED = 7
-"""Most chunks that were asked for and did not come yet."""
 
 
 class PoolHead(wiring.Component):
@@ -87,24 +85,20 @@ class PoolHead(wiring.Component):
         most = max(1 << len(last), spec.sums)
         self._left, self._due = (Signal(range(most), name=name, reset_less=True) for name in ("left", "due"))
         self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
-        self._is_unit, self._came, asked = Signal(), Signal(), Signal()
-        owed = Signal(range(OWED + 1))
+        self._is_unit, self._came = Signal(), Signal()
+        takes = self._wants & (~self._is_unit | unit.i.ready)
+        self._asked, there = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
         m.d.comb += [
             self._is_unit.eq(self._settings.kind == KINDS.index("unit")),
-            self.operands_read.valid.eq(self._asking & (owed != OWED)),
             *_place(self.operands_read.payload, source, self._row),
-            self.operands.ready.eq(self._wants & owed.any() & (~self._is_unit | unit.i.ready)),
-            unit.i.valid.eq(self._wants & owed.any() & self._is_unit & self.operands.valid),
-            asked.eq(self.operands_read.valid & self.operands_read.ready),
-            self._came.eq(self.operands.valid & self.operands.ready),
+            unit.i.valid.eq(self._wants & self._is_unit & there),
+            self._came.eq(takes & there),
         ]
-        m.d.sync += owed.eq(owed + asked - self._came)
-        with m.If(asked):
+        with m.If(self._asked):
             m.d.sync += [self._left.eq(self._left - 1), self._asking.eq(self._left.any())]
             m.d.sync += self._row.eq(self._row + ~self._is_unit)
         with m.If(self._came):
             m.d.sync += [self._due.eq(self._due - 1), self._group.eq(self._group + self._is_unit)]
-        self._asked = asked
 
     def _states(
         self, m: Module, source: ChunkLine, destination: ChunkLine, average: PoolAverage, unit: UnitRows

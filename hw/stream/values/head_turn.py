@@ -1,0 +1,227 @@
+"""RTL of rotations of heads: chunks wait in a ring, pairs of words are turned, and their results wait in another."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16, Format
+from ....golden.stream.attention import Q6_12, ROTATION
+from ....golden.stream.values.rotary import HALVES, TURN_LANES, RotarySpec
+from ...ports import shape
+from ...primitives.pipeline import Pipeline
+from ...primitives.ram import ram
+from ...primitives.registers import register
+from ...primitives.rounding import RoundSaturate, saturate_to
+
+_WORD, _TURNS = TURN_LANES * Q8_16.width, TURN_LANES * ROTATION.width
+_SUM = Q8_16.width + ROTATION.width + 1
+_ROUNDED = Format(_SUM + 1 - ROTATION.fraction, 0)
+
+
+class HeadTurn(wiring.Component):
+    """Turn heads, `TURN_LANES` values a cycle; those of queries, then of keys, in turn.
+
+    A word of a head's first half goes in, then the one of its second half. In both cycles each lane multiplies by the
+    cosine and by the sine, and two sums are made of the four products.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+
+    Attributes
+    ----------
+    heads, key_heads : In, as wide as those of an instruction
+        Of a row. They stay while rows are under way, as `last`.
+    last : In, range of the chunks of the widest head
+        Chunks of a head, less one.
+    pairs : In, range of the words of half of the widest head
+        Words of half of a head, less one.
+    bank : In(1)
+        Row of the table by which heads are turned.
+    load : In(1)
+        Write a word of the other row.
+    load_sine, load_at, load_value : In
+        Into the sines; the word's number; `TURN_LANES` numbers in `ROTATION`.
+    begin : In(1)
+        Before an operation: no value was clipped.
+    i, o : In, Out, streams of columns of 24 bits
+        Chunks of heads; those of the results, of keys in 18 bits.
+    clipped : Out(32)
+        Values that were clipped.
+    """
+
+    def __init__(self, spec: RotarySpec) -> None:
+        self.spec = spec
+        chunk = stream.Signature(data.ArrayLayout(shape(Q8_16), spec.columns))
+        head = shape(spec.streams()["operation"].fields[0].format)
+        super().__init__(
+            {
+                "heads": In(head),
+                "key_heads": In(head),
+                "last": In(range(spec.chunks)),
+                "pairs": In(range(spec.width // HALVES)),
+                "bank": In(1),
+                "load": In(1),
+                "load_sine": In(1),
+                "load_at": In(range(spec.width // HALVES)),
+                "load_value": In(_TURNS),
+                "begin": In(1),
+                "i": In(chunk),
+                "o": Out(chunk),
+                "clipped": Out(32),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        pipeline = Pipeline(
+            m, {"address": 0, "word": 1, "product": 1, "sum": 1, "result": 1, "rounded": RoundSaturate.LATENCY, "o": 1}
+        )
+        assert pipeline.latency("address", "o") == spec.latency
+        at, second = Signal.like(self.pairs), Signal()
+        step, begins, ends = Signal(), Signal(), Signal()
+        # chunks that wait and are not begun; places in front of and behind the multipliers; chunks of results
+        stored, before, behind, made = (
+            Signal(range(spec.ring + 1), name=name, init=init)
+            for name, init in (("stored", 0), ("before", spec.ring), ("behind", spec.ring), ("made", 0))
+        )
+        count = self.last + 1
+        m.d.comb += [
+            begins.eq(step & (at == 0) & ~second),
+            ends.eq(step & second & (at == self.pairs)),
+            step.eq((at.any() | second) | (stored >= count) & (behind >= count)),
+            self.i.ready.eq(before.any()),
+            self.o.valid.eq(made.any()),
+        ]
+        with m.If(step):
+            m.d.sync += [second.eq(~second), at.eq(Mux(ends, 0, at + second))]
+        flags = Signal(spec.latency)
+        finished = pipeline.place_flag("address", ends, flags).at("o")
+        taken, given = self.i.valid & self.i.ready, self.o.valid & self.o.ready
+        m.d.sync += [
+            stored.eq(stored + taken - Mux(begins, count, 0)),
+            before.eq(before - taken + Mux(ends, count, 0)),
+            behind.eq(behind + given - Mux(begins, count, 0)),
+            made.eq(made - given + Mux(finished, count, 0)),
+        ]
+        # of a head's second half
+        place = Signal(range(spec.width // TURN_LANES))
+        m.d.comb += place.eq(at + Mux(second, self.pairs + 1, 0))
+        base = Signal(range(spec.ring))
+        with m.If(ends):
+            m.d.sync += base.eq(base + count)
+        bank_bits = exact_log2(spec.columns // TURN_LANES)
+        self._bank = bank = Signal(bank_bits)
+        self._row = row = Signal(range(spec.ring))
+        m.d.comb += [bank.eq(place[:bank_bits]), row.eq(base + place[bank_bits:])]
+        word, turns = self._before(m, platform, taken), self._table(m, platform, at)
+        results = self._turned(m, pipeline, word, turns, second, self._keys(m, ends))
+        found = pipeline.place_flag("address", step, Signal(spec.latency, name="steps")).at("o")
+        self._behind(m, platform, pipeline, results, found, given)
+        return m
+
+    def _before(self, m: Module, platform: object, taken: Value) -> Value:
+        """Write chunks into the ring in front of the multipliers; the word that is read."""
+        spec, words = self.spec, self.spec.columns // TURN_LANES
+        into, found = Signal(range(spec.ring)), list[Value]()
+        m.d.sync += into.eq(into + taken)
+        chunk = Value.cast(self.i.payload)
+        for number in range(words):
+            m.submodules[f"before{number}"] = memory = ram(platform, spec.memories[0])
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                write.addr.eq(into),
+                write.data.eq(chunk[number * _WORD : (number + 1) * _WORD]),
+                write.en.eq(taken),
+                read.addr.eq(self._row),
+            ]
+            found.append(read.data)
+        return Cat(found).word_select(self._bank, _WORD)
+
+    def _table(self, m: Module, platform: object, at: Value) -> list[Value]:
+        """Write a row of the table while the other one is read; the cosines and the sines of a word."""
+        found = list[Value]()
+        for number, name in enumerate(("cosines", "sines")):
+            m.submodules[name] = memory = ram(platform, self.spec.memories[1])
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                write.addr.eq(Cat(self.load_at, ~self.bank)),
+                write.data.eq(self.load_value),
+                write.en.eq(self.load & (self.load_sine == number)),
+                read.addr.eq(Cat(at, self.bank)),
+            ]
+            found.append(read.data)
+        return found
+
+    def _turned(
+        self, m: Module, pipeline: Pipeline, word: Value, turns: list[Value], second: Signal, keys: Signal
+    ) -> list[tuple[Value, Value]]:
+        """Results of each lane, and whether they are clipped, at "o"."""
+        later = pipeline.place("address", second, "later", reset_less=True)
+        of_keys = pipeline.place("address", keys, "of_keys", reset_less=True).at("rounded")
+        width, found = Q8_16.width, list[tuple[Value, Value]]()
+        for lane in range(TURN_LANES):
+            value = register(m, f"value{lane}", word.word_select(lane, width).as_signed())
+            cosine, sine = (one.word_select(lane, ROTATION.width).as_signed() for one in turns)
+            products = [
+                register(m, f"{name}_product{lane}", value * register(m, f"{name}_factor{lane}", factor))
+                for name, factor in (("first", Mux(second, sine, cosine)), ("second", Mux(second, cosine, sine)))
+            ]
+            first, other = (
+                Signal(signed(_SUM), name=f"{name}_sum{lane}", reset_less=True) for name in ("first", "second")
+            )
+            m.d.sync += [
+                first.eq(Mux(later.at("product"), first - products[0], products[0])),
+                other.eq(Mux(later.at("product"), other, 0) + products[1]),
+            ]
+            # the second sum is there with the first one, and goes on a cycle later
+            held = register(m, f"held{lane}", other)
+            m.submodules[f"rounding{lane}"] = rounding = RoundSaturate(_SUM, ROTATION.fraction, _ROUNDED)
+            m.d.comb += rounding.i.eq(Mux(later.at("result"), held, first))
+            ended = saturate_to(rounding.o, {Q8_16.width: ~of_keys, Q6_12.width: of_keys})
+            names = f"result{lane}", f"beyond{lane}"
+            result, beyond = (register(m, name, one) for name, one in zip(names, ended, strict=True))
+            found.append((result, beyond))
+        return found
+
+    def _behind(
+        self,
+        m: Module,
+        platform: object,
+        pipeline: Pipeline,
+        results: list[tuple[Value, Value]],
+        found: Value,
+        given: Value,
+    ) -> None:
+        """Write results into the ring behind the multipliers, give its chunks, and count what is clipped."""
+        spec = self.spec
+        row = pipeline.place("address", self._row, "row", reset_less=True).at("o")
+        bank = pipeline.place("address", self._bank, "bank", reset_less=True).at("o")
+        out, chunk = Signal(range(spec.ring)), list[Value]()
+        m.d.sync += out.eq(out + given)
+        for number in range(spec.columns // TURN_LANES):
+            m.submodules[f"behind{number}"] = memory = ram(platform, spec.memories[0])
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                write.addr.eq(row),
+                write.data.eq(Cat(value for value, _ in results)),
+                write.en.eq(found & (bank == number)),
+                read.addr.eq(out),
+            ]
+            chunk.append(read.data)
+        beyond = [Mux(found, one, 0) for _, one in results]
+        some = register(m, "some", sum(beyond[1:], beyond[0]))
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(chunk))
+        m.d.sync += self.clipped.eq(self.clipped + some)
+        with m.If(self.begin):
+            m.d.sync += self.clipped.eq(0)
+
+    def _keys(self, m: Module, ends: Value) -> Signal:
+        """Whether the head that is turned is one of keys."""
+        head, keys, final = Signal.like(self.heads), Signal(), Signal()
+        m.d.comb += final.eq(head == Mux(keys, self.key_heads, self.heads) - 1)
+        with m.If(ends):
+            m.d.sync += [head.eq(Mux(final, 0, head + 1)), keys.eq(keys ^ final)]
+        return keys

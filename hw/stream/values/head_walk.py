@@ -1,0 +1,90 @@
+"""RTL of the walk over the chunks of a token's queries and keys, head by head."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.stream.values.rotary import RotarySpec
+from ...ports import shape
+from ..memory.chunk_line import ChunkLine
+
+
+class HeadWalk(wiring.Component):
+    """Places of all chunks of a token's row: of all heads of queries, then of keys, one a cycle.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+
+    Attributes
+    ----------
+    heads, key_heads : In, as wide as those of an instruction
+        They stay while a row is walked over, as the next four.
+    last : In, range of the chunks of the widest head
+        Chunks of a head, less one.
+    queries, keys, stride : In, as wide as an address
+        Places of both values, addresses from a group to the next.
+    start : In(1)
+        Begin with a row, while not `active`.
+    row : In, as wide as a row's number
+        With `start`.
+    active : Out(1)
+        There is a chunk.
+    address, part : Out
+        Its place.
+    advance : In(1)
+        Go to the next one.
+    final : Out(1)
+        It is the row's last one.
+    """
+
+    def __init__(self, spec: RotarySpec) -> None:
+        self.spec = spec
+        address, head = shape(spec.layout.address), shape(spec.streams()["operation"].fields[0].format)
+        super().__init__(
+            {
+                "heads": In(head),
+                "key_heads": In(head),
+                "last": In(range(spec.chunks)),
+                "queries": In(address),
+                "keys": In(address),
+                "stride": In(address),
+                "start": In(1),
+                "row": In(shape(spec.row)),
+                "active": Out(1),
+                "address": Out(address),
+                "part": Out(shape(spec.layout.part)),
+                "advance": In(1),
+                "final": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.line = line = ChunkLine(self.spec.layout)
+        row, keys = Signal.like(self.row, reset_less=True), Signal(reset_less=True)
+        head, chunk = Signal.like(self.heads, reset_less=True), Signal.like(self.last, reset_less=True)
+        ends_head, ends, turn = Signal(), Signal(), Signal()
+        m.d.comb += [
+            ends_head.eq(chunk == self.last),
+            ends.eq(ends_head & (head == Mux(keys, self.key_heads, self.heads) - 1)),
+            turn.eq(self.advance & ends & ~keys),
+            self.final.eq(ends & keys),
+            line.stride.eq(self.stride),
+            line.start.eq(self.start | turn),
+            line.base.eq(Mux(self.start, self.queries, self.keys)),
+            line.advance.eq(self.advance),
+            self.address.eq(line.line + row),
+            self.part.eq(line.part),
+        ]
+        with m.If(self.advance):
+            m.d.sync += [
+                chunk.eq(Mux(ends_head, 0, chunk + 1)),
+                head.eq(Mux(ends, 0, head + ends_head)),
+                keys.eq(keys | ends),
+            ]
+            with m.If(self.final):
+                m.d.sync += self.active.eq(0)
+        with m.If(self.start):
+            m.d.sync += [self.active.eq(1), row.eq(self.row), keys.eq(0), head.eq(0), chunk.eq(0)]
+        return m

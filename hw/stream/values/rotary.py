@@ -1,0 +1,177 @@
+"""RTL of `rotary`: the order of positions, tokens and chunks; a table's row comes in while the one before is used."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.stream.attention import ROTATION
+from ....golden.stream.values.rotary import HALVES, RotarySpec
+from ...ports import elements, members, shape
+from ...primitives.fifo import Fifo
+from .head_turn import HeadTurn
+from .head_walk import HeadWalk
+from .operand_reads import operand_reads
+
+ROWS = 4
+"""Tokens whose chunks were asked for and that wait to be written."""
+
+
+class Rotary(wiring.Component):
+    """Operation after operation, of which one is at work at a time; in each position after position.
+
+    Heads are turned while chunks of later ones are read and those of earlier ones are written. Between positions all
+    that is under way is written first.
+
+    Parameters
+    ----------
+    spec : RotarySpec
+        Sizes of the memories, most rows, the widest head.
+
+    Attributes
+    ----------
+    operation : In, stream of ``heads``, ``key_heads``, ``width``, ``longest``, ``sentences``, ``stride``, \
+``queries``, ``keys``
+        Heads of queries and of keys and features of a head, a multiple of 8 and of the columns; tokens of the longest
+        sentence; sentences of both sides; tokens that the buffers hold; places of both values in the narrow memory.
+    sentences : In, stream of ``first``, ``length``
+        Row and tokens of each sentence of the plus side, then of the minus side, again for each position.
+    turns : In, stream of ``plus`` (4 lanes of 24 bits)
+        Of each position the cosines of a head's pairs of features, then the sines, in the lower 18 bits.
+    operands_read : Out, stream of ``wide``, ``address``, ``part``
+        Chunks to read.
+    operands : In, stream of ``value`` (columns of 27 bits)
+        Their values, in order, in the lower 24 bits.
+    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
+        The same chunks, turned.
+    done : Out, stream of ``clipped`` (32 bits)
+        Values of the operation that were clipped, behind its last write.
+    """
+
+    def __init__(self, spec: RotarySpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        settings = Signal.like(self.operation.payload, reset_less=True)
+        m.submodules.reader, m.submodules.writer, m.submodules.turn = reader, writer, turn = (
+            HeadWalk(spec),
+            HeadWalk(spec),
+            HeadTurn(spec),
+        )
+        last, pairs = Signal.like(turn.last, reset_less=True), Signal.like(turn.pairs, reset_less=True)
+        # settled before the first row begins
+        m.d.sync += [
+            last.eq((settings.width >> exact_log2(spec.columns)) - 1),
+            pairs.eq((settings.width >> exact_log2(HALVES)) - 1),
+        ]
+        for part in (reader, writer, turn):
+            m.d.comb += [
+                part.heads.eq(settings.heads),
+                part.key_heads.eq(settings.key_heads),
+                part.last.eq(last),
+            ]
+        for part in (reader, writer):
+            m.d.comb += [
+                part.queries.eq(settings.queries),
+                part.keys.eq(settings.keys),
+                part.stride.eq(settings.stride),
+            ]
+        m.d.comb += turn.pairs.eq(pairs)
+        self._settings = settings
+        self._chunks(m, reader, writer, turn)
+        self._states(m, reader, turn, *self._table(m, turn))
+        return m
+
+    def _chunks(self, m: Module, reader: HeadWalk, writer: HeadWalk, turn: HeadTurn) -> None:
+        """Read and write the chunks of rows: `_rows` are those that are read and not written yet."""
+        m.submodules.rows = self._rows = rows = Fifo(shape(self.spec.row), ROWS)
+        asked, there = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
+        values = elements(self.operands.payload.value, self.spec.streams()["operands"].fields[0])
+        results = elements(self.write.payload.value, self.spec.streams()["write"].fields[-1])
+        m.d.comb += [
+            reader.advance.eq(asked),
+            turn.i.valid.eq(there),
+            *(to.eq(value) for to, value in zip(turn.i.payload, values, strict=True)),
+            rows.o.ready.eq(~writer.active),
+            writer.start.eq(rows.o.valid & ~writer.active),
+            writer.row.eq(rows.o.payload),
+            self.write.valid.eq(writer.active & turn.o.valid),
+            turn.o.ready.eq(writer.active & self.write.ready),
+            writer.advance.eq(self.write.valid & self.write.ready),
+            *(to.eq(value) for to, value in zip(results, turn.o.payload, strict=True)),
+        ]
+        for port, walk in ((self.operands_read, reader), (self.write, writer)):
+            m.d.comb += [port.payload.address.eq(walk.address), port.payload.part.eq(walk.part)]
+        self._under_way = under_way = Signal(range(ROWS + 4))
+        begun, ended = rows.i.valid & rows.i.ready, writer.advance & writer.final
+        m.d.sync += under_way.eq(under_way + begun - ended)
+
+    def _table(self, m: Module, turn: HeadTurn) -> tuple[Signal, Signal]:
+        """Load rows of the table; a bit: the next row is there, and a bit to be driven: it is begun."""
+        loaded, begin = Signal(), Signal()
+        left, sine, at = Signal(self.spec.count.width), Signal(), Signal.like(turn.load_at)
+        load, ends = Signal(), Signal()
+        values = elements(self.turns.payload.plus, self.spec.streams()["turns"].fields[0])
+        m.d.comb += [
+            self.turns.ready.eq(left.any() & ~loaded),
+            load.eq(self.turns.valid & self.turns.ready),
+            ends.eq(at == turn.pairs),
+            turn.load.eq(load),
+            turn.load_sine.eq(sine),
+            turn.load_at.eq(at),
+            turn.load_value.eq(Cat(value[: ROTATION.width] for value in values)),
+        ]
+        with m.If(load):
+            m.d.sync += at.eq(at + 1)
+            with m.If(ends):
+                m.d.sync += [at.eq(0), sine.eq(~sine), loaded.eq(sine), left.eq(left - sine)]
+        with m.If(begin):
+            m.d.sync += [loaded.eq(0), turn.bank.eq(~turn.bank)]
+        self._left = left
+        return loaded, begin
+
+    def _states(self, m: Module, reader: HeadWalk, turn: HeadTurn, loaded: Signal, begin: Signal) -> None:
+        """Take an operation, and each position's sentences."""
+        settings, sentence = self._settings, self.sentences.payload
+        position, item, free = Signal(self.spec.row.width), Signal(self.spec.row.width), Signal()
+        row = Signal(self.spec.row.width)
+        m.d.comb += [
+            free.eq(self._rows.i.ready & ~reader.active),
+            row.eq(sentence.first + position),
+            reader.row.eq(row),
+            self._rows.i.payload.eq(row),
+            self.done.payload.clipped.eq(turn.clipped),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [self.operation.ready.eq(1), turn.begin.eq(1)]
+                m.d.sync += [settings.eq(self.operation.payload), position.eq(0)]
+                with m.If(self.operation.valid):
+                    m.next = "OPEN"
+            with m.State("OPEN"):
+                m.d.sync += self._left.eq(settings.longest)
+                m.next = "TABLE"
+            with m.State("TABLE"):
+                m.d.comb += begin.eq(loaded)
+                m.d.sync += item.eq(0)
+                with m.If(loaded):
+                    m.next = "TAKE"
+            with m.State("TAKE"):
+                m.d.comb += self.sentences.ready.eq(free)
+                with m.If(self.sentences.valid & free):
+                    has = sentence.length > position
+                    m.d.comb += [self._rows.i.valid.eq(has), reader.start.eq(has)]
+                    m.d.sync += item.eq(item + 1)
+                    with m.If(item == settings.sentences - 1):
+                        m.next = "SETTLE"
+            with m.State("SETTLE"), m.If(self._under_way == 0):
+                m.d.sync += position.eq(position + 1)
+                m.next = "TABLE"
+                with m.If(position == settings.longest - 1):
+                    m.next = "DONE"
+            with m.State("DONE"):
+                m.d.comb += self.done.valid.eq(1)
+                with m.If(self.done.ready):
+                    m.next = "IDLE"

@@ -1,0 +1,74 @@
+"""Bench of `rotary`: heads of all widths, sentences of all lengths, rotations of any numbers; then a second job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.fixed import Q8_16, Format, Integers
+from ....golden.stream.attention import Q6_12, ROTATION
+from ....golden.stream.values.rotary import HALVES, TURN_LANES, RotarySpec
+from ...phase import Phase
+from ...stimulus import random_lengths, two_jobs
+from .chunk_places import places
+
+_ALL = 1 << 40
+"""More words than any job has."""
+
+
+def stimulus(spec: RotarySpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make operations with about so many chunks, the first of the widest heads."""
+    parts, left = list[dict[str, Words]](), words
+    least = max(HALVES, spec.columns)
+    while left > 0:
+        width = least * int(rng.integers(1, spec.width // least, endpoint=True)) if parts else spec.width
+        tokens = int(rng.integers(1, max(1, min(6, spec.longest, left * spec.columns // (4 * width))), endpoint=True))
+        key_heads = int(rng.integers(1, 3))
+        parts.append(operation(spec, rng, (key_heads * int(rng.integers(1, 4)), key_heads, width), tokens))
+        left -= len(parts[-1]["operands"]["value"])
+    return joined(parts)
+
+
+def operation(spec: RotarySpec, rng: np.random.Generator, heads: tuple[int, int, int], tokens: int) -> dict[str, Words]:
+    """Make an operation of heads of queries and keys and their width, and of so many tokens of a side."""
+    lengths = random_lengths(rng, tokens, tokens)
+    count, key_count, width = heads
+    longest, first = max(lengths), np.cumsum([0, *lengths * 2])[:-1]
+    groups = {"queries": count * width // spec.columns, "keys": key_count * width // spec.columns}
+    fields = dict(zip(("heads", "key_heads", "width"), heads, strict=True))
+    fields |= {"longest": longest, "sentences": len(first)}
+    fields |= places(spec, rng, 2 * tokens, groups, either=False)
+    values = [
+        _values(rng, (2 * tokens, own * spec.columns), form)
+        for own, form in zip(groups.values(), (Q8_16, Q6_12), strict=True)
+    ]
+    rotation = rng.integers(
+        ROTATION.minimum, ROTATION.maximum, (longest, width // TURN_LANES, TURN_LANES), endpoint=True
+    )
+    ends = np.where(rng.random(rotation.shape) < 0.5, ROTATION.minimum, ROTATION.maximum)
+    above = rng.integers(-32, 32, rotation.shape) << ROTATION.width
+    rotation = np.where(rng.random((longest, 1, 1)) < 0.3, ends, rotation)
+    return {
+        "operation": {name: np.array([[value]]) for name, value in fields.items()},
+        "sentences": {
+            "first": np.tile(first[:, None], (longest, 1)),
+            "length": np.tile(np.array(lengths * 2)[:, None], (longest, 1)),
+        },
+        "turns": {"plus": (above + (rotation & (1 << ROTATION.width) - 1)).reshape(-1, TURN_LANES)},
+        "operands": {"value": np.concatenate(values, axis=1).reshape(-1, spec.columns)},
+    }
+
+
+def _values(rng: np.random.Generator, shape: tuple[int, int], form: Format) -> Integers:
+    """Draw rows of any values, of small ones, whose results are ties, and of both ends."""
+    values = rng.integers(form.minimum, form.maximum, shape, endpoint=True)
+    kind = rng.integers(3, size=(shape[0], 1))
+    return np.select([kind == 0, kind == 1], [values, values >> 14], rng.choice([form.minimum, form.maximum], shape))
+
+
+def scenario(spec: RotarySpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs, the second one without a reset; the first one's cycles are those of its operations."""
+    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
+    return [replace(phase, cycles=None) for phase in jobs]
