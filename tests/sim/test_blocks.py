@@ -27,6 +27,7 @@ LARGE = (
     "word_offsets",
     "layer_norm",
     "stationary_load",
+    "attention_sequencer",
     "program_sequencer",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
@@ -95,6 +96,7 @@ VARIATIONS = [
     ("partial_sums", "columns=2 sums=4 drain=1"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
+    ("attention_sequencer", "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -154,6 +156,9 @@ SLOW_VARIATIONS = [
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
     ("stationary_load", "columns=32"),
+    ("attention_sequencer", "columns=32"),
+    ("attention_sequencer", "lanes=8 columns=8 exponentials=2 queries=8 keys=16 rows=512 wide_rows=1024 sums=32"),
+    ("attention_sequencer", "lanes=16 columns=2 exponentials=2 queries=4 keys=64 rows=2048 sums=64"),
     ("stationary_load", "lanes=4 columns=1"),
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),
