@@ -28,6 +28,9 @@ LARGE = (
     "layer_norm",
     "stationary_load",
     "attention_sequencer",
+    "array_path",
+    "linear_sequencer",
+    "norm_path",
     "program_sequencer",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
@@ -94,6 +97,9 @@ VARIATIONS = [
     ("tensor_sequencer", "lanes=8 columns=32 numbers=5 tables=2"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
+    ("array_path", "lanes=8 columns=4 sums=8 queries=4"),
+    ("linear_sequencer", "sums=4"),
+    ("norm_path", "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
     ("attention_sequencer", "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16"),

@@ -22,12 +22,21 @@ def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
     widths = [spec.columns * groups for groups in range(1, _GROUPS + 1)]
     checker.assume((given.heads != 0) & (given.key_heads != 0) & (given.sentences != 0))
     checker.assume(given.width.matches(*widths) & (sentence.length != 0) & (sentence.length <= spec.keys))
-    busy = checker.words("operation", "done", 1)
+    # the next operation is taken while the word of the one before is offered
+    busy = checker.words("operation", "done", 2)
     checker.rule("operation_waits", ~checker.streams["operation"].ready | (busy == 0) | checker.streams["done"].valid)
     _reciprocals(checker)
     _chunks(checker, spec)
     _tiles(checker, spec)
-    checker.progress(_GROUPS + 8)
+    blocks = parts_of(checker.block).blocks
+    inside = variables_of(blocks)
+    checker.lemmas_together(
+        {
+            "groups": state_of(blocks, "idle") | (inside.settings.groups < _GROUPS),
+            "groups_left": ~state_of(blocks, "advance") | (inside.group < _GROUPS),
+        }
+    )
+    checker.progress(16)
 
 
 def _reciprocals(checker: Checker) -> None:
@@ -91,11 +100,11 @@ def _tiles(checker: Checker, spec: AttentionSequencerSpec) -> None:
     final = number == Mux(read.payload.turn, spec.columns - 1, spec.lanes - 1)
     with m.If(checker.moves("keys_read")):
         m.d.sync += [number.eq(Mux(final, 0, number + 1)), turn.eq(read.payload.turn), part.eq(read.payload.part)]
-    row, block = inside.row, inside.block
+    row, block = Mux(inside.active, inside.row, 0), inside.block
     size = Mux(block.contexts, spec.lanes, spec.columns)
     holds = {
         "tile_rows": Mux(read.valid, Mux(row == 0, final, row == number + 1), row == number),
-        "tile_inside": (row == 0) | (inside.active & (row < size)),
+        "tile_inside": row < size,
         "tile_ahead": (row == 0) | Mux(read.valid, read.payload.turn != block.contexts, turn != block.contexts),
         "tile_turn": ~read.valid | first | (read.payload.turn == turn),
         "number_inside": first | (number < Mux(turn, spec.columns, spec.lanes)),
