@@ -29,6 +29,7 @@ from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
 from .stream.machine.program_sequencer import ProgramSequencerSpec
+from .stream.memory.activation_memory import ActivationMemorySpec
 from .stream.softmax.attention_sequencer import AttentionSequencerSpec
 from .stream.softmax.attention_softmax import AttentionSoftmaxSpec
 from .stream.softmax.context_scale import ContextScaleSpec
@@ -97,6 +98,7 @@ BLOCKS: dict[str, type[Spec]] = {
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        ActivationMemorySpec,
         AttentionSequencerSpec,
         PoolHeadSpec,
         ValuePathSpec,

@@ -27,6 +27,7 @@ LARGE = (
     "word_offsets",
     "layer_norm",
     "stationary_load",
+    "attention_sequencer",
     "array_path",
     "linear_sequencer",
     "norm_path",
@@ -104,6 +105,7 @@ VARIATIONS = [
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
     ("value_path", "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16"),
+    ("attention_sequencer", "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -166,6 +168,9 @@ SLOW_VARIATIONS = [
     ("value_path", "columns=32 features=96"),
     ("value_path", "lanes=16 features=32 sums=4"),
     ("value_path", "columns=8 sums=1024"),
+    ("attention_sequencer", "columns=32"),
+    ("attention_sequencer", "lanes=8 columns=8 exponentials=2 queries=8 keys=16 rows=512 wide_rows=1024 sums=32"),
+    ("attention_sequencer", "lanes=16 columns=2 exponentials=2 queries=4 keys=64 rows=2048 sums=64"),
     ("stationary_load", "lanes=4 columns=1"),
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),
