@@ -13,10 +13,8 @@ from ...rng.pezo import PezoSpec
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import HEADER_BEATS
 from ...stream.machine.program import Program
+from ...stream.memory.samples import token_rows
 from ...zo.memory_layout import ZerothOrderLayout
-
-ROW = 32
-"""Values of a row of a sample."""
 
 
 class ZostreamLayout(ZerothOrderLayout):
@@ -65,9 +63,6 @@ class ZostreamLayout(ZerothOrderLayout):
 
 def sentence_image(rows: Integers) -> Bytes:
     """Image of a sample: a beat with its number of tokens, then for each token rows of 32 values of 3 bytes each."""
-    tokens, features = rows.shape
-    padded = np.ascontiguousarray(np.pad(rows, ((0, 0), (0, -features % ROW))), "<i4")
-    packed = padded.view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)
     header = np.zeros(BEAT, np.uint8)
-    header[:4] = np.array([tokens], "<u4").view(np.uint8)
-    return np.concatenate([header, packed])
+    header[:4] = np.array([len(rows)], "<u4").view(np.uint8)
+    return np.concatenate([header, token_rows(rows)])
