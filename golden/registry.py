@@ -29,13 +29,17 @@ from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
 from .stream.machine.program_sequencer import ProgramSequencerSpec
+from .stream.softmax.attention_sequencer import AttentionSequencerSpec
 from .stream.softmax.attention_softmax import AttentionSoftmaxSpec
 from .stream.softmax.context_scale import ContextScaleSpec
 from .stream.values.activation_function import ActivationFunctionSpec
 from .stream.values.elementwise import ElementwiseSpec
 from .stream.values.layer_norm import LayerNormSpec
+from .stream.values.norm_path import NormPathSpec
 from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.values.value_path import ValuePathSpec
+from .stream.weights.tensor_sequencer import TensorSequencerSpec
 from .stream.values.rotary import RotarySpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_weights import TileWeightsSpec
@@ -80,7 +84,9 @@ BLOCKS: dict[str, type[Spec]] = {
         ProgramSequencerSpec,
         TileDequantSpec,
         TileWeightsSpec,
+        TensorSequencerSpec,
         LayerNormSpec,
+        NormPathSpec,
         AttentionSoftmaxSpec,
         ContextScaleSpec,
         TileArraySpec,
@@ -89,7 +95,9 @@ BLOCKS: dict[str, type[Spec]] = {
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        AttentionSequencerSpec,
         PoolHeadSpec,
+        ValuePathSpec,
         RotarySpec,
         AxiReadSpec,
         AxiWriteSpec,

@@ -44,8 +44,8 @@ AREAS = {
         "nn": {"primitives", "axi"},
         "lora": {"primitives", "rng", "nf4", "axi", "nn"},
         "zo": {"primitives", "rng", "nf4", "axi", "nn"},
-        "stream": {"primitives", "nf4", "zo"},
-        "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo"},
+        "stream": {"primitives", "nf4", "axi", "zo"},
+        "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo", "stream"},
     },
 }
 """Which other areas of its house each area may import, besides the house's own modules outside areas."""

@@ -13,6 +13,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     sim     trials     TRIALS                Trials: short jobs, order lists, limits          faults meet only its bench
     sim     activity   ACTIVITY              a job whose toggles are counted                  it has no activity
     sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
+    sim     tune       TRANSFORMER_TUNER     TransformerTuner: the same for transformers      it trains none
     sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
 
 Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.
@@ -26,6 +27,9 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..axi.axi_read import AxiReadSpec
 from ..axi.axi_write import AxiWriteSpec
 from ..axi.bus import ADDRESS_BITS, BEAT
@@ -33,6 +37,7 @@ from ..axi.register_map import c_header, markdown
 from ..axi.systemrdl import systemrdl
 from ..block import BusSpec
 from ..errors import UserError
+from ..fixed import Integers
 from .shell import RESET_LATENCY, CoreRegisters, signature_of
 
 if TYPE_CHECKING:
@@ -141,6 +146,10 @@ class CoreSpec(BusSpec):
     @abstractmethod
     def dsps(self) -> int:
         """DSPs of the core."""
+
+    def values_of(self, inputs: NDArray[np.integer]) -> Integers:
+        """Convert samples as the core reads them to those of golden."""
+        return inputs.astype(np.int64)
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Changes of settings that take less memory or fewer DSPs: by what they change, the mildest first.

@@ -148,13 +148,13 @@ class TransformerModel:
         """
         if len(labels) != len(inputs):
             raise UserError(f"{len(labels)} labels for {len(inputs)} samples")
-        self._rows(inputs)
+        self.rows_of(inputs)
 
     def lengths(self, inputs: Integers) -> tuple[int, ...]:
         """Tokens of each sample."""
-        return self._rows(inputs)[1]
+        return self.rows_of(inputs)[1]
 
-    def _rows(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:
+    def rows_of(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:
         """Rows of all samples, and how many each has."""
         network = self.transformer.network
         if self.first:
@@ -213,7 +213,7 @@ class TransformerModel:
 
     def run(self, inputs: Integers, parameters: TransformerIntegers, narrow: Narrower) -> Integers:
         """Compute the outputs, as `forward` gives them, with these parameters."""
-        (rows, lengths), network = self._rows(inputs), self.transformer.network
+        (rows, lengths), network = self.rows_of(inputs), self.transformer.network
         outputs, saturations = self.transformer.run(parameters, rows, lengths, self.product, self.operations)
         for number, count in zip(self.operations, saturations, strict=True):
             narrow.note(network.titles[number], count)

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import ADDRESS_BITS
+from ...golden.axi.bus import ADDRESS_BITS, BEAT_COUNT_BITS
 from ..axi.memory_port import WritePort, beat_number, byte_address
 from ..nn.interfaces import LOGIT
 from ..primitives.registers import data_register
@@ -18,8 +18,8 @@ class LogitWriter(wiring.Component):
 
     Parameters
     ----------
-    beats : int
-        Beats of a sample: its classes, in whole beats.
+    beats : int, optional
+        Beats of a sample: its classes, in whole beats. By default `sample_beats` says how many.
     address : int
         Bits of a byte address.
 
@@ -29,6 +29,8 @@ class LogitWriter(wiring.Component):
         Begin a job: the next sample's logits go to `address`, those of later ones behind it. One cycle.
     address : In, `address` bits
         Byte address, a multiple of a beat's 16 bytes.
+    sample_beats : In, 16 bits, without `beats`
+        Beats of a sample; stays the same during a job.
     i : In stream of `LOGIT`
         Logits in Q8.16, sign-extended to 32 bits in the beat; `last` with a sample's last one.
     write : Out, `WritePort`
@@ -37,12 +39,13 @@ class LogitWriter(wiring.Component):
         Nothing waits: all logits that were taken have been given to the memory.
     """
 
-    def __init__(self, beats: int, address: int = ADDRESS_BITS) -> None:
+    def __init__(self, beats: int = 0, address: int = ADDRESS_BITS) -> None:
         self.beats = beats
         super().__init__(
             {
                 "start": In(1),
                 "address": In(address),
+                **({} if beats else {"sample_beats": In(BEAT_COUNT_BITS)}),
                 "i": In(LOGIT),
                 "write": Out(WritePort(address)),
                 "empty": Out(1),
@@ -55,11 +58,11 @@ class LogitWriter(wiring.Component):
         start = beat_number(self.address)
         next_beat, lane = Signal.like(start, reset_less=True), Signal(range(PER_BEAT))
         announced, offered = Signal(), Signal()
-        taken = self.i.valid & self.i.ready
+        taken, sample_beats = self.i.valid & self.i.ready, self.beats or self.sample_beats
         m.d.comb += [
             command.valid.eq(self.i.valid & ~announced),
             command.payload.address.eq(byte_address(next_beat)),
-            command.payload.beats.eq(self.beats),
+            command.payload.beats.eq(sample_beats),
             self.i.ready.eq(announced & (~offered | beats.ready)),
             beats.valid.eq(offered),
             self.empty.eq(~offered & (lane == 0) & ~announced),
@@ -67,7 +70,7 @@ class LogitWriter(wiring.Component):
         with m.If(self.start):
             m.d.sync += next_beat.eq(start)
         with m.If(command.valid & command.ready):
-            m.d.sync += [announced.eq(1), next_beat.eq(next_beat + self.beats)]
+            m.d.sync += [announced.eq(1), next_beat.eq(next_beat + sample_beats)]
         with m.If(beats.ready):
             m.d.sync += offered.eq(0)
         words = data_register(m, beats.payload, "beat")

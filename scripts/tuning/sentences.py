@@ -94,6 +94,7 @@ def sentence_job(
     path: Path,
     settings: ZoSettings,
     objective: Callable[[], TextObjective],
+    array: tuple[int, int],
     masking: Callable[[int, int], object],
 ) -> SentenceTuning:
     """Prepare the job.
@@ -107,6 +108,8 @@ def sentence_job(
     settings : ZoSettings
     objective : callable
         Makes the model in floats, whose gradients choose sensitive weights.
+    array : tuple of int
+        Lanes and columns of the core's array.
     masking : callable
         See `FineTuning`.
 
@@ -121,7 +124,7 @@ def sentence_job(
     if settings.sparse:
         with torch.enable_grad():
             mask = mask_of(objective(), settings, masking)
-    return SentenceTuning(model, task, settings, selection, mask)
+    return SentenceTuning(model, task, settings, selection, mask, *array)
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:

@@ -26,7 +26,8 @@ from ...golden.train.metrics import DivergedError
 from ...golden.train.pretrain import at_chance
 from ...golden.train.range_advice import samples_advice, stages_advice
 from ...golden.train.tuned.run_file import run_metadata
-from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
+from ...sim.compiled.comparison import Comparison
+from ...sim.compiled.tuner import DEFAULT_CORE, Stage, Tuner, tuner_of
 from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
 from ..start import Origin, Start, origin_of
@@ -190,8 +191,12 @@ class Tuning(ABC):
                 self.result = self.job.run(**arguments)
                 return {}
             with core_bar(progress) as begin:
-                self.result, comparison = self.tuner.run(self.job, self.spec, begin, **arguments)
+                self.result, comparison = self.run_on_core(begin, **arguments)
         return comparison.facts
+
+    def run_on_core(self, stage: Stage, **arguments: Any) -> tuple[Any, Comparison]:
+        """Run the job in integers and on the core."""
+        return self.tuner.run(self.job, self.spec, stage, **arguments)
 
 
 def given_settings(kind: type[Any], options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:

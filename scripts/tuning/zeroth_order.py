@@ -18,6 +18,7 @@ from ... import __version__
 from ...golden.errors import UserError
 from ...golden.models.importers.folding import described
 from ...golden.models.importers.own_tensors import stage_tensors, user_state
+from ...golden.stream.machine.core_size import DEFAULT_SIZE
 from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.integer_tuning import SentenceTuning, folder_state
@@ -31,9 +32,12 @@ from ...golden.train.zo.methods import METHODS
 from ...golden.train.zo.network_objective import NetworkObjective
 from ...golden.train.zo.sample_tuning import SampleTuning
 from ...golden.train.zo.schedule import Schedule
+from ...golden.train.zo.transformer_tuning import TransformerTuning
 from ...golden.transformer.presets import TRANSFORMERS
 from ...golden.transformer.sample_model import SampleModule
 from ...golden.zo.split import Split
+from ...sim.compiled.comparison import Comparison
+from ...sim.compiled.tuner import Stage, transformer_tuner_of
 from ...sim.simulator import compiler
 from ..options import given
 from ..progress import Bars
@@ -103,7 +107,7 @@ class ZerothOrderTuning(Tuning):
     def _prepare_text(self, console: Console) -> None:
         """Load a transformer and a task of text."""
         options = self.options
-        for name in ("network", "weights", "drift", "core", "cut"):
+        for name in ("network", "weights", "drift", "cut"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         if options["shape"] is not None:
@@ -111,8 +115,6 @@ class ZerothOrderTuning(Tuning):
         for name, one in (("pretrain", options["pretrain"]), ("scale", options["scale"] != 1)):
             if one:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
-        if options["engine"] == "rtl":
-            raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
         task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
         folder = Path(options["model"]) if options["model"] else default_folder()
         refuse_other_engine(options, self.settings("transformer"))
@@ -129,16 +131,15 @@ class ZerothOrderTuning(Tuning):
             self.job = self._masked(settings, console, partial(FineTuning, objective(), settings))
             return
         self.run_start = {"model": folder.name, "fabtune": __version__, "seed": str(self.start.seed)}
-        prepare = partial(sentence_job, options, task, folder, core_settings(settings), objective)
+        settings = core_settings(settings)
+        self.spec = self._core(settings)
+        prepare = partial(sentence_job, options, task, folder, settings, objective, self._array)
         self.job = self._masked(settings, console, prepare)
 
     def _prepare_transformer(self, console: Console) -> None:
         """Load samples and a preset transformer, and pre-train it."""
-        for name in ("core", "cut"):
-            if self.options[name] is not None:
-                raise UserError(f"--{name} belongs to a network of layers, not to {self.options['network']}")
-        if self.options["engine"] == "rtl":
-            raise UserError(f"--engine rtl is for a network of layers: {self.options['network']} has golden and float")
+        if self.options["cut"] is not None:
+            raise UserError(f"--cut belongs to a network of layers, not to {self.options['network']}")
         if self.options["method"] == "sparse-zo":
             raise UserError(f"--method sparse-zo is for a network of layers or text, not for {self.options['network']}")
         start, task = self.start, self.start.task()
@@ -147,6 +148,9 @@ class ZerothOrderTuning(Tuning):
         settings = self.settings(model.name, core=settings.writes_deltas)
         if self.options["base"] is not None and not settings.writes_deltas:
             raise UserError("--base belongs to integers of all parameters: --method pezo-otf or pezo-pool")
+        if settings.writes_deltas:
+            settings = core_settings(settings)
+            self.spec = self._core(settings)
         self.check_samples(task, settings.writes_deltas)
         module, self.origin = start.ready(
             model.network, module, task, pretraining_defaults(model.name, start.seed), console
@@ -159,10 +163,33 @@ class ZerothOrderTuning(Tuning):
             return
         assert isinstance(module, SampleModule), "that of a preset"
         trained = replace(model, parameters=module.parameters_as_trained())
-        self.job = SampleTuning(trained, task, core_settings(settings), self.options["base"] or "nf4")
+        self.job = SampleTuning(trained, task, settings, self.options["base"] or "nf4", *self._array)
+
+    def _core(self, settings: ZoSettings) -> Any:
+        """Choose the core that runs the job of a transformer; none where it is not asked for."""
+        if settings.engine != "rtl" and self.options["core"] is None:
+            return None
+        tuner = transformer_tuner_of(settings.method)
+        if settings.engine == "rtl":
+            compiler()
+        return tuner.spec_for(settings, self.preset)
+
+    @property
+    def _array(self) -> tuple[int, int]:
+        """Lanes and columns of the core's array, or of the default size."""
+        size = self.spec or DEFAULT_SIZE
+        return size.lanes, size.columns
+
+    def run_on_core(self, stage: Stage, **arguments: Any) -> tuple[Any, Comparison]:
+        """Run the job in integers and on the core."""
+        if isinstance(self.job, TransformerTuning):
+            return transformer_tuner_of(self.options["method"]).run(self.job, self.spec, stage, **arguments)
+        return super().run_on_core(stage, **arguments)
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
+        if self.options["engine"] == "rtl" and not integers:
+            raise UserError("--engine rtl tunes all parameters: --method pezo-otf or pezo-pool, not sparse-zo")
         start = self.start
         task = start.task()
         network, module = start.network_for(task)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ...boards.board import DEFAULT_MHZ
 from ...boards.host.driver import Finished
 from ...golden.cores.core import CoreSpec
-from ...golden.cores.network_core import NetworkCoreSpec
 from ...hw.verilog import emit
 from .build import build
 from .device import SimulatedDevice
@@ -72,7 +71,7 @@ class Ended(Protocol):
         """Cycles and counters of the command."""
 
 
-Spec = TypeVar("Spec", bound=NetworkCoreSpec, contravariant=True)
+Spec = TypeVar("Spec", bound=CoreSpec, contravariant=True)
 Ran = TypeVar("Ran", bound=Ended)
 Found = TypeVar("Found")
 Figures = TypeVar("Figures", bound=Comparison)
@@ -117,7 +116,7 @@ def compare(
     ----------
     kind : type of Comparison
         What the figures are returned as.
-    spec : NetworkCoreSpec
+    spec : CoreSpec
     job : ComparedJob
     held_out : array of int, (n, *input_shape)
         Samples for the logits, as the job's inputs.

@@ -16,6 +16,7 @@ from ...golden.registry import CORES
 from ...golden.rng.pezo import PezoSpec
 from ...golden.train.federated.configuration import FederatedConfig
 from ...golden.train.tuned.network import TunedNetwork
+from ...golden.train.zo.finetune import ZoSettings
 from .comparison import Comparison
 
 DEFAULT_CORE = "small"
@@ -100,6 +101,45 @@ class Tuner(Protocol):
         """
 
 
+class TransformerTuner(Protocol):
+    """A core's ``TRANSFORMER_TUNER``, in ``sim/cores/CORE/tune.py``: the same for transformers, which it loads.
+
+    Attributes
+    ----------
+    methods : collection of str
+        Methods of `fabtune tune` whose jobs the core runs.
+    """
+
+    methods: Collection[str]
+
+    def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> Any:
+        """Choose the core for a job: a `CoreSpec` whose array has ``lanes`` and ``columns``.
+
+        Raises
+        ------
+        UserError
+            If there is no such preset, or the core cannot run the job.
+        """
+
+    def run(self, tuning: Any, spec: Any, stage: Stage, **progress: Any) -> tuple[Any, Comparison]:
+        """Run a job in integers, then on the compiled core, and compare; see `Tuner.run`.
+
+        Parameters
+        ----------
+        tuning : TransformerTuning
+            The job, with the tiles of the core's array.
+        spec : CoreSpec
+            From `spec_for`.
+        stage, **progress
+            See `Tuner.run`.
+
+        Raises
+        ------
+        UserError
+            If the core has no place for the transformer.
+        """
+
+
 @dataclass(frozen=True)
 class Inference:
     """Outputs of a network on the compiled core.
@@ -146,6 +186,21 @@ def federation() -> Federation:
     found: Federation | None = next((part for part in parts if part), None)
     if found is None:
         raise UserError("no core can be a client of a federation")
+    return found
+
+
+def transformer_tuner_of(method: str) -> TransformerTuner:
+    """Find the first core in the registry that runs a method's jobs on transformers.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    parts = (spec.part("sim", "tune", "TRANSFORMER_TUNER") for spec in CORES.values())
+    found: TransformerTuner | None = next((part for part in parts if part and method in part.methods), None)
+    if found is None:
+        raise UserError(f"no core runs the jobs of {method} on transformers")
     return found
 
 

@@ -27,6 +27,9 @@ LARGE = (
     "word_offsets",
     "layer_norm",
     "stationary_load",
+    "array_path",
+    "linear_sequencer",
+    "norm_path",
     "program_sequencer",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
@@ -90,8 +93,12 @@ VARIATIONS = [
     ("elementwise", "lanes=3 tag=5"),
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
+    ("tensor_sequencer", "lanes=8 columns=32 numbers=5 tables=2"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
+    ("array_path", "lanes=8 columns=4 sums=8 queries=4"),
+    ("linear_sequencer", "sums=4"),
+    ("norm_path", "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
 ]

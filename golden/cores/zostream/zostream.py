@@ -242,27 +242,54 @@ class ZostreamSpec(CoreSpec):
         """Regions of device memory of a job with a program."""
         return ZostreamLayout(program, self.generator)
 
-    def step_registers(self, settings: StepSettings, images: StreamImages) -> dict[str, int]:
-        """Settings of steps as the registers of a training command.
+    def check(self, images: StreamImages) -> None:
+        """Refuse a network that the core cannot run.
 
         Raises
         ------
         UserError
-            If the network is cut, or eps is too large.
+            If its program is for another size, or longer, or it has more features, classes or rows of deltas.
         """
-        split = settings.split
-        if split.cut:
-            raise UserError(f"cut = {split.cut}: {self.name} does not cut a network; give P1 alone")
+        program, name = images.program, images.model.transformer.network.name
+        if program.size != self.size:
+            raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
+        if images.model.times != self.times:
+            raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
+        counts = {
+            "operations": len(program.instructions),
+            "features": max(one.outputs for one in program.instructions),
+            "classes": images.model.labels("cross_entropy"),
+        }
+        for setting, count in counts.items():
+            if count > (most := getattr(self, setting)):
+                raise UserError(f"{name} has {count} {setting}: the core was generated with {setting} = {most}")
+
+    def check_steps(self, settings: StepSettings) -> None:
+        """Refuse settings of steps that the core cannot run.
+
+        Raises
+        ------
+        UserError
+            If the network is cut, the loss is another one, or eps is too large.
+        """
+        if settings.split.cut:
+            raise UserError(f"cut = {settings.split.cut}: {self.name} does not cut a network; give P1 alone")
+        if settings.loss != "cross_entropy":
+            raise UserError(f"loss = {settings.loss}: {self.name} has cross_entropy alone")
         if settings.eps_shift not in STREAM_EPS_SHIFTS:
+            least, most = STREAM_EPS_SHIFTS[-1], STREAM_EPS_SHIFTS[0]
             raise UserError(
-                f"eps = 2**-{settings.eps_shift}: {self.name} takes 2**-{STREAM_EPS_SHIFTS[0]} to "
-                f"2**-{STREAM_EPS_SHIFTS[-1]}, as a transformer's slope is not true above"
+                f"eps = 2**-{settings.eps_shift} is not in 2**-{least} to 2**-{most}: with more a transformer's slope "
+                "is not true"
             )
-        span = split.layout(images.model, self.generator.period).spans[1]
+
+    def step_registers(self, settings: StepSettings, images: StreamImages) -> dict[str, int]:
+        """Settings of steps as the registers of a training command."""
+        span = settings.split.layout(images.model, self.generator.period).spans[1]
         return {
             "eps_shift": settings.eps_shift,
             "shift": settings.shift,
-            "p1": split.first,
+            "p1": settings.split.first,
             "gap": span - len(images.model.rows),
             "scalars": int(settings.scalars),
         }

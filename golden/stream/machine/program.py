@@ -117,6 +117,11 @@ class Program:
     stream: bytes
     instructions: tuple[Instruction, ...]
 
+    @property
+    def image_beats(self) -> int:
+        """Beats of the image."""
+        return HEADER_BEATS + len(self.instructions) * INSTRUCTION_BEATS
+
     def check(self) -> None:
         """Check all instructions against the core's limits.
 
@@ -241,7 +246,7 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
     order = TransformerModel(
         layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
     ).order
-    made = _Instructions(layout, {name: place.start for name, place in order.places.items()})
+    made = _Instructions(layout, {name: place.start for name, place in order.places.items() if place})
     instructions = tuple(made.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])
     counts = order.words, layout.stream_beats, layout.beats

@@ -20,6 +20,7 @@ from ...errors import UserError
 from ...fixed import Format, Integers
 from ...packets import packets_of
 from ...rng.urng import BIT
+from ..array.array_path import ArrayPathSpec, TileKind
 from ..forward import SHIFT
 from ..machine.instruction import FIELD_BITS, Buffer, Instruction
 from ..memory.chunks import ChunkLayout, Place
@@ -126,7 +127,7 @@ class AttentionSequencerSpec(Spec):
     rows, wide_rows : int
         Of the activation memory.
     sums : int
-        Rows of partial sums: at least two blocks of queries.
+        Rows of both sides, and of partial sums: at least two blocks of queries.
     """
 
     name: ClassVar[str] = "attention_sequencer"
@@ -146,17 +147,19 @@ class AttentionSequencerSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.layout, self.softmax, self.scale
-        if self.sums & (self.sums - 1) or not 2 * self.queries <= self.sums <= 4096:
-            raise UserError(
-                f"sums = {self.sums} rows are not a power of two up to 4096, or less than two blocks of "
-                f"{self.queries} queries"
-            )
+        _ = self.layout, self.array, self.softmax, self.scale
 
     @cached_property
     def layout(self) -> ChunkLayout:
         """Rows of the activation memory."""
         return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
+
+    @cached_property
+    def array(self) -> ArrayPathSpec:
+        """The array that it shares."""
+        return ArrayPathSpec(
+            lanes=self.lanes, columns=self.columns, sums=self.sums, drain=self.exponentials, queries=self.queries
+        )
 
     @cached_property
     def softmax(self) -> AttentionSoftmaxSpec:
@@ -174,11 +177,6 @@ class AttentionSequencerSpec(Spec):
         """What divides the contexts; its tag is the place of a context, and whether it is the operation's last one."""
         tag = self.layout.address.width + self.layout.part.width + 1
         return ContextScaleSpec(lanes=self.exponentials, queries=self.queries, keys=self.keys, tag=tag)
-
-    @property
-    def row(self) -> Format:
-        """Format of a row's number, of a side's and of partial sums."""
-        return Format((self.sums - 1).bit_length(), 0, signed=False)
 
     def streams(self) -> dict[str, Stream]:
         """Streams: commands to the memory, the array, the softmax and the division, and contexts to be written."""
@@ -198,16 +196,15 @@ class AttentionSequencerSpec(Spec):
             Field("fraction", FRACTION),
             *(Field(f"{name}_shift", SHIFT) for name in ("query", "key", "value", "output")),
         )
-        queries = softmax["operation"].fields[0].format
-        rows = (Field("row", self.row), *(Field(name, BIT) for name in ("swap", "first", "last")))
+        row = self.array.row_fields[0].format
         return {
             "operation": Stream("in", operation),
-            "sentences": Stream("in", (Field("first", self.row), Field("length", count))),
+            "sentences": Stream("in", (Field("first", row), Field("length", count))),
             "inverse": Stream("in", softmax["inverse"].fields),
             "contexts": Stream("in", scale["o"].fields),
             "keys_read": Stream("out", (address, Field("turn", BIT), part, Field("zero", BIT, self.layout.parts))),
-            "rows_read": Stream("out", (address, *rows)),
-            "turns": Stream("out", (Field("weights", BIT), Field("rows", queries))),
+            "rows_read": Stream("out", (address, *self.array.row_fields)),
+            "order": Stream("out", self.array.order_fields),
             "softmax": Stream("out", softmax["operation"].fields),
             "reciprocals": Stream("out", scale["inverse"].fields),
             "scales": Stream("out", scale["i"].fields[1:]),
@@ -290,29 +287,29 @@ class AttentionSequencerSpec(Spec):
         for before, block in pairwise(blocks):
             parts += [self._scores(one, block), self._contexts(one, before, final=False)]
         parts.append(self._contexts(one, blocks[-1], final=True))
-        names = ("keys_read", "rows_read", "turns", "softmax", "scales")
+        names = ("keys_read", "rows_read", "order", "softmax", "scales")
         return {name: _joined([part[name] for part in parts if name in part]) for name in names}
 
     def _scores(self, one: AttentionOperation, block: Block) -> dict[str, Words]:
         """Commands for the scores of a block: by group of keys, and in it by the memory's rows of the head."""
         softmax, groups = block.softmax, block.softmax.repeats
         parts = self.layout.parts
-        first, last = block.key_group, block.key_group + groups - 1
-        count = last // parts - first // parts + 1
-        keys, rows, turns = list[Words](), list[Words](), list[Words]()
+        begin, end = block.key_group, block.key_group + groups
+        count = (end - 1) // parts - begin // parts + 1
+        keys, rows, order = list[Words](), list[Words](), list[Words]()
         for tile in softmax.tiles(self.columns):
             key = np.minimum(tile.key + np.arange(self.columns), softmax.keys - 1)
             query = np.arange(tile.query, softmax.queries)
             for line in range(count):
-                of_parts = (first // parts + line) * parts + np.arange(parts)
-                zero = (of_parts < first) | (of_parts > last)
+                of_parts = (begin // parts + line) * parts + np.arange(parts)
+                zero = (of_parts < begin) | (of_parts >= end)
                 group = block.key_group + line * parts
                 keys.append(self._loads(one, one.keys, group, block.key_row + key, turn=1, part=0, zero=zero))
                 group = block.query_group + line * parts
                 address = self.layout.chunk(Place(False, one.queries), group, block.query_row, one.stride).address
-                flags = query == tile.query, np.full(query.shape, line == 0), np.full(query.shape, line == count - 1)
-                rows.append(_words(address=address + query, row=query, **dict(zip(_FLAGS, flags, strict=True))))
-                turns.append(_words(weights=[0], rows=[len(query)]))
+                first, last = (np.full(query.shape, line == one) for one in (0, count - 1))
+                rows.append(_words(address=address + query, row=query, first=first, last=last))
+                order.append(_words(kind=[TileKind.SCORES], rows=[len(query)]))
         operation = {
             "queries": softmax.queries,
             "keys": softmax.keys,
@@ -324,7 +321,7 @@ class AttentionSequencerSpec(Spec):
             "key_shift": one.key_shift,
             "repeats": groups,
         }
-        found = {"keys_read": keys, "rows_read": rows, "turns": turns}
+        found = {"keys_read": keys, "rows_read": rows, "order": order}
         return {name: _joined(parts) for name, parts in found.items()} | {
             "softmax": _words(**{name: [value] for name, value in operation.items()})
         }
@@ -332,14 +329,14 @@ class AttentionSequencerSpec(Spec):
     def _contexts(self, one: AttentionOperation, block: Block, final: bool) -> dict[str, Words]:
         """Commands for the contexts of a block: by group of the head's features, and in it by tiles of values."""
         softmax, words = block.softmax, self.columns // self.exponentials
-        keys, turns, scales = list[Words](), list[Words](), list[Words]()
+        keys, order, scales = list[Words](), list[Words](), list[Words]()
         for group in range(softmax.repeats):
             for tile in softmax.tiles(self.lanes):
                 key = np.minimum(tile.key + np.arange(self.lanes), softmax.keys - 1)
                 value_group = block.key_group + group
                 part = value_group % self.layout.parts
                 keys.append(self._loads(one, one.values, value_group, block.key_row + key, turn=0, part=part, zero=0))
-                turns.append(_words(weights=[1], rows=[softmax.queries - tile.query]))
+                order.append(_words(kind=[TileKind.CONTEXTS], rows=[softmax.queries - tile.query]))
             query = np.repeat(np.arange(softmax.queries), words)
             place = Place(False, one.destination)
             chunk = self.layout.chunk(place, block.query_group + group, block.query_row, one.stride)
@@ -353,7 +350,7 @@ class AttentionSequencerSpec(Spec):
                     tag=self.tag(chunk.address + query, chunk.part, (last & final).astype(np.int64)),
                 )
             )
-        found = {"keys_read": keys, "turns": turns, "scales": scales}
+        found = {"keys_read": keys, "order": order, "scales": scales}
         return {name: _joined(parts) for name, parts in found.items()}
 
     def _loads(
@@ -377,9 +374,6 @@ class AttentionSequencerSpec(Spec):
             "part": tag >> bits & ((1 << self.layout.part.width) - 1),
             "value": contexts["value"].reshape(-1, self.columns),
         }
-
-
-_FLAGS = ("swap", "first", "last")
 
 
 def _words(**columns: Any) -> Words:

@@ -77,11 +77,8 @@ class SentenceTuning(TransformerTuning):
     selection : Selection
     mask : Mask, optional
         Sensitive weights, by the names of the layers in a `TextClassifier`: only they are tuned.
-
-    Attributes
-    ----------
-    frozen : FrozenBase
-        Integers of all tensors, with their errors.
+    lanes, columns : int
+        Size of the core's array, whose tiles are words of a perturbation.
 
     Raises
     ------
@@ -96,6 +93,8 @@ class SentenceTuning(TransformerTuning):
         settings: ZoSettings,
         selection: Selection | None = None,
         mask: Mask | None = None,
+        lanes: int = 32,
+        columns: int = 16,
     ) -> None:
         chosen = selection or Selection()
         self.sentences, self.task, self.selection = sentences, task, chosen
@@ -110,7 +109,7 @@ class SentenceTuning(TransformerTuning):
 
         self.frozen = sentences.base(chosen.base, sensitive)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
-        model = sentences.on_base(self.frozen, tuned, sensitive, times)
+        model = sentences.on_base(self.frozen, tuned, sensitive, times, lanes, columns)
         tune, test = (self._inputs(some) for some in (task.tune, task.test))
         cached = CachedModel(model, start, chosen.cache) if start else None
         super().__init__(model, tune, test, settings, sentences.names, cached, chosen.base)

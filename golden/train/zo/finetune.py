@@ -101,8 +101,6 @@ class ZoSettings:
             raise UserError(f"there is no method {self.method!r}; there are: {', '.join(METHODS)}")
         if self.engine not in (None, *ENGINES):
             raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
-        if self.engine == "rtl" and self.sparse:
-            raise UserError("--engine rtl tunes all parameters: --method pezo-otf or pezo-pool, not sparse-zo")
         if not (isfinite(self.rate) and self.rate > 0):
             raise UserError(f"rate = {self.rate}: a learning rate is above 0")
         if not (isfinite(self.eps) and self.eps > 0):

@@ -30,6 +30,8 @@ class SampleTuning(TransformerTuning):
     settings : ZoSettings
     base : "nf4" or "18-bit"
         Frozen matrices.
+    lanes, columns : int
+        Size of the core's array, whose tiles are words of a perturbation.
 
     Raises
     ------
@@ -37,7 +39,15 @@ class SampleTuning(TransformerTuning):
         If the settings do not fit together, or samples or tensors do not fit the network.
     """
 
-    def __init__(self, samples: SampleTransformer, task: Task, settings: ZoSettings, base: BaseKind = "nf4") -> None:
+    def __init__(
+        self,
+        samples: SampleTransformer,
+        task: Task,
+        settings: ZoSettings,
+        base: BaseKind = "nf4",
+        lanes: int = 32,
+        columns: int = 16,
+    ) -> None:
         self.samples, self.task = samples, task
         network, parameters = samples.network, samples.parameters
         some = task.tune[:COMPARED]
@@ -46,7 +56,9 @@ class SampleTuning(TransformerTuning):
         activations = activation_formats(usual, largest)
         self.frozen = frozen_base(network, parameters, base, activations=activations)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
-        model = TransformerModel(self.frozen.transformer, self.frozen.integers, times=times)
+        model = TransformerModel(
+            self.frozen.transformer, self.frozen.integers, times=times, lanes=lanes, columns=columns
+        )
         tune, test = (self._inputs(some) for some in (task.tune, task.test))
         super().__init__(model, tune, test, settings, samples.tensor_names, base=base)
 

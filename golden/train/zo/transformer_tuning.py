@@ -14,6 +14,9 @@ from ...cache import digest_of
 from ...errors import UserError
 from ...fixed import Q8_16, Integers, Narrower
 from ...stream.forward_cache import CachedModel
+from ...stream.frozen_base import FrozenBase
+from ...stream.machine.core_size import CoreSize
+from ...stream.machine.images import StreamImages
 from ...stream.transformer_model import TransformerModel
 from ...stream.words import TensorName
 from ...transformer.layers import products
@@ -60,11 +63,20 @@ class TransformerTuning(IntegerRun):
     base : str
         Kind of the frozen matrices, for files.
 
+    Attributes
+    ----------
+    frozen : FrozenBase
+        Integers of all tensors, with their errors.
+    orders : list of StepOrder
+        Samples, labels and rate of each step.
+
     Raises
     ------
     UserError
         If model, samples and settings do not fit together.
     """
+
+    frozen: FrozenBase
 
     def __init__(
         self,
@@ -83,7 +95,7 @@ class TransformerTuning(IntegerRun):
         self._tested = CachedModel(cached.model, cached.start) if cached else model
         self.source = source_of(settings, self.order.width)
         steps = step_settings(settings)
-        self._orders, steps = step_orders(tune.labels, settings.schedule, settings.rate, steps, self.source.spec)
+        self.orders, steps = step_orders(tune.labels, settings.schedule, settings.rate, steps, self.source.spec)
         self._job = ZerothOrderJob(
             cached or model, self.source.spec, steps, start_of(self.source, settings.schedule.seed)
         )
@@ -119,7 +131,7 @@ class TransformerTuning(IntegerRun):
 
     def take_steps(self, progress: ZerothOrderProgress) -> None:
         """Take all steps."""
-        take_steps(self._job, self.tune.inputs, self._orders, progress)
+        take_steps(self._job, self.tune.inputs, self.orders, progress)
 
     def logits(self, inputs: Integers) -> Integers:
         """Outputs of the whole model as tuned so far, (samples, classes) in Q8.16."""
@@ -130,6 +142,10 @@ class TransformerTuning(IntegerRun):
     def accuracy(self) -> float:
         """Fraction of held-out samples that the transformer as tuned so far classifies correctly."""
         return accuracy(self.logits(self.test.inputs).astype(np.float64), self.test.labels)
+
+    def images(self, size: CoreSize) -> StreamImages:
+        """Images of the model for a core, see `StreamImages.of`."""
+        return StreamImages.of(self.model, self.frozen, size)
 
     def parameters(self) -> Mapping[TensorName, Integers]:
         """Parameters as tuned so far, as they are multiplied."""

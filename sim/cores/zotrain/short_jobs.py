@@ -18,7 +18,8 @@ from ....golden.zo.step_settings import StepSettings
 from ...compiled.comparison import wrong_counts
 from ...compiled.device import SimulatedDevice
 from ...trials.draws import HALF, in_grains, samples_of
-from .job import TrainingJob, counts_of, same
+from ..zeroth_order_job import same
+from .job import TrainingJob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ class ShortTraining:
             self._steps += step
             images.append(spec.layout.deltas(golden.rows).image)
         self._images = np.stack(images)
-        self.counts = counts_of(golden, len(self.job.steps))
+        self.counts = self.job.counts(golden, len(self.job.steps))
         self._rows = golden.rows
         self._outputs = golden.logits(spec.values_of(self.job.inputs))
 

@@ -11,7 +11,8 @@ from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.nn.arithmetic.random_parameters import random_parameters
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.step_settings import StepSettings
-from .job import TrainingJob, compare_zeroth_order
+from ..zeroth_order_job import compare_zeroth_order
+from .job import TrainingJob
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from ....golden.train.zo.methods import METHODS
 from ...compiled.comparison import simulated_core
 from ...compiled.session import Dram
 from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage
-from .job import TrainingJob, ZerothOrderComparison, compare_zeroth_order
+from ..zeroth_order_job import ZerothOrderComparison, compare_zeroth_order
+from .job import TrainingJob
 
 
 class ZotrainTuner:

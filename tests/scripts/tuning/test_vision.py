@@ -44,8 +44,8 @@ def test_a_run(fabtune, tmp_path, weights, method, engine):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--method", "pezo-otf", "--core", "small"), "--core belongs to a network of layers, not to vit-digits"),
-        (("--method", "pezo-otf", "--engine", "rtl"), "--engine rtl is for a network of layers"),
+        (("--method", "pezo-otf", "--core", "small"), "no core runs the jobs of pezo-otf on transformers"),
+        (("--method", "pezo-otf", "--engine", "rtl"), "no core runs the jobs of pezo-otf on transformers"),
         (("--method", "pezo-otf", "--from-layer", "1"), "--from-layer belongs to a text task"),
         (("--method", "pezo-otf", "--base", "fp8"), "base = 'fp8' is not one of nf4, 18-bit"),
         (("--method", "sparse-zo"), "--method sparse-zo is for a network of layers or text, not for vit-digits"),

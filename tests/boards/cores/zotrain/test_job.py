@@ -7,7 +7,7 @@ import pytest
 
 from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
 from fabtune.boards.host.driver import Core, CoreError
-from fabtune.golden.cores.zotrain.registers import CORE, REGISTERS, Command, Error
+from fabtune.golden.cores.zotrain.registers import CORE, Command, Error
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import q8_16_of_bytes
@@ -20,6 +20,7 @@ from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.network_model import NetworkModel
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
+from tests.boards.played_core import PlayedCore
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 WORDS_SPEC = ZotrainSpec(
@@ -29,47 +30,17 @@ EPS_SHIFT, SHIFT = 9, 24
 CLASSES = 3
 
 
-class PlayedCore:
-    """Registers and memory of a core whose commands the integer job carries out, on images that it reads by itself."""
+class PlayedTraining(PlayedCore):
+    """Core whose commands the integer job carries out."""
 
     def __init__(self, spec, frozen):
-        self.spec, self.frozen = spec, frozen
-        self.words = {register.offset: 0 for register in REGISTERS}
-        self.words[REGISTERS["signature"].offset] = spec.signature
-        self.memory, self.end, self.fault, self.commands = np.zeros(1 << 20, np.uint8), 4096, 0, []
+        super().__init__(spec)
+        self.frozen = frozen
         self.job = self.new_job()
 
     def new_job(self, position=0, **settings):
         model = NetworkModel(self.spec.mapping, self.frozen)
         return ZerothOrderJob(model, self.spec.source, StepSettings(**settings), position)
-
-    # -- registers and memory --------------------------------------------------------------------------------------
-
-    def at(self, name):
-        return self.words[REGISTERS[name].offset]
-
-    def count(self, **counts):
-        self.words |= {REGISTERS[name].offset: value for name, value in counts.items()}
-
-    def read(self, offset):
-        return self.words[offset]
-
-    def write(self, offset, value):
-        self.words[offset] = value
-        if offset == REGISTERS["command"].offset:
-            self.commands.append(Command(value))
-            if not self.fault:
-                getattr(self, Command(value).name.lower())()
-            self.count(status=0b110 | self.fault << 8 if self.fault else 0b010, cycles_low=len(self.commands))
-
-    def allocate(self, size):
-        address, self.end = self.end, self.end + -(-size // 4096) * 4096
-        return PlayedBuffer(self, address, np.full(size, 0xAA, np.uint8))
-
-    def image(self, name, size):
-        return self.memory[self.at(name) :][:size]
-
-    # -- commands --------------------------------------------------------------------------------------------------
 
     def load(self):
         own = frozen_image(self.spec.mapping.forward, self.frozen)
@@ -92,17 +63,9 @@ class PlayedCore:
             return q8_16_of_bytes(rows[:, : mapping.inputs]).reshape(count, *mapping.input_shape)
         return rows.view("<i4")[:, : mapping.inputs].astype(np.int64).reshape(count, *mapping.input_shape)
 
-    def order(self):
-        """Rate, indices and labels of each step of the order list."""
-        size, steps = 16 * -(-(1 + self.at("batch")) // 4), self.at("steps")
-        for row in self.image("order", size * steps).view("<u4").reshape(steps, -1):
-            count = 1 + (row[0] >> 16)
-            yield int(row[0] & 0xFFFF), row[1 : 1 + count] & 0xFFFFFF, row[1 : 1 + count] >> 24
-
     def train(self):
         generator, position = self.spec.source, self.at("position")
-        state = np.unpackbits(self.image("state", 512), bitorder="little")[: generator.state_bits]
-        assert np.array_equal(state, generator.serial(position))
+        assert np.array_equal(self.state(generator), generator.serial(position))
         rows, split = self.job.rows, Split(self.at("cut"), self.at("p1"), self.at("p2"))
         settings = {"split": split, "scalars": bool(self.at("scalars"))}
         settings |= {name: self.at(name) for name in ("eps_shift", "shift")}
@@ -122,31 +85,14 @@ class PlayedCore:
     def infer(self):
         samples = self.samples()
         logits = np.concatenate([self.job.logits(samples[indices]) for _, indices, _ in self.order()])
-        beats = -(-logits.shape[1] // 4)
-        rows = self.image("logits", 16 * beats * len(logits)).view("<i4").reshape(len(logits), -1)
-        rows[:, : logits.shape[1]] = logits
-
-
-@dataclass
-class PlayedBuffer:
-    """Buffer that the core sees only after a flush, and the host only after an invalidation."""
-
-    core: PlayedCore
-    device_address: int
-    array: np.ndarray
-
-    def flush(self):
-        self.core.memory[self.device_address :][: self.array.size] = self.array
-
-    def invalidate(self):
-        self.array[:] = self.core.memory[self.device_address :][: self.array.size]
+        self.write_logits(logits)
 
 
 @dataclass
 class Case:
     """A core, its host, and a job for it."""
 
-    played: PlayedCore
+    played: PlayedTraining
     trainer: ZerothOrderTrainer
     inputs: np.ndarray
     steps: list
@@ -154,7 +100,7 @@ class Case:
     @classmethod
     def of(cls, spec):
         rng, shape = np.random.default_rng(5), spec.described.input_shape
-        played = PlayedCore(spec, random_parameters(spec.described, rng))
+        played = PlayedTraining(spec, random_parameters(spec.described, rng))
         trainer = ZerothOrderTrainer(Core(CORE, played, played), spec)
         inputs = rng.integers(0, 256, (11, *shape)) if spec.byte_inputs else rng.integers(-90_000, 90_000, (11, *shape))
         labels = rng.integers(0, CLASSES, 11)

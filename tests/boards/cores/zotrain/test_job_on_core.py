@@ -23,7 +23,8 @@ from fabtune.golden.zo.step_settings import StepSettings
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zotrain.job import TrainingJob, compare_zeroth_order, same
+from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
+from fabtune.sim.cores.zotrain.job import TrainingJob
 
 NETWORK = "network=1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 SMALL = (NETWORK, "lanes=16", "cut_rows=72")

@@ -5,10 +5,9 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower
-from fabtune.golden.stream.array.partial_sums import PartialSumsSpec
+from fabtune.golden.stream.array.array_path import TileKind
 from fabtune.golden.stream.array.stationary_load import StationaryLoadSpec
-from fabtune.golden.stream.array.tile_array import TileArraySpec
-from fabtune.golden.stream.attention import Attention, Q6_12, causal
+from fabtune.golden.stream.attention import Q6_12, Attention, causal
 from fabtune.golden.stream.machine.instruction import Buffer, Instruction, Kind, shifted_format
 from fabtune.golden.stream.softmax.attention_sequencer import (
     AttentionOperation,
@@ -78,49 +77,33 @@ def performed(spec, given):
     """All outputs of the sequencer, with what the blocks around it give for its commands."""
     ((one, blocks),) = spec.operations(given.inputs())
     commands = spec.commands(one, blocks)
-    keys, rows, turns = (commands[name] for name in ("keys_read", "rows_read", "turns"))
+    keys, rows, order = (commands[name] for name in ("keys_read", "rows_read", "order"))
     load = {"value": given.memory[keys["address"][:, 0]], **{name: keys[name] for name in ("turn", "part", "zero")}}
     beats = StationaryLoadSpec(lanes=spec.lanes, columns=spec.columns).run({"i": load}, MANY)["o"]["weight"]
-    tiles = beats.reshape(len(turns["rows"]), -1, beats.shape[1])
+    inputs = {
+        "order": order,
+        "rows": {
+            "value": given.memory[rows["address"][:, 0]],
+            **{name: rows[name] for name in ("row", "first", "last")},
+        },
+        "terms": {name: np.zeros((0, 1), np.int64) for name in ("weight", "query", "first", "last")},
+        "weights": {"weight": beats[:0]},
+        "keys": {"weight": beats},
+    }
     # scores alone make the weights; then everything in the order of the array
-    of_scores = turns["weights"][:, 0] == 0
-    queries = {"value": given.memory[rows["address"][:, 0]], **{k: rows[k] for k in ("row", "swap", "first", "last")}}
-    scores, _ = array(spec, tiles[of_scores], queries)
-    softmax = {"operation": commands["softmax"], "scores": {"score": scores["sum"]}}
-    found = spec.softmax.run(softmax, MANY)
-    weights = {name: found["o"][name] for name in ("swap", "first", "last")}
-    weights |= {"value": found["o"]["weight"], "row": spec.queries + found["o"]["query"]}
-    sums, flags = array(spec, tiles, merged(turns, queries, weights))
-    assert flags == turns["rows"][:, 0].tolist()
-    contexts = sums["row"][:, 0] >= spec.queries
-    assert np.array_equal(sums["sum"][~contexts], scores["sum"])
-    assert np.array_equal(sums["row"][contexts] - spec.queries, commands["scales"]["query"])
-    scaled = {"i": {"sum": sums["sum"][contexts], **commands["scales"]}}
-    inverse = {name: found["inverse"][name] for name in ("mantissa", "exponent", "last")}
-    inputs = given.inputs() | {"inverse": found["inverse"]}
-    return inputs | {"contexts": spec.scale.run({"inverse": inverse, **scaled}, MANY)["o"]}
-
-
-def merged(turns, queries, weights):
-    """Rows in the order of the array."""
-    at, parts = [0, 0], []
-    for source, count in zip(turns["weights"][:, 0].tolist(), turns["rows"][:, 0].tolist(), strict=True):
-        rows = (queries, weights)[source]
-        parts.append({name: rows[name][at[source] : at[source] + count] for name in rows})
-        at[source] += count
-    assert at == [len(queries["row"]), len(weights["row"])]
-    return {name: np.concatenate([part[name] for part in parts]) for name in queries}
-
-
-def array(spec, tiles, rows):
-    """Complete sums of rows that pass tiles, and how many rows each tile has."""
-    beats = tiles.reshape(-1, tiles.shape[2])
-    x = {name: rows[name] for name in ("value", "swap")}
-    sums = TileArraySpec(lanes=spec.lanes, columns=spec.columns).run({"w": {"weight": beats}, "x": x}, MANY)["o"]["sum"]
-    terms = {"sum": sums, **{name: rows[name] for name in ("row", "first", "last")}}
-    partial = PartialSumsSpec(columns=spec.columns, sums=spec.sums, drain=spec.exponentials)
-    begins = np.flatnonzero(rows["swap"][:, 0]).tolist()
-    return partial.run({"i": terms}, MANY)["o"], np.diff([*begins, len(x["swap"])]).tolist()
+    of_scores = order["kind"][:, 0] == TileKind.SCORES
+    tiles = beats.reshape(len(of_scores), -1, beats.shape[1])[of_scores]
+    alone = {"order": {name: column[of_scores] for name, column in order.items()}}
+    alone |= {"keys": {"weight": tiles.reshape(-1, beats.shape[1])}}
+    scores = spec.array.run(inputs | alone, MANY)["scores"]
+    softmax = spec.softmax.run({"operation": commands["softmax"], "scores": scores}, MANY)
+    sums = spec.array.run(inputs | {"terms": {name: softmax["o"][name] for name in inputs["terms"]}}, MANY)
+    assert np.array_equal(sums["scores"]["score"], scores["score"])
+    assert np.array_equal(sums["contexts"]["query"], commands["scales"]["query"])
+    scaled = {"sum": sums["contexts"]["sum"]} | commands["scales"]
+    inverse = {name: softmax["inverse"][name] for name in ("mantissa", "exponent", "last")}
+    contexts = spec.scale.run({"inverse": inverse, "i": scaled}, MANY)["o"]
+    return given.inputs() | {"inverse": softmax["inverse"], "contexts": contexts}
 
 
 PASSES = {
@@ -176,5 +159,5 @@ def test_heads_that_do_not_fit(heads, message):
 
 
 def test_rows_of_partial_sums_hold_scores_and_contexts():
-    with pytest.raises(UserError, match="sums = 64 rows"):
+    with pytest.raises(UserError, match="to half of sums = 64"):
         AttentionSequencerSpec(sums=64)

@@ -15,7 +15,8 @@ from fabtune.golden.zo.step_settings import StepSettings
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zotrain.job import TrainingJob, compare_zeroth_order
+from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order
+from fabtune.sim.cores.zotrain.job import TrainingJob
 
 from ....small_cores import zotrain
 from ..checks import check_difference_is_found, check_same_job, samples_of

@@ -8,7 +8,8 @@ from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
-from fabtune.sim.cores.zotrain.job import TrainingJob, compare_zeroth_order
+from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order
+from fabtune.sim.cores.zotrain.job import TrainingJob
 
 CASES = {
     "stages of a word": ("16 fc16 relu fc16 relu fc16 relu fc4", 16, 2, "block"),

@@ -1,0 +1,1 @@
+"""`zostream` on the host: jobs through its driver."""

@@ -1,0 +1,249 @@
+"""Zeroth-order training on any core from the host: what cores have in common, whatever they train."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...golden.axi.regions import Region
+from ...golden.cores.core import CoreSpec
+from ...golden.errors import UserError
+from ...golden.fixed import Integers
+from ...golden.rng.perturbation import POSITIONS
+from ...golden.zo.coefficient import LARGEST_BATCH, RATE
+from ...golden.zo.deltas import DELTA
+from ...golden.zo.job import ZerothOrderStep
+from ...golden.zo.memory_layout import LABEL_BIT, StepOrder, ZerothOrderLayout
+from ...golden.zo.model import ModelWords
+from ...golden.zo.step_settings import StepSettings
+from .driver import Buffer, Core, Finished
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Result of a training command.
+
+    Parameters
+    ----------
+    finished : Finished
+        Cycles, steps, values and coefficients clipped.
+    slopes : list of ZerothOrderStep
+        Record of each slope of each step.
+    position : int
+        Position of the next perturbation, from which another job goes on.
+    """
+
+    finished: Finished
+    slopes: list[ZerothOrderStep]
+    position: int
+
+
+class ZerothOrderHost(ABC):
+    """Zeroth-order training on a core: its buffers and its commands, but for the network's.
+
+    A core's commands are called ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``, and its settings as here.
+
+    Parameters
+    ----------
+    core : Core
+        Driver of a core on a board, or of a simulated one.
+    spec : CoreSpec
+        Parameters that the core was generated with.
+
+    Raises
+    ------
+    UserError
+        If the core was generated with another spec.
+    """
+
+    spec: Any
+
+    def __init__(self, core: Core, spec: CoreSpec) -> None:
+        core.check_signature(spec.signature)
+        self.core, self.spec = core, spec
+        self._deltas: Buffer | None = None
+
+    # -- the core's own --------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def layout(self) -> ZerothOrderLayout:
+        """Regions of device memory."""
+
+    @property
+    @abstractmethod
+    def words(self) -> ModelWords:
+        """Words of a perturbation."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> int:
+        """Labels that a sample can have."""
+
+    @abstractmethod
+    def check_settings(self, settings: StepSettings, batch: int) -> None:
+        """Refuse settings of steps of at most so many samples that the core cannot run."""
+
+    @abstractmethod
+    def step_registers(self, settings: StepSettings) -> dict[str, int]:
+        """Settings of steps as the registers of a training command."""
+
+    @abstractmethod
+    def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
+        """Regions of samples; those of another form are refused."""
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    def load_deltas(self, rows: Integers) -> Finished:
+        """Load the deltas of all words; they stay until the next load.
+
+        Parameters
+        ----------
+        rows : array of int, (rows, n)
+            `golden.zo.deltas.DELTA`: a job's, from ``PerturbationTable.spread``, or those that `deltas` gave.
+
+        Raises
+        ------
+        UserError
+            If there is not a row of n for each word, or a delta is out of range.
+        """
+        shape = len(self.layout.rows), self.layout.generator.width
+        if rows.shape != shape:
+            raise UserError(f"deltas of {rows.shape} are not of this core, whose deltas are {shape}")
+        if rows.min() < DELTA.minimum or rows.max() > DELTA.maximum:
+            raise UserError(f"a delta is outside {DELTA}")
+        buffer = self._delta_buffer
+        buffer.array[:] = self.layout.deltas(rows).image
+        buffer.flush()
+        return self.core.run(self._command("LOAD_DELTAS"), deltas=buffer.device_address)
+
+    def deltas(self) -> Integers:
+        """Read the deltas of all words as they are now: (words, n)."""
+        buffer = self._delta_buffer
+        self.core.run(self._command("SAVE_DELTAS"), deltas=buffer.device_address)
+        buffer.invalidate()
+        return self.layout.deltas_of(buffer.array)
+
+    def train(
+        self, inputs: NDArray[np.integer], steps: Sequence[StepOrder], settings: StepSettings, position: int
+    ) -> Trained:
+        """Train with one command.
+
+        Parameters
+        ----------
+        inputs : array of int, (n, ...)
+            Samples as the core takes them.
+        steps : sequence of StepOrder
+            Indices, labels and rate of each step.
+        settings : StepSettings
+        position : int
+            Position of the first perturbation.
+
+        Raises
+        ------
+        UserError
+            If there are no steps, or samples, labels, a rate or the position are out of range, or the core cannot run
+            the settings; nothing is written then.
+        """
+        layout, period = self.layout, self.layout.generator.period
+        check_range("position", position, 0, min(period, POSITIONS) - 1)
+        samples = self._samples(inputs)
+        batch = self._check_steps(len(inputs), steps)
+        self.check_settings(settings, batch)
+        slopes, span = settings.split.slopes, settings.split.layout(self.words, period).span
+        if period > POSITIONS:
+            check_range("position of the last step", position + (len(steps) - 1) * span, 0, POSITIONS - 1)
+        state = self.core.place(layout.state(position))
+        records = self.core.place(layout.records(len(steps) * slopes, batch))
+        finished = self._run(
+            "TRAIN",
+            samples,
+            len(inputs),
+            steps,
+            batch,
+            state=state.device_address,
+            records=records.device_address,
+            position=position,
+            **self.step_registers(settings),
+        )
+        records.invalidate()
+        sizes = [len(step.indices) for step in steps for _ in range(slopes)]
+        found = layout.records_of(records.array, sizes, batch)
+        return Trained(finished, found, (position + len(steps) * span) % period)
+
+    def logits(self, inputs: NDArray[np.integer]) -> Integers:
+        """Outputs of the network with the deltas as they are now: (n, classes) in Q8.16.
+
+        Raises
+        ------
+        UserError
+            If there are no samples, or they are not the network's; nothing is written then.
+        """
+        indices = np.arange(len(inputs))
+        parts = np.split(indices, range(LARGEST_BATCH, len(indices), LARGEST_BATCH))
+        steps = [StepOrder(part, np.zeros_like(part), rate=0) for part in parts]
+        samples = self._samples(inputs)
+        batch = self._check_steps(len(inputs), steps)
+        logits = self.core.place(self.layout.logits(len(inputs)))
+        self._run("INFER", samples, len(inputs), steps, batch, logits=logits.device_address)
+        logits.invalidate()
+        return self.layout.logits_of(logits.array)
+
+    def _samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
+        """Regions of samples, whose number is in range."""
+        check_range("number of samples", len(inputs), 1, 1 << LABEL_BIT)
+        return self.samples(inputs)
+
+    @property
+    def _delta_buffer(self) -> Buffer:
+        """Buffer of the deltas, kept as long as their number."""
+        region = self.layout.deltas()
+        if self._deltas is None or self._deltas.array.size != region.size:
+            self._deltas = self.core.place(region)
+        return self._deltas
+
+    def _command(self, name: str) -> IntEnum:
+        """Code of a command by its name."""
+        return self.core.core.commands[name]
+
+    def _run(
+        self,
+        command: str,
+        samples: Sequence[Region],
+        count: int,
+        steps: Sequence[StepOrder],
+        batch: int,
+        **settings: Any,
+    ) -> Finished:
+        """Place samples and order list, then run a command on them; other settings as given."""
+        regions = (*samples, self.layout.order(steps, batch))
+        addresses = {region.register: self.core.place(region).device_address for region in regions}
+        counts = {"sample_count": count, "steps": len(steps), "batch": batch}
+        return self.core.run(self._command(command), **addresses, **counts, **settings)
+
+    def _check_steps(self, samples: int, steps: Sequence[StepOrder]) -> int:
+        """Refuse steps that do not fit core and network; return the size of the largest one."""
+        if not steps:
+            raise UserError("there are no steps to run")
+        for number, step in enumerate(steps):
+            if step.indices.ndim != 1 or step.indices.shape != step.labels.shape:
+                raise UserError(f"step {number} has indices {step.indices.shape} and labels {step.labels.shape}")
+            check_range(f"number of samples of step {number}", len(step.indices), 1, LARGEST_BATCH)
+            for value in (step.indices.min(), step.indices.max()):
+                check_range(f"an index of step {number}", value, 0, samples - 1)
+            for value in (step.labels.min(), step.labels.max()):
+                check_range(f"a label of step {number}", value, 0, self.labels - 1)
+            check_range(f"rate of step {number}", step.rate, 0, RATE.maximum)
+        return max(len(step.indices) for step in steps)
+
+
+def check_range(name: str, value: int, least: int, most: int) -> None:
+    """Refuse a value that is out of range."""
+    if not least <= value <= most:
+        raise UserError(f"{name} = {value} is not in {least} to {most}")

@@ -1,0 +1,42 @@
+"""Memory of a pass's sentences, and which sentences make a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...axi.bus import ADDRESS_BITS, BEAT
+from ...memories.plan import MemoryShape
+from ...zo.memory_layout import LABEL_BIT
+
+
+def pass_memory(tokens: int, address: int = ADDRESS_BITS) -> MemoryShape:
+    """Memory of the sentences of a pass: of each its first beat, tokens and label.
+
+    Parameters
+    ----------
+    tokens : int
+        Most tokens of a side, and so most sentences.
+    address : int
+        Bits of a byte address.
+    """
+    width = address - (BEAT - 1).bit_length() + tokens.bit_length() + 32 - LABEL_BIT
+    return MemoryShape("sentences", tokens, width)
+
+
+def passes_of(lengths: Sequence[int], capacity: int) -> list[range]:
+    """Sentences of each pass of a step: in their order, as long as both sides of all have room.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Tokens of each sentence of the step.
+    capacity : int
+        Tokens of both sides that there is room for.
+    """
+    found, start, rows = [], 0, 0
+    for number, length in enumerate(lengths):
+        if 2 * (rows + length) > capacity and number > start:
+            found.append(range(start, number))
+            start, rows = number, 0
+        rows += length
+    return [*found, range(start, len(lengths))]

@@ -1,0 +1,142 @@
+"""Random transformers and sentences for benches and self-tests of `zostream`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...fixed import Q8_16, Integers
+from ...stream.frozen_base import frozen_base
+from ...stream.machine.images import StreamImages
+from ...stream.transformer_model import TransformerModel, padded
+from ...transformer.blocks import SelfAttention
+from ...transformer.builder import INPUTS, TransformerBuilder
+from .zostream import ZostreamSpec
+
+NetworkKind = Literal["perceptron", "encoder", "decoder"]
+_FEATURES, _WORDS, _CLASSES = 24, 20, 3
+
+
+class _Random(TransformerBuilder):
+    """Builder that draws its tensors."""
+
+    def __init__(self, name: str, rng: np.random.Generator, gain: float) -> None:
+        super().__init__(name, _FEATURES)
+        self._rng, self._gain = rng, gain
+
+    def drawn(self, *shape: int) -> NDArray[np.float64]:
+        """Draw a matrix or a vector."""
+        drawn: NDArray[np.float64] = self._rng.normal(0, self._gain * shape[-1] ** -0.5, shape)
+        return drawn
+
+    def layer(self, title: str, read: int, outputs: int, inputs: int, bias: bool = True) -> int:
+        """Add a fully connected layer."""
+        return self.linear(title, read, self.drawn(outputs, inputs), self.drawn(outputs) if bias else None)
+
+    def norm(self, title: str, read: int, features: int, centred: bool) -> int:
+        """Add a layer norm, or an RMS norm."""
+        factor = 1 + self.drawn(features)
+        if centred:
+            return self.layer_norm(title, read, factor, self.drawn(features), 1e-5)
+        return self.rms_norm(title, read, factor, 1e-6)
+
+
+def random_images(
+    spec: ZostreamSpec,
+    rng: np.random.Generator,
+    kind: NetworkKind = "encoder",
+    gain: float = 1.0,
+    sensitive: int = 0,
+    first: int = 0,
+) -> StreamImages:
+    """Make a small transformer for a core: together the three kinds have all operations.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+    rng : Generator
+    kind : "perceptron", "encoder" or "decoder"
+    gain : float
+        Size of the tensors: from about 30 on most activations are clipped.
+    sensitive : int
+        Weights of each matrix that alone are tuned; 0: all tensors are tuned whole.
+    first : int
+        First operation that is tuned.
+    """
+    made = _Random(f"random {kind}", rng, gain)
+    {"perceptron": _perceptron, "encoder": _encoder, "decoder": _decoder}[kind](made, 2 * max(8, spec.columns))
+    network, parameters = made.finish()
+    matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
+    places = {
+        name: np.sort(rng.choice(parameters[name].size, min(sensitive, parameters[name].size), replace=False))
+        for name in (matrices if sensitive else [])
+    }
+    base = frozen_base(network, parameters, sensitive=places)
+    model = TransformerModel(
+        base.transformer,
+        base.integers,
+        Q8_16.from_float(rng.normal(0, 1, (_WORDS, _FEATURES))),
+        (lambda name: name in places) if sensitive else (lambda name: name[0] >= first),
+        places,
+        spec.times,
+        spec.lanes,
+        spec.columns,
+    )
+    return StreamImages.of(model, base, spec.size)
+
+
+def random_sentences(
+    images: StreamImages, count: int, longest: int, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Draw sentences of 1 to `longest` tokens, (count, longest) with -1 behind the last token of each, and labels."""
+    lengths = rng.integers(1, longest, count, endpoint=True)
+    lengths[:2] = (1, longest)[:count]
+    sentences = padded([rng.integers(0, _WORDS, length) for length in lengths])
+    return sentences, rng.integers(0, images.model.labels("cross_entropy"), count)
+
+
+def _perceptron(made: _Random, hidden: int) -> None:
+    """Add three layers behind the first token."""
+    pooled = made.pool("first", INPUTS, "first")
+    up = made.activation("relu", made.layer("up", pooled, hidden + 3, _FEATURES), "relu")
+    more = made.activation("gelu tanh", made.layer("more", up, hidden, hidden + 3), "gelu-tanh")
+    made.layer("head", more, _CLASSES, hidden)
+
+
+def _encoder(made: _Random, hidden: int) -> None:
+    """Add positions, a layer with norms behind its sums, a mean of length 1 and a head."""
+    rows = made.drawn(64, hidden)
+    placed = made.positions("positions", made.layer("patches", INPUTS, hidden, _FEATURES), rows)
+    start = made.norm("norm 0", placed, hidden, True)
+    reads = tuple(made.layer(name, start, hidden, hidden) for name in ("queries", "keys", "values"))
+    seen = made.attention("attention", (reads[0], reads[1], reads[2]), SelfAttention(2, 2, hidden // 2))
+    between = made.norm(
+        "norm 1", made.residual("sum 1", start, made.layer("output", seen, hidden, hidden)), hidden, True
+    )
+    wide = made.activation("gelu", made.layer("up", between, 2 * hidden + 5, hidden), "gelu")
+    total = made.residual("sum 2", between, made.layer("down", wide, hidden, 2 * hidden + 5))
+    # the same functions where no layer is before them
+    twice = made.norm("norm 3", made.residual("sum 3", made.norm("norm 2", total, hidden, True), start), hidden, True)
+    pair = made.gate("pair", made.activation("alone", twice, "silu"), start)
+    made.layer("head", made.unit_length("unit", made.pool("mean", pair, "mean")), _CLASSES, hidden)
+
+
+def _decoder(made: _Random, hidden: int) -> None:
+    """Add a causal layer with rotary positions, a shared head of keys, a gate, the last token and a head."""
+    width = hidden // 2
+    start = made.layer("embedding", INPUTS, hidden, _FEATURES, False)
+    given = made.norm("norm 1", start, hidden, False)
+    queries = made.layer("queries", given, hidden, hidden, False)
+    keys, values = (made.layer(name, given, width, hidden, False) for name in ("keys", "values"))
+    causal = SelfAttention(2, 1, width, causal=True, rotary_base=10_000.0)
+    seen = made.attention("attention", (queries, keys, values), causal)
+    middle = made.residual("sum 1", start, made.layer("output", seen, hidden, hidden, False))
+    between = made.norm("norm 2", middle, hidden, False)
+    gate = made.activation("silu", made.layer("gate", between, hidden + 7, hidden, False), "silu")
+    product = made.gate("product", gate, made.layer("up", between, hidden + 7, hidden, False))
+    total = made.residual("sum 2", middle, made.layer("down", product, hidden, hidden + 7, False))
+    behind = made.layer("more", made.norm("norm 3", total, hidden, False), hidden, hidden)
+    squared = made.activation("square", behind, "relu-squared")
+    made.layer("head", made.pool("last", squared, "last"), _CLASSES, hidden)

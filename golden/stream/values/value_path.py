@@ -1,0 +1,270 @@
+"""`value_path`: exact sums of a linear layer, or values from the activation memory, to values that are stored.
+
+They pass `requantize`, `activation_function` and `elementwise`, four a cycle. Biases and rows of positions come from
+the stream of weights and wait in a memory of their own, second values from the activation memory. What is stored are
+whole rows of a memory: zeros behind the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...axi.bus import BEAT
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Q8_16, Integers
+from ...memories.plan import MemoryShape
+from ...packets import packets_of
+from ...rng.urng import BIT
+from ..memory.chunks import Chunk, Place
+from ..weights.tile_dequant import rows_of
+from .activation_function import ActivationFunctionSpec
+from .chunk_unit import ChunkUnitSpec, chunk_words
+from .elementwise import ElementwiseSpec
+from .requantize import SUM, RequantizeSpec
+from .value_operation import LARGEST_VECTOR, Operation, Settings, operation_fields, settings
+
+VALUES = BEAT // 4
+"""Values a cycle, as many as a beat has."""
+UNDER_WAY = 64
+"""Words, and chunks, between the first stage and the way out: more than there are stages."""
+ASKED = 32
+"""Words of each kind of operands between the request and the first stage."""
+
+
+class Job(NamedTuple):
+    """A chunk of results.
+
+    Parameters
+    ----------
+    group : int
+        Features of the chunk, divided by `columns`.
+    row, side : int
+    vector : int
+        Number of the row of positions; 0 for biases.
+    """
+
+    group: int
+    row: int
+    side: int
+    vector: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValuePathSpec(ChunkUnitSpec):
+    """Parameters and model of `value_path`, see `ChunkUnitSpec`.
+
+    Parameters
+    ----------
+    features : int
+        Most values of a bias, or of a row of positions.
+    """
+
+    name: ClassVar[str] = "value_path"
+    summary: ClassVar[str] = "from sums of a linear layer, or stored values, to stored values: bias, activation, join"
+
+    features: int = LARGEST_VECTOR
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 * self.columns <= self.features <= LARGEST_VECTOR or self.features % self.columns:
+            raise UserError(
+                f"features = {self.features} is not in {2 * self.columns} (two chunks) to {LARGEST_VECTOR}, whole "
+                f"chunks of {self.columns}"
+            )
+
+    @property
+    def words(self) -> int:
+        """Words of a chunk."""
+        return self.columns // VALUES
+
+    @property
+    def bias_groups(self) -> int:
+        """Chunks of the longest bias."""
+        return self.features // self.columns
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a word at the first stage to the queue behind the last: bias 2, three blocks, queue 2."""
+        parts = (RequantizeSpec(), ActivationFunctionSpec(), ElementwiseSpec())
+        return 2 + sum(one.latency for one in parts) + 2
+
+    def cycles(self, one: Operation) -> int:
+        """Cycles from an idle block's operation, not of positions, to `done`, all streams and the receivers ready.
+
+        The first word comes behind the biases.
+        """
+        chosen, (groups, behind) = settings(one), self.chunks(one)
+        reads = bool(chosen.joined) + (not chosen.sums)
+        begin = max(5, -(-one.features // VALUES) if chosen.biased else 0) + (reads == 2)
+        chunks = 2 * one.rows * len(groups)
+        words = (chunks - 1) * max(self.words, reads) + self.words
+        return begin + words + self.latency + 2 * one.rows * len(behind) + 3
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `operation`, then its `sums`, `biases`, `sentences`, `operands`; requests, `write` and `done`."""
+        found = self.unit_streams(operation_fields(self.layout.address, self.count))
+        tag = Field("tag", BIT)
+        tagged = {
+            name: replace(found[name], fields=(*found[name].fields, tag)) for name in ("operands_read", "operands")
+        }
+        biases = (*(Field(side, Q8_16, VALUES) for side in ("plus", "minus")), Field("last", BIT))
+        own = {"sums": Stream("in", (Field("sum", SUM, VALUES),)), "biases": Stream("in", biases)}
+        return found | tagged | own
+
+    @property
+    def bias_memory(self) -> MemoryShape:
+        """Biases or positions of both sides, four values of each a word."""
+        return MemoryShape("biases", self.features // VALUES, 2 * VALUES * Q8_16.width)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Biases, and tables of the activations."""
+        return (self.bias_memory, *ActivationFunctionSpec(lanes=VALUES).memories)
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """Contents and width of the tables of activations."""
+        return ActivationFunctionSpec(lanes=VALUES).roms()
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+
+    def chunks(self, one: Operation) -> tuple[range, range]:
+        """Groups of an operation's results, and those behind them that fill the last row of their memory."""
+        count = -(-one.features // self.columns)
+        end = count if one.destination_wide else -(-count // self.layout.parts) * self.layout.parts
+        return range(count), range(count, end)
+
+    def jobs(self, one: Operation, sentences: Words) -> Iterator[Job]:
+        """Chunks in their order, those that fill rows included; `sentences` are those of positions, time after time."""
+        groups = [group for part in self.chunks(one) for group in part]
+        if not settings(one).positions:
+            for group in groups:
+                yield from (Job(group, row, row // one.rows) for row in range(2 * one.rows))
+            return
+        told = zip(sentences["first"][:, 0].tolist(), sentences["length"][:, 0].tolist(), strict=True)
+        for number, (first, length) in enumerate(told):
+            position, sentence = divmod(number, 2 * one.sentences)
+            if length > position:
+                yield from (Job(group, first + position, sentence // one.sentences, position) for group in groups)
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute operations as long as all that belongs to one is there."""
+        fields = {name: port.fields for name, port in self.streams().items() if port.direction == "out"}
+        found: dict[str, list[Words]] = {
+            port: [{one.name: np.zeros((0, one.lanes), np.int64) for one in fields[port]}] for port in fields
+        }
+        used = dict.fromkeys(("sums", "biases", "sentences", "operands"), 0)
+        for one in rows_of(inputs["operation"], Operation):
+            chosen = settings(one)
+            entries = 2 * one.sentences * one.longest if chosen.positions else 0
+            sentences = {name: column[used["sentences"] :][:entries] for name, column in inputs["sentences"].items()}
+            jobs = [*self.jobs(one, sentences)]
+            stored = [job for job in jobs if job.group in self.chunks(one)[0]]
+            vectors = packets_of(inputs["biases"]["last"][used["biases"] :])
+            count = (one.longest if chosen.positions else 1) if chosen.biased else 0
+            needs = {
+                "sums": len(stored) * self.words if chosen.sums else 0,
+                "biases": vectors[count - 1][1] if 0 < count <= len(vectors) else 0,
+                "sentences": entries,
+                "operands": len(stored) * (bool(chosen.joined) + (not chosen.sums)),
+            }
+            ends = {port: used[port] + need for port, need in needs.items()}
+            short = any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items())
+            if short or count > len(vectors):
+                break
+            own = {
+                port: {name: column[used[port] : end] for name, column in inputs[port].items()}
+                for port, end in ends.items()
+            }
+            for port, part in self._operation(one, chosen, jobs, stored, own, vectors[:count]).items():
+                found[port].append(part)
+            used = ends
+        return {
+            port: {one.name: np.concatenate([part[one.name] for part in parts])[:words] for one in fields[port]}
+            for port, parts in found.items()
+        }
+
+    def _operation(
+        self,
+        one: Operation,
+        chosen: Settings,
+        jobs: list[Job],
+        stored: list[Job],
+        own: dict[str, Words],
+        vectors: list[tuple[int, int]],
+    ) -> dict[str, Words]:
+        """Requests, writes and the answer of an operation."""
+        values, clipped = self._values(chosen, stored, own, vectors)
+        there = np.array([job.group for job in stored])[:, None] * self.columns + np.arange(self.columns) < one.features
+        places = {name: self.place(one._asdict(), name) for name in ("source", "second", "destination")}
+        kinds = ["source"] * (not chosen.sums) + ["second"] * bool(chosen.joined)
+        reads = [self._chunk(places[name], job, one.stride) for job in stored for name in kinds]
+        tags = np.tile([name == "second" for name in kinds], len(stored)).astype(np.int64)
+        # rows are filled with zeros
+        written = np.zeros((len(jobs), self.columns), np.int64)
+        written[[job.group in self.chunks(one)[0] for job in jobs]] = np.where(there, values, 0)
+        writes = chunk_words([self._chunk(places["destination"], job, one.stride) for job in jobs])
+        return {
+            "operands_read": chunk_words(reads) | {"tag": tags[:, None]},
+            "write": writes | {"value": written},
+            "done": {"clipped": np.array([[(clipped * there).sum()]])},
+        }
+
+    def _chunk(self, place: Place, job: Job, stride: int) -> Chunk:
+        wide, address, part = self.layout.chunk(place, job.group, job.row, stride)
+        return Chunk(wide, address % (1 << self.layout.address.width), part)
+
+    def _values(
+        self, chosen: Settings, jobs: list[Job], own: dict[str, Words], vectors: list[tuple[int, int]]
+    ) -> tuple[Integers, Integers]:
+        """Values of chunks and how often each was clipped, (chunks, columns)."""
+        operands = own["operands"]["value"]
+        kinds = 1 + (bool(chosen.joined) and not chosen.sums)
+        second = operands[kinds - 1 :: kinds] if chosen.joined else np.zeros((len(jobs), self.columns), np.int64)
+        given = own["sums"]["sum"] if chosen.sums else operands[::kinds]
+        bias = np.zeros((len(jobs), self.columns), np.int64)
+        if chosen.biased:
+            rows = np.zeros((len(vectors), 2, self.features), np.int64)
+            for row, (start, end) in zip(rows, vectors, strict=True):
+                for side, name in zip(row, ("plus", "minus"), strict=True):
+                    side[: VALUES * (end - start)] = own["biases"][name][start:end].reshape(-1)
+            places = np.array([(job.vector, job.side, job.group) for job in jobs]).T
+            bias = rows.reshape(len(vectors), 2, -1, self.columns)[*places]
+        value, clipped = _made(
+            RequantizeSpec(),
+            {"sum": given.reshape(-1, VALUES), "bias": bias.reshape(-1, VALUES)},
+            fraction=chosen.fraction,
+            input_shift=chosen.sum_shift,
+            output_shift=chosen.value_shift,
+            form=chosen.form,
+        )
+        if chosen.activation:  # otherwise values of 27 bits pass
+            value, again = _made(
+                ActivationFunctionSpec(),
+                {"value": value},
+                kind=chosen.activation,
+                input_shift=chosen.taken_shift,
+                output_shift=chosen.made_shift,
+            )
+            clipped = clipped + again
+        value, again = _made(
+            ElementwiseSpec(),
+            {"first": value, "second": second.reshape(-1, VALUES)},
+            kind=chosen.join,
+            first_shift=chosen.first_shift,
+            second_shift=chosen.second_shift,
+            output_shift=chosen.result_shift,
+        )
+        return value.reshape(-1, self.columns), (clipped + again).reshape(-1, self.columns)
+
+
+def _made(part: Spec, columns: Words, **numbers: int) -> tuple[Integers, Integers]:
+    """Values that a part makes of words, all with the same settings, and which of them are clipped."""
+    words = len(next(iter(columns.values())))
+    fields = columns | {name: np.full((words, 1), number) for name, number in numbers.items()}
+    made = part.run({"i": fields}, words)["o"]
+    return made["value"], made["clipped"]

@@ -1,0 +1,311 @@
+"""Sequences of the commands of `zostream`: load, load deltas, save deltas, train and infer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amaranth.hdl import Module, Mux, Signal, Value
+
+from ....golden.cores.zostream.registers import Command
+from ....golden.stream.weights.word_offsets import Kind
+from ....golden.zo.deltas import DELTA, PerturbationTable
+from ....golden.zo.split import MOST_PERTURBATIONS
+from ..image_reads import ImageReads
+
+if TYPE_CHECKING:
+    from .stream_trainer import StreamTrainer
+
+
+class CommandSequences:
+    """States of each command, and the registers between them and the parts of the trainer that they start.
+
+    A part of the trainer's module: its registers stand there.
+
+    Parameters
+    ----------
+    trainer : StreamTrainer
+        Its parts are connected and driven.
+
+    Attributes
+    ----------
+    infer : 1
+        The command is `Command.INFER`; registered, as the command is stable long before it is used.
+    reads_logits : 1
+        Sentences are those of the logits that are read.
+    no_program : 1
+        A command began that needs a program, and there is none; held until reset.
+    """
+
+    def __init__(self, trainer: StreamTrainer) -> None:
+        self._trainer, self._control, self._engine = trainer, trainer.control, trainer.engine
+        self._deltas, self._slopes, self._updates = trainer.deltas, trainer.slopes, trainer.updates
+        self._scheduler, self._passes, self._program = trainer.scheduler, trainer.passes, trainer.program
+        self.infer, self.no_program, self.reads_logits = Signal(), Signal(), Signal(name="reads_logits")
+        self._steps_left = Signal(32)
+        # the perturbation of the step in progress, and whether it is the last one
+        self._number, self._final = Signal(range(MOST_PERTURBATIONS)), Signal()
+        self._slopes_left = Signal(range(MOST_PERTURBATIONS + 1), name="slopes_left")
+        self._position_given, self._loading, self._empty = Signal(), Signal(name="loading"), Signal(name="empty")
+
+    def add(self, m: Module, images: ImageReads) -> None:
+        """Add all sequences to the trainer's module."""
+        self._settings(m)
+        self._results(m)
+        images.offer(m)
+        with m.FSM():
+            self._idle(m, images)
+            self._load(m, images)
+            self._save_deltas(m)
+            self._perturb(m)
+            self._pass(m)
+            self._update(m)
+            self._end(m)
+
+    def _settings(self, m: Module) -> None:
+        """Connect settings, which stay the same during a command."""
+        control, settings, job = self._control, self._control.settings, self._scheduler.job
+        slopes, updates, logits = self._slopes, self._updates, self._trainer.logits
+        perturbations = settings.p1[: MOST_PERTURBATIONS.bit_length()]
+        largest_eps = DELTA.fraction - PerturbationTable(self._trainer.spec.generator).fraction
+        names = ("order", "samples", "index", "sample_count", "steps", "batch")
+        m.d.sync += [
+            self.infer.eq(control.command == Command.INFER),
+            self._engine.amount.eq(Mux(self.infer, 0, (1 << largest_eps) >> settings.eps_shift[:4])),
+            self._final.eq(self.infer | (self._number == perturbations - 1)),
+        ]
+        m.d.comb += [
+            *(getattr(job, name).eq(getattr(settings, name)) for name in names),
+            job.repeats.eq(Mux(self.infer, 1, perturbations)),
+            job.labels.eq(self._program.outputs),
+            job.capacity.eq(self._program.capacity),
+            updates.first.eq(perturbations),
+            updates.second.eq(1),
+            updates.scalars.eq(settings.scalars),
+            slopes.start.eq(control.start),
+            slopes.address.eq(settings.records),
+            slopes.batch.eq(settings.batch),
+            slopes.rate.eq(self._scheduler.step.payload.rate),
+            slopes.last_sample.eq(self._scheduler.step.payload.last_sample),
+            slopes.shift.eq(settings.shift),
+            slopes.position.payload.eq(self._deltas.at),
+            updates.coefficient.valid.eq(slopes.o.valid),
+            updates.coefficient.payload.eq(slopes.o.payload),
+            logits.start.eq(control.start),
+            logits.address.eq(settings.logits),
+            logits.sample_beats.eq(self._program.logit_beats),
+            self._deltas.start.eq(control.start),
+            self._deltas.position.eq(settings.position),
+        ]
+
+    def _results(self, m: Module) -> None:
+        """Count what was clipped, and results that are still to come."""
+        counts, slopes, engine = self._control.counts, self._slopes, self._engine
+        clipped = Mux(self.infer, engine.clipped >> 1, engine.clipped)  # both sides are alike without a perturbation
+        m.d.sync += [
+            counts.saturations.eq(Mux(engine.done, clipped, 0)),
+            self._empty.eq(slopes.empty & self._trainer.logits.empty),
+            self._slopes_left.eq(self._slopes_left + self._position_given - slopes.o.valid),
+        ]
+        m.d.comb += [
+            counts.coefficients_clipped.eq(slopes.clipped | self._updates.clipped),
+            self._position_given.eq(slopes.position.valid & slopes.position.ready),
+        ]
+
+    def _command(self, m: Module, kind: Kind, following: str) -> None:
+        """Give a command for all rows of deltas, in the current state, and go on with a state."""
+        command = self._deltas.command
+        m.d.comb += [command.valid.eq(1), command.payload.kind.eq(kind), command.payload.count.eq(self._program.rows)]
+        with m.If(command.ready):
+            m.next = following
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def _idle(self, m: Module, images: ImageReads) -> None:
+        """Begin a command."""
+        control, save = self._control, self._trainer.memory.deltas_write.command
+        with m.State("IDLE"):
+            m.d.comb += control.ready.eq(1)
+            m.d.sync += [self._steps_left.eq(control.settings.steps), self._slopes_left.eq(0), self._number.eq(0)]
+            with m.If(control.start & (control.command != Command.LOAD) & ~self._program.valid):
+                m.d.sync += self.no_program.eq(1)
+                m.next = "FAILED"
+            with m.Elif(control.start), m.Switch(control.command):
+                with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
+                    m.d.comb += self._program.load.eq(control.command == Command.LOAD)
+                    m.d.sync += self._loading.eq(control.command == Command.LOAD_DELTAS)
+                    m.d.sync += [images.transferring.eq(1), images.requested.eq(1)]
+                    m.next = "TRANSFER"
+                with m.Case(Command.SAVE_DELTAS):
+                    m.d.sync += save.valid.eq(1)
+                    m.next = "SAVE"
+                with m.Case(Command.INFER):
+                    m.d.comb += self._scheduler.job.start.eq(1)
+                    m.next = "STEP"
+
+    def _load(self, m: Module, images: ImageReads) -> None:
+        """Read an image: load and load deltas. A new program has no deltas; a training goes on behind its image."""
+        command = self._deltas.command
+        with m.State("TRANSFER"):
+            m.d.comb += [
+                command.valid.eq(self._loading),
+                command.payload.kind.eq(Kind.LOAD),
+                command.payload.count.eq(self._program.rows),
+            ]
+            with m.If(command.ready):
+                m.d.sync += self._loading.eq(0)
+            with m.If(images.accepted):
+                m.d.sync += images.requested.eq(0)
+            with m.If(images.transferred):
+                m.d.sync += images.transferring.eq(0)
+                m.next = "TRANSFERRED"
+        with m.State("TRANSFERRED"), m.Switch(self._control.command):
+            with m.Case(Command.LOAD):
+                m.next = "CLEAR"
+            with m.Case(Command.TRAIN):
+                m.d.comb += self._scheduler.job.start.eq(1)
+                m.next = "STEP"
+            with m.Default():
+                m.next = "END"
+        with m.State("CLEAR"):
+            self._command(m, Kind.CLEAR, "CLEARED")
+        with m.State("CLEARED"), m.If(self._deltas.done):
+            m.next = "END"
+
+    def _save_deltas(self, m: Module) -> None:
+        """Save deltas: write their image."""
+        save = self._trainer.memory.deltas_write.command
+        with m.State("SAVE"):
+            with m.If(save.ready):
+                m.d.sync += save.valid.eq(0)
+            self._command(m, Kind.SAVE, "SAVING")
+        with m.State("SAVING"):
+            with m.If(save.ready):
+                m.d.sync += save.valid.eq(0)
+            with m.If(self._deltas.done):
+                m.next = "END"
+
+    def _perturb(self, m: Module) -> None:
+        """Begin a step; make a perturbation, and skip the words behind it."""
+        step, deltas, position = self._scheduler.step, self._deltas, self._slopes.position
+        with m.State("STEP"):
+            m.d.sync += self._number.eq(0)
+            with m.If(step.valid):
+                m.next = "PASS"
+                with m.If(~self.infer):
+                    m.next = "POSITION"
+        with m.State("POSITION"):
+            m.d.comb += position.valid.eq(1)
+            with m.If(position.ready):
+                m.next = "PERTURB"
+        with m.State("PERTURB"):
+            # behind the last of several perturbations the generator returns to the first one
+            m.d.comb += [
+                deltas.command.payload.factor.eq(self._engine.amount),
+                deltas.command.payload.replay.eq(self._final & (self._number != 0)),
+            ]
+            self._command(m, Kind.PERTURB, "PERTURBED")
+        with m.State("PERTURBED"), m.If(deltas.done):
+            m.d.sync += self._control.counts.offsets_clipped.eq(deltas.clipped)
+            m.next = "GAP"
+        self._skip(m, "GAP", "PASS", without=self._final)
+
+    def _skip(self, m: Module, state: str, following: str, without: Value, mark: Value | int = 0) -> None:
+        """Skip the words of the generator behind a perturbation, but where they are none."""
+        command, gap = self._deltas.command, self._control.settings.gap
+        with m.State(state):
+            m.d.comb += [
+                command.payload.kind.eq(Kind.SKIP),
+                command.payload.count.eq(gap),
+                command.payload.mark.eq(mark),
+            ]
+            with m.If(without | (gap == 0)):
+                m.next = following
+            with m.Else():
+                m.d.comb += command.valid.eq(1)
+                with m.If(command.ready):
+                    m.next = f"{state}_SKIPPED"
+        with m.State(f"{state}_SKIPPED"), m.If(self._deltas.done):
+            m.next = following
+
+    def _pass(self, m: Module) -> None:
+        """Passes of a perturbation, or of a step of samples alone: load samples, run the program, read the logits."""
+        engine, passes, reader, step = self._engine, self._passes, self._trainer.reader, self._scheduler.step
+        with m.State("PASS"), m.If(passes.complete):
+            m.d.comb += [engine.load.eq(1), self._trainer.samples.start.eq(1)]
+            m.next = "SAMPLES"
+        with m.State("SAMPLES"), m.If(engine.loaded):
+            m.next = "BEGIN"
+        with m.State("BEGIN"):
+            m.d.comb += [engine.start.eq(1), self._program.run.eq(1)]
+            m.next = "RUN"
+        with m.State("RUN"), m.If(engine.done):
+            m.d.comb += reader.start.eq(1)
+            m.next = "LOGITS"
+        with m.State("LOGITS"):
+            m.d.comb += self.reads_logits.eq(1)
+            with m.If(reader.done):
+                m.d.comb += passes.clear.eq(1)
+                m.next = "PASS"
+                with m.If(passes.last):
+                    m.next = "PASSED"
+        with m.State("PASSED"):
+            with m.If(self.infer):
+                m.d.comb += step.ready.eq(1)
+                self._end_step(m)
+            with m.Elif(self._final):
+                m.next = "SLOPES"
+            with m.Else():
+                m.d.sync += self._number.eq(self._number + 1)
+                m.next = "POSITION"
+
+    def _update(self, m: Module) -> None:
+        """Move the deltas along a step's perturbations; of several each is made again."""
+        updates, deltas, several = self._updates, self._deltas, self._number != 0
+        walk, command, gap = updates.walk, deltas.command, self._control.settings.gap
+        marks = updates.walk.payload.final & several
+        with m.State("SLOPES"), m.If(self._slopes_left == 0):
+            m.d.comb += self._scheduler.step.ready.eq(1)
+            m.next = "COEFFICIENTS"
+        with m.State("COEFFICIENTS"):
+            m.d.comb += updates.start.eq(1)
+            m.next = "WALK"
+        with m.State("WALK"), m.If(walk.valid):
+            m.next = "UPDATE"
+            with m.If(several):
+                m.next = "AGAIN"
+        with m.State("AGAIN"):
+            m.d.comb += command.payload.mark.eq(marks & (gap == 0))
+            self._command(m, Kind.PERTURB, "MADE")
+        with m.State("MADE"), m.If(deltas.done):
+            m.next = "UPDATE"
+        with m.State("UPDATE"):
+            m.d.comb += command.payload.factor.eq(walk.payload.coefficient)
+            self._command(m, Kind.UPDATE, "UPDATED")
+        with m.State("UPDATED"), m.If(deltas.done):
+            m.next = "BEHIND"
+        self._skip(m, "BEHIND", "MOVED", without=0, mark=marks)
+        with m.State("MOVED"):
+            # the walk is taken and over at once: what it says stays until then
+            m.d.comb += walk.ready.eq(1)
+            m.next = "NEXT"
+        with m.State("NEXT"):
+            m.d.comb += updates.moved.eq(1)
+            m.next = "WALK"
+            with m.If(updates.done):
+                m.d.comb += self._control.counts.steps_done.eq(1)
+                self._end_step(m)
+
+    def _end_step(self, m: Module) -> None:
+        """Go on with the next step, or end the command, in the current state."""
+        m.d.sync += self._steps_left.eq(self._steps_left - 1)
+        m.next = "STEP"
+        with m.If(self._steps_left == 1):
+            m.next = "END"
+
+    def _end(self, m: Module) -> None:
+        """End of every command: all that it writes is in the memory."""
+        with m.State("END"), m.If(self._empty & self._trainer.memory.settled):
+            m.d.comb += self._control.finished.eq(1)
+            m.next = "IDLE"
+        with m.State("FAILED"):
+            pass

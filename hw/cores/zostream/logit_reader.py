@@ -1,0 +1,126 @@
+"""Logit reader: results of a pass from the activation memory, value by value, of one sentence after the other."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.memory.chunks import ChunkLayout
+from ...nn.interfaces import LOGIT
+from ...ports import shape
+from ...primitives.mux_tree import mux_tree
+from ...stream.machine.engine_port import chunk_layout, chunk_values
+from ...stream.memory.chunk_line import ChunkLine
+
+
+class LogitReader(wiring.Component):
+    """Read the rows of all sentences: of each its plus side, then its minus side.
+
+    A chunk is read when the one before was given; each takes some cycles more than it has values.
+
+    Parameters
+    ----------
+    chunks : ChunkLayout
+        Activation memory.
+    tokens : int
+        Most sentences.
+    classes : int
+        Most values of a row.
+
+    Attributes
+    ----------
+    start : In(1)
+        Begin; one cycle. The next ones stay until `done`.
+    base, stride : In
+        Address of the first row in the narrow memory, and addresses from a group to the next.
+    outputs : In
+        Values of a row, at least 1.
+    sentences : In
+        How many there are, at least 1.
+    both : In(1)
+        The minus side is read, too.
+    operands_read, operands : Out, In, streams of a chunk's place, of its values
+    number : Out
+        Number of the sentence in progress.
+    begins : Out(1)
+        The sentence begins; one cycle, two cycles or more after `number` changed, and before its first logit.
+    o : Out, stream of `LOGIT`
+    done : Out(1)
+        The last logit was taken; one cycle.
+    """
+
+    def __init__(self, chunks: ChunkLayout, tokens: int, classes: int) -> None:
+        self.chunks = chunks
+        super().__init__(
+            {
+                "start": In(1),
+                "base": In(shape(chunks.address)),
+                "stride": In(shape(chunks.address)),
+                "outputs": In(range(classes + 1)),
+                "sentences": In(range(tokens + 1)),
+                "both": In(1),
+                "operands_read": Out(stream.Signature(chunk_layout(chunks))),
+                "operands": In(stream.Signature(chunk_values(chunks))),
+                "number": Out(range(tokens)),
+                "begins": Out(1),
+                "o": Out(LOGIT),
+                "done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.line = line = ChunkLine(self.chunks)
+        read, operands, columns = self.operands_read, self.operands, self.chunks.columns
+        minus, left = Signal(), Signal.like(self.outputs, reset_less=True)
+        column = Signal(range(columns))
+        row = Mux(minus, self.sentences + self.number, self.number)
+        m.d.comb += [
+            line.base.eq(self.base),
+            line.stride.eq(self.stride),
+            read.payload.address.eq(line.line + row),
+            read.payload.part.eq(line.part),
+        ]
+        # a register, as a logit goes a long way; the chunk is on offer until its last value is here
+        here, last = self.o.valid, left == 1
+        taken = operands.valid & (~here | self.o.ready)
+        value = mux_tree(column, [operands.payload[number] for number in range(columns)])
+        ends = last | (column == columns - 1)
+        final = self.number == self.sentences - 1
+        with m.If(self.o.ready):
+            m.d.sync += here.eq(0)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += [self.number.eq(0), minus.eq(0)]
+                with m.If(self.start):
+                    m.next = "FETCH"
+            with m.State("FETCH"):
+                m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.d.comb += [line.start.eq(1), self.begins.eq(~minus)]
+                m.d.sync += left.eq(self.outputs)
+                m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += read.valid.eq(1)
+                with m.If(read.ready):
+                    m.next = "GIVE"
+            with m.State("GIVE"):
+                m.d.comb += operands.ready.eq(taken & ends)
+                with m.If(taken):
+                    m.d.sync += [here.eq(1), self.o.payload.logit.eq(value[: Q8_16.width]), left.eq(left - 1)]
+                    m.d.sync += [self.o.payload.last.eq(last), column.eq(Mux(ends, 0, column + 1))]
+                with m.If(taken & ends):
+                    m.d.comb += line.advance.eq(1)
+                    m.next = "READ"
+                with m.If(taken & last):
+                    m.d.sync += minus.eq(self.both & ~minus)
+                    m.next = "BEGIN"
+                    with m.If(minus | ~self.both):
+                        m.d.sync += self.number.eq(self.number + 1)
+                        m.next = "FETCH"
+                        with m.If(final):
+                            m.next = "LAST"
+            with m.State("LAST"), m.If(~here):
+                m.d.comb += self.done.eq(1)
+                m.next = "IDLE"
+        return m

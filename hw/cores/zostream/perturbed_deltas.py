@@ -1,0 +1,144 @@
+"""Perturbed deltas: the generator, and the block of deltas and offsets behind it; position of the perturbations."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.stream.weights.word_offsets import COUNT, Kind, WordOffsetsSpec
+from ....golden.zo.coefficient import COEFFICIENT
+from ...axi.memory_port import BEATS
+from ...ports import layout, shape
+from ...rng.generators import generator_of
+from ...stream.machine.engine_port import REQUEST
+from ...stream.weights.word_offsets import WordOffsets
+from ...zo.steps.state_loader import StateLoader
+
+
+class DeltaCommand(data.StructLayout):
+    """Command for rows of deltas, and what the generator does with its last word.
+
+    Attributes
+    ----------
+    kind : `Kind`
+        All but `Kind.OFFSETS`.
+    factor : signed(27)
+        Multiple of the perturbation.
+    count : 24 bits
+        Rows, or words that are skipped.
+    replay, mark : 1
+        With the last word of the generator: it goes back to the mark, or sets it behind this word.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"kind": Kind, "factor": shape(COEFFICIENT), "count": COUNT.width, "replay": 1, "mark": 1})
+
+
+class PerturbedDeltas(wiring.Component):
+    """Carry out commands of the trainer, and requests of the engine between them.
+
+    Parameters
+    ----------
+    spec : WordOffsetsSpec
+        Its generator has replay.
+
+    Attributes
+    ----------
+    state : In, stream of beats
+        A state of the generator; it sets the mark.
+    loaded : Out(1)
+        The state is where it belongs; one cycle.
+    start, position : In(1), In(32)
+        Begin a job, whose first perturbation is at this position; one cycle.
+    at : Out(32)
+        Position of the generator's next word.
+    command : In, stream of `DeltaCommand`
+        Only while the engine is idle.
+    done : Out(1)
+        A command is over; one cycle.
+    clipped : Out
+        With `done`: offsets that were clipped.
+    request, offsets : In, Out, streams
+        See `EnginePort`.
+    load, save : In, Out, streams of beats
+        Images of deltas.
+    """
+
+    def __init__(self, spec: WordOffsetsSpec) -> None:
+        self.spec = spec
+        self.generator, self.loader, self.offsets_block = (
+            generator_of(spec.generator),
+            StateLoader(spec.generator),
+            WordOffsets(spec),
+        )
+        streams = spec.streams()
+        request = {item.name: shape(item.format) for item in streams["command"].fields if item.name in REQUEST}
+        super().__init__(
+            {
+                "state": In(BEATS),
+                "loaded": Out(1),
+                "start": In(1),
+                "position": In(32),
+                "at": Out(32),
+                "command": In(stream.Signature(DeltaCommand())),
+                "done": Out(1),
+                "clipped": Out(shape(spec.clipped_format)),
+                "request": In(stream.Signature(data.StructLayout(request))),
+                "offsets": Out(stream.Signature(layout(streams["offsets"]))),
+                "load": In(BEATS),
+                "save": Out(BEATS),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.generator = generator = self.generator
+        m.submodules.loader = loader = self.loader
+        m.submodules.deltas = deltas = self.offsets_block
+        wiring.connect(m, loader.load, generator.load)
+        wiring.connect(m, wiring.flipped(self.state), loader.beats)
+        wiring.connect(m, deltas.offsets, wiring.flipped(self.offsets))
+        command, own, request = deltas.command, self.command, self.request
+        taken = own.valid & own.ready
+        m.d.comb += [
+            self.loaded.eq(loader.done),
+            command.valid.eq(own.valid | request.valid),
+            command.payload.kind.eq(Mux(own.valid, own.payload.kind, Kind.OFFSETS)),
+            command.payload.factor.eq(Mux(own.valid, own.payload.factor, request.payload.factor)),
+            command.payload.count.eq(Mux(own.valid, own.payload.count, request.payload.count)),
+            *(command.payload[name].eq(request.payload[name]) for name in ("word", "fraction", "wide")),
+            own.ready.eq(command.ready),
+            request.ready.eq(command.ready & ~own.valid),
+            deltas.done.ready.eq(1),
+            self.done.eq(deltas.done.valid),
+            self.clipped.eq(deltas.done.payload.clipped),
+            deltas.load.valid.eq(self.load.valid),
+            deltas.load.payload.eq(self.load.payload),
+            self.load.ready.eq(deltas.load.ready),
+            self.save.valid.eq(deltas.save.valid),
+            self.save.payload.eq(deltas.save.payload),
+            deltas.save.ready.eq(self.save.ready),
+        ]
+        # words of the generator
+        left, period = Signal.like(own.payload.count, name="words_left", reset_less=True), self.spec.generator.period
+        replays, marks, drawn = Signal(), Signal(), generator.o.valid & generator.o.ready
+        position, marked, after = (Signal(range(period), name=name) for name in ("position", "marked", "after"))
+        with m.If(taken):
+            m.d.sync += [left.eq(own.payload.count), replays.eq(own.payload.replay), marks.eq(own.payload.mark)]
+        with m.Elif(drawn):
+            m.d.sync += left.eq(left - 1)
+        m.d.comb += [
+            deltas.u.valid.eq(generator.o.valid),
+            deltas.u.payload.eq(generator.o.payload),
+            generator.o.ready.eq(deltas.u.ready),
+            generator.replay.bit.eq(replays & (left == 1)),
+            generator.mark.bit.eq(marks & (left == 1)),
+            after.eq(Mux(position == period - 1, 0, position + 1)),
+            self.at.eq(position),
+        ]
+        with m.If(self.start):
+            m.d.sync += [position.eq(self.position), marked.eq(self.position)]
+        with m.Elif(drawn):
+            m.d.sync += position.eq(Mux(generator.replay.bit, marked, after))
+            with m.If(generator.mark.bit):
+                m.d.sync += marked.eq(after)
+        return m

@@ -1,0 +1,188 @@
+"""Stream trainer, all of `zostream` but the shell and the engine: steps, passes, deltas, losses, memory ports."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.axi.bus import BEAT, BEAT_COUNT_BITS
+from ....golden.cores.zostream.registers import CORE, Command, Error
+from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....golden.stream.memory.chunks import ChunkLayout
+from ....golden.zo.memory_layout import WORDS
+from ...primitives.fifo import Fifo
+from ...stream.machine.engine_port import EnginePort
+from ...stream.machine.program_sequencer import ProgramSequencer
+from ...zo.steps.slope_recorder import SlopeRecorder
+from ...zo.steps.step_updates import StepUpdates
+from ..image_reads import Image, ImageReads
+from ..logit_writer import LogitWriter
+from ..memory_system import MemorySystem, buses
+from ..shell import Control
+from .command_sequences import CommandSequences
+from .logit_reader import LogitReader
+from .pass_memory import PassMemory
+from .perturbed_deltas import PerturbedDeltas
+from .program_loader import ProgramLoader
+from .sample_reads import SampleReads
+from .sentence_scheduler import SentenceScheduler
+
+READS = ("order", "images", "corrections", "stream")
+"""Requesters that read, the highest rank first; images are samples, programs, deltas and states of the generator."""
+WRITES = ("records", "logits", "deltas")
+"""Requesters that write, the highest rank first."""
+
+
+class StreamTrainer(wiring.Component):
+    """Trains a transformer and infers with it, a command of `Command` at a time, pass by pass through an engine.
+
+    A step makes its perturbation, then passes: as many whole sentences as both sides of them have room. The samples of
+    a pass are read, the engine runs the program, and the logits of both sides of each sentence go to the losses. Behind
+    the last pass the deltas move.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+
+    Attributes
+    ----------
+    control : In, `Control`
+        The shell.
+    reader0, writer0 : Out, `Read` and `Write`
+        AXI4 port to the memory outside.
+    engine : Out, `EnginePort`
+    """
+
+    def __init__(self, spec: ZostreamSpec) -> None:
+        self.spec = spec
+        address, tokens, classes = spec.address, spec.tokens, spec.classes
+        chunks = ChunkLayout(spec.lanes, spec.columns, spec.rows, spec.wide_rows)
+        self.sequencer = ProgramSequencer(spec.sequencer)
+        self.program = ProgramLoader(spec.sequencer, Error, classes, spec.times)
+        self.deltas = PerturbedDeltas(spec.offsets)
+        self.scheduler = SentenceScheduler(tokens, Error, address)
+        self.passes, self.samples = PassMemory(tokens, address), SampleReads(tokens, address)
+        self.reader = LogitReader(chunks, tokens, classes)
+        self.slopes, self.updates = SlopeRecorder(classes, address), StepUpdates()
+        self.logits = LogitWriter(address=address)
+        self.memory = MemorySystem(
+            READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address, buffered=("stream",)
+        )
+        engine = EnginePort(chunks, spec.sequencer, spec.offsets, address)
+        self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
+        self._delta_beats = Signal(BEAT_COUNT_BITS)
+        super().__init__({"control": In(Control(CORE, address)), **buses(1, address), "engine": Out(engine)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for name in (
+            "sequencer", "program", "deltas", "scheduler", "passes", "samples", "reader", "slopes", "updates", "logits",
+            "memory",
+        ):  # fmt: skip
+            m.submodules[name] = getattr(self, name)
+        sequences = CommandSequences(self)
+        self._program(m)
+        self._passes(m, sequences)
+        self._results(m, sequences)
+        self._memory(m, sequences)
+        sequences.add(m, self._images(m))
+        return m
+
+    def _program(self, m: Module) -> None:
+        """Connect the program with the engine and the deltas."""
+        program, sequencer, engine = self.program, self.sequencer, self.engine
+        wiring.connect(m, program.command, sequencer.command)
+        wiring.connect(m, sequencer.status, program.status)
+        wiring.connect(m, sequencer.o, program.o)
+        wiring.connect(m, program.instruction, wiring.flipped(engine.instruction))
+        wiring.connect(m, wiring.flipped(engine.request), self.deltas.request)
+        wiring.connect(m, self.deltas.offsets, wiring.flipped(engine.offsets))
+        m.d.comb += [
+            program.beats.eq(self.control.settings.program_beats),
+            engine.weights.eq(self.control.settings.weights),
+            *(getattr(engine, name).eq(getattr(program, name)) for name in ("capacity", "features", "inputs")),
+        ]
+
+    def _passes(self, m: Module, sequences: CommandSequences) -> None:
+        """Sentences of a pass, and their rows."""
+        passes, samples, reader, engine = self.passes, self.samples, self.reader, self.engine
+        wiring.connect(m, self.scheduler.sentence, passes.sentence)
+        wiring.connect(m, samples.sentence, wiring.flipped(engine.sentence))
+        m.d.comb += [
+            passes.capacity.eq(self.program.capacity),
+            passes.number.eq(Mux(sequences.reads_logits, reader.number, samples.number)),
+            samples.entry.eq(passes.entry),
+            samples.sentences.eq(passes.sentences),
+            samples.token_beats.eq(self.program.token_beats),
+            *(getattr(engine, name).eq(getattr(passes, name)) for name in ("rows", "sentences", "longest")),
+        ]
+
+    def _results(self, m: Module, sequences: CommandSequences) -> None:
+        """Logits go to the losses, or to memory."""
+        reader, slopes, logits, program = self.reader, self.slopes, self.logits, self.program
+        infer, labels = sequences.infer, self.slopes.labels
+        wiring.connect(m, reader.operands_read, wiring.flipped(self.engine.operands_read))
+        wiring.connect(m, wiring.flipped(self.engine.operands), reader.operands)
+        m.d.comb += [
+            reader.base.eq(program.base),
+            reader.stride.eq(program.capacity),
+            reader.outputs.eq(program.outputs),
+            reader.sentences.eq(self.passes.sentences),
+            reader.both.eq(~infer),
+            labels.sample.eq(reader.begins & ~infer),
+            labels.label.valid.eq(reader.begins & ~infer),
+            labels.label.payload.eq(self.passes.entry.label),
+            slopes.i.valid.eq(reader.o.valid & ~infer),
+            logits.i.valid.eq(reader.o.valid & infer),
+            *(into.i.payload.eq(reader.o.payload) for into in (slopes, logits)),
+            reader.o.ready.eq(Mux(infer, logits.i.ready, slopes.i.ready)),
+        ]
+
+    def _memory(self, m: Module, sequences: CommandSequences) -> None:
+        """Connect the requesters and the buses, and report what fails first."""
+        memory, control, scheduler, engine = self.memory, self.control, self.scheduler, self.engine
+        for bus in buses(1):
+            wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
+        wiring.connect(m, scheduler.order_read, memory.order_read)
+        wiring.connect(m, wiring.flipped(engine.stream_read), memory.stream_read)
+        wiring.connect(m, wiring.flipped(engine.corrections_read), memory.corrections_read)
+        wiring.connect(m, self.slopes.write, memory.records_write)
+        wiring.connect(m, self.logits.write, memory.logits_write)
+        wiring.connect(m, self.deltas.save, memory.deltas_write.beats)
+        m.d.comb += [
+            memory.stop.eq(control.abort),
+            control.quiet.eq(memory.quiet),
+            memory.deltas_write.command.payload.address.eq(control.settings.deltas),
+            memory.deltas_write.command.payload.beats.eq(self._delta_beats),
+        ]
+        # a beat is lost where the memory fails: what it leads to is not its own
+        faults: list[tuple[Value, Value, Value]] = [
+            (memory.fault.failed, memory.fault.error, memory.fault.address),
+            (scheduler.fault.failed, scheduler.fault.error, scheduler.fault.address),
+            (self.program.failed, self.program.error, self.program.number),
+            (sequences.no_program, Const(Error["PROGRAM_NO_PROGRAM"]), Const(0)),
+            (engine.failed, Const(Error.BAD_WEIGHTS), engine.number),
+        ]
+        fault = control.fault
+        m.d.comb += fault.failed.eq(Cat(failed for failed, *_ in faults).any())
+        for failed, error, address in reversed(faults):
+            with m.If(failed):
+                m.d.comb += [fault.error.eq(error), fault.address.eq(address)]
+
+    def _images(self, m: Module) -> ImageReads:
+        """Read the image of each command that has one, and samples."""
+        settings, spec, program, deltas = self.control.settings, self.spec, self.program, self.deltas
+        m.d.sync += self._delta_beats.eq(program.rows * (spec.offsets.row_words // WORDS))
+        # whoever takes an image is ready until a beat comes; those behind a FIFO are so when they like
+        fifos = [Fifo(8 * BEAT, 2) for _ in range(2)]
+        m.submodules.delta_beats, m.submodules.sample_beats = delta_beats, sample_beats = fifos
+        wiring.connect(m, delta_beats.o, deltas.load)
+        wiring.connect(m, sample_beats.o, wiring.flipped(self.engine.beats))
+        # a command's done is that of the image: nothing else is under way
+        images = (
+            Image(Command.LOAD, settings.program, program.beats, self.sequencer.image, program.loaded),
+            Image(Command.LOAD_DELTAS, settings.deltas, self._delta_beats, delta_beats.i, deltas.done),
+            Image(Command.TRAIN, settings.state, self._state_beats, deltas.state, deltas.loaded),
+        )
+        reads = ImageReads(images, self.control.command, self.memory.images_read, self.samples.command)
+        reads.connect(m, sample_beats.i)
+        return reads

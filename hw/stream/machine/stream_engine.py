@@ -1,0 +1,419 @@
+"""Stream engine: runs a program on the rows of a pass, an instruction at a time, on the blocks of the datapath."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from ....golden.axi.bus import ADDRESS_BITS
+from ....golden.stream.array.array_path import TileKind
+from ....golden.stream.machine.instruction import Kind
+from ....golden.stream.machine.program_sequencer import ProgramSequencerSpec
+from ....golden.stream.machine.stream_engine import StreamEngineSpec
+from ....golden.stream.values.pool_head import KINDS as POOL_KINDS
+from ....golden.stream.weights.word_offsets import WordOffsetsSpec
+from ..array.array_path import ArrayPath
+from ..array.linear_sequencer import LinearSequencer
+from ..array.stationary_load import StationaryLoad
+from ..memory.activation_memory import ActivationMemory
+from ..memory.sample_loader import SampleLoader
+from ..memory.sentence_table import SentenceTable
+from ..softmax.attention_sequencer import AttentionSequencer
+from ..softmax.attention_softmax import AttentionSoftmax
+from ..softmax.context_scale import ContextScale
+from ..values.norm_path import NormPath
+from ..values.pool_head import PoolHead
+from ..values.rotary import Rotary
+from ..values.value_path import ValuePath
+from ..weights.weight_feed import WeightFeed
+from .buffer_bases import BUFFERS, BufferBases
+from .engine_port import EnginePort
+
+
+class Unit(IntEnum):
+    """Block that reads and writes the activation memory, one at a time."""
+
+    OUTSIDE = 0
+    VALUES = 1
+    NORM = 2
+    POOL = 3
+    ROTARY = 4
+    ATTENTION = 5
+
+
+class StreamEngine(wiring.Component):
+    """Run the instructions of a program, one after the other; the weights of the next one are on their way meanwhile.
+
+    Parameters
+    ----------
+    spec : StreamEngineSpec
+    sequencer : ProgramSequencerSpec
+        Where instructions come from.
+    offsets : WordOffsetsSpec
+        Where offsets come from.
+    address : int
+        Bits of a byte address.
+
+    Attributes
+    ----------
+    port : In, `EnginePort`
+    """
+
+    def __init__(
+        self,
+        spec: StreamEngineSpec,
+        sequencer: ProgramSequencerSpec,
+        offsets: WordOffsetsSpec,
+        address: int = ADDRESS_BITS,
+    ) -> None:
+        self.spec = spec
+        self.memory, self.table = ActivationMemory(spec.memory), SentenceTable(spec.size.sums)
+        self.samples, self.bases = SampleLoader(spec.samples), BufferBases(spec.chunks)
+        self.feed = WeightFeed(spec.feed, address)
+        self.linear, self.array = LinearSequencer(spec.linear), ArrayPath(spec.array)
+        self.stationary, self.attention = StationaryLoad(spec.stationary), AttentionSequencer(spec.attention)
+        self.softmax, self.scale = AttentionSoftmax(spec.softmax), ContextScale(spec.scale)
+        self.values, self.norm = ValuePath(spec.values), NormPath(spec.norm)
+        self.pool, self.rotary = PoolHead(spec.pool), Rotary(spec.rotary)
+        self.units = {
+            Unit.VALUES: self.values,
+            Unit.NORM: self.norm,
+            Unit.POOL: self.pool,
+            Unit.ROTARY: self.rotary,
+            Unit.ATTENTION: self.attention,
+        }
+        super().__init__({"port": In(EnginePort(spec.chunks, sequencer, offsets, address))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for name in (
+            "memory", "table", "samples", "bases", "feed", "linear", "array", "stationary", "attention", "softmax",
+            "scale", "values", "norm", "pool", "rotary",
+        ):  # fmt: skip
+            m.submodules[name] = getattr(self, name)
+        # rows of a side: tokens, behind a pool sentences
+        self._unit, self._rows = Signal(Unit), Signal.like(self.port.rows, reset_less=True)
+        self._held, self._holds, self._fed = (
+            Signal.like(self.port.instruction.payload, reset_less=True),
+            Signal(),
+            Signal(),
+        )
+        self._weights(m)
+        self._array(m)
+        self._attention(m)
+        self._memory(m)
+        self._sentences(m)
+        self._operations(m)
+        self._sequence(m)
+        return m
+
+    # -- streams between the blocks ------------------------------------------------------------------------------------
+
+    def _weights(self, m: Module) -> None:
+        """Take instructions, and give each to what brings its tensors as soon as it is there."""
+        feed, port, taken = self.feed, self.port, Signal()
+        for name in ("request", "stream_read", "corrections_read"):
+            wiring.connect(m, getattr(feed, name), wiring.flipped(getattr(port, name)))
+        wiring.connect(m, wiring.flipped(port.offsets), feed.offsets)
+        operation = feed.operation.payload
+        own = {"longest": port.longest, "amount": port.amount}
+        m.d.comb += [
+            port.instruction.ready.eq(~self._holds),
+            taken.eq(port.instruction.valid & port.instruction.ready),
+            feed.address.eq(port.weights),
+            feed.operation.valid.eq(self._holds & ~self._fed),
+            *(
+                getattr(operation, name).eq(own.get(name, getattr(self._held, name, 0)))
+                for name in operation.shape().members
+            ),
+            port.failed.eq(feed.failed),
+            port.number.eq(feed.number),
+        ]
+        with m.If(taken):
+            m.d.sync += [self._holds.eq(1), self._fed.eq(0), self._held.eq(port.instruction.payload)]
+        with m.Elif(feed.operation.valid & feed.operation.ready):
+            m.d.sync += self._fed.eq(1)
+        vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
+        self._choose(m, feed.v, vectors)
+
+    def _array(self, m: Module) -> None:
+        """Connect the array with rows, weights, the order of tiles, and what becomes of its sums."""
+        array, linear, attention, memory, feed = self.array, self.linear, self.attention, self.memory, self.feed
+        layer = self._unit == Unit.VALUES
+        rows, tag = self.memory.rows, list(self.spec.array.row_fields)
+        fields, first = array.rows.payload, 0
+        for item in tag:
+            m.d.comb += getattr(fields, item.name).eq(rows.payload.tag[first : first + item.width])
+            first += item.width
+        m.d.comb += [
+            array.rows.valid.eq(rows.valid),
+            rows.ready.eq(array.rows.ready),
+            fields.value.eq(rows.payload.value),
+            array.weights.valid.eq(feed.w.valid),
+            array.weights.payload.weight.eq(feed.w.payload.weight),
+            feed.w.ready.eq(array.weights.ready),
+            array.order.valid.eq(Mux(layer, linear.order.valid, attention.order.valid)),
+            array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, attention.order.payload.rows)),
+            array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, attention.order.payload.kind)),
+            linear.order.ready.eq(layer & array.order.ready),
+            attention.order.ready.eq(~layer & array.order.ready),
+            memory.rows_read.valid.eq(Mux(layer, linear.rows_read.valid, attention.rows_read.valid)),
+            linear.rows_read.ready.eq(layer & memory.rows_read.ready),
+            attention.rows_read.ready.eq(~layer & memory.rows_read.ready),
+            self.values.sums.valid.eq(array.sums.valid),
+            self.values.sums.payload.sum.eq(array.sums.payload.sum),
+            array.sums.ready.eq(self.values.sums.ready),
+        ]
+        read, ours, theirs = memory.rows_read.payload, linear.rows_read.payload, attention.rows_read.payload
+        m.d.comb += [
+            read.address.eq(Mux(layer, ours.address, theirs.address)),
+            read.tag.eq(Cat(Mux(layer, getattr(ours, item.name), getattr(theirs, item.name)) for item in tag)),
+        ]
+
+    def _attention(self, m: Module) -> None:
+        """Connect tiles of keys and values, softmax and division."""
+        array, attention, softmax, scale = self.array, self.attention, self.softmax, self.scale
+        keys, tile = self.memory.keys, self.stationary.i
+        turn, part, zero = (getattr(tile.payload, name) for name in ("turn", "part", "zero"))
+        tag = attention.keys_read.payload
+        m.d.comb += [
+            self.memory.keys_read.valid.eq(attention.keys_read.valid),
+            self.memory.keys_read.payload.address.eq(tag.address),
+            self.memory.keys_read.payload.tag.eq(Cat(tag.turn, tag.part, tag.zero)),
+            attention.keys_read.ready.eq(self.memory.keys_read.ready),
+            tile.valid.eq(keys.valid),
+            tile.payload.value.eq(keys.payload.value),
+            Cat(turn, part, zero).eq(keys.payload.tag),
+            keys.ready.eq(tile.ready),
+        ]
+        wiring.connect(m, self.stationary.o, array.keys)
+        wiring.connect(m, attention.softmax, softmax.operation)
+        wiring.connect(m, array.scores, softmax.scores)
+        wiring.connect(m, softmax.inverse, attention.inverse)
+        wiring.connect(m, attention.reciprocals, scale.inverse)
+        wiring.connect(m, scale.o, attention.contexts)
+        given, terms, sums, into = softmax.o, array.terms, array.contexts, scale.i
+        both = sums.valid & attention.scales.valid
+        m.d.comb += [
+            terms.valid.eq(given.valid),
+            *(
+                getattr(terms.payload, name).eq(getattr(given.payload, name))
+                for name in ("weight", "query", "first", "last")
+            ),
+            given.ready.eq(terms.ready),
+            into.valid.eq(both),
+            into.payload.sum.eq(sums.payload.sum),
+            *(
+                getattr(into.payload, name).eq(getattr(attention.scales.payload, name))
+                for name in attention.scales.payload.shape().members
+            ),
+            sums.ready.eq(into.ready & attention.scales.valid),
+            attention.scales.ready.eq(into.ready & sums.valid),
+        ]
+
+    def _memory(self, m: Module) -> None:
+        """Give the memory to the unit at work; without one samples are written, and results read."""
+        memory, port = self.memory, self.port
+        readers = {unit: block for unit, block in self.units.items() if hasattr(block, "operands_read")}
+        self._choose(
+            m,
+            memory.operands,
+            {unit: block.operands for unit, block in readers.items()} | {Unit.OUTSIDE: port.operands},
+        )
+        reads = {unit: block.operands_read for unit, block in readers.items()} | {Unit.OUTSIDE: port.operands_read}
+        self._merge(m, memory.operands_read, reads)
+        writes = {unit: block.write for unit, block in self.units.items()} | {Unit.OUTSIDE: self.samples.write}
+        self._merge(m, memory.write, writes)
+
+    def _sentences(self, m: Module) -> None:
+        """Give the sentences to the unit at work."""
+        table, port = self.table, self.port
+        wiring.connect(m, wiring.flipped(port.sentence), table.sentence)
+        users = {unit: block.sentences for unit, block in self.units.items() if hasattr(block, "sentences")}
+        self._choose(m, table.sentences, users)
+        m.d.comb += [table.clear.eq(port.load), table.rows.eq(port.rows), table.count.eq(port.sentences)]
+        samples = self.samples
+        wiring.connect(m, wiring.flipped(port.beats), samples.beats)
+        settings = samples.operation.payload
+        m.d.comb += [
+            settings.rows.eq(port.rows),
+            settings.features.eq(port.features),
+            settings.stride.eq(port.capacity),
+            settings.wide.eq(self.bases.wide[0]),
+            settings.base.eq(self.bases.base[0]),
+        ]
+
+    def _choose(self, m: Module, given: Any, users: dict[Unit, Any]) -> None:
+        """Give a stream's words to the unit at work, each of its fields that the unit has."""
+        with m.Switch(self._unit):
+            for unit, stream in users.items():
+                with m.Case(unit):
+                    m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
+        for stream in users.values():
+            m.d.comb += _same(stream.payload, given.payload)
+
+    def _merge(self, m: Module, into: Any, givers: dict[Unit, Any]) -> None:
+        """Take a stream's words from the unit at work."""
+        with m.Switch(self._unit):
+            for unit, stream in givers.items():
+                with m.Case(unit):
+                    m.d.comb += [into.valid.eq(stream.valid), stream.ready.eq(into.ready)]
+                    m.d.comb += _same(into.payload, stream.payload)
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def _operations(self, m: Module) -> None:
+        """Make the operation of each unit, of the instruction and the pass."""
+        one, port, bases = self._held, self.port, self.bases
+        linear = one.kind == Kind.LINEAR
+        shared = {
+            "rows": self._rows,
+            "sentences": port.sentences,
+            "longest": port.longest,
+            "stride": port.capacity,
+            "capacity": port.capacity,
+        }
+        places = {
+            **{name: bases.base[at] for at, name in enumerate(BUFFERS)},
+            **{f"{name}_wide": bases.wide[at] for at, name in enumerate(BUFFERS)},
+        }
+        attention = {
+            "queries": places["source"],
+            "keys": places["second"],
+            "values": places["third"],
+            "fraction": one.factor_fraction,
+            "query_shift": one.source_shift,
+            "key_shift": one.second_shift,
+            "value_shift": one.third_shift,
+            "output_shift": one.result_shift,
+            "sentences": port.sentences << 1,
+        }
+        joined = {name: Mux(linear, places[f"other{name[6:]}"], places[name]) for name in ("second", "second_wide")}
+        own: dict[Any, dict[str, Any]] = {
+            self.linear: {},
+            self.values: joined
+            | {"features": one.outputs, "second_shift": Mux(linear, one.other_shift, one.second_shift)},
+            self.norm: {"features": one.inputs},
+            self.pool: {
+                "features": one.inputs,
+                "kind": Mux(one.kind == Kind.UNIT, POOL_KINDS.index("unit"), one.pool),
+                "rows": Mux(one.kind == Kind.UNIT, self._rows, port.sentences) << 1,
+            },
+            self.rotary: attention,
+            self.attention: attention,
+        }
+        for unit, fields in own.items():
+            chosen = shared | places | fields
+            payload = unit.operation.payload
+            for name in payload.shape().members:
+                m.d.comb += getattr(payload, name).eq(chosen[name] if name in chosen else getattr(one, name))
+
+    def _sequence(self, m: Module) -> None:
+        """Sequence samples, then instructions: addresses of their values, the unit's operation, its end."""
+        port, bases, samples, one = self.port, self.bases, self.samples, self._held
+        last, pooled, turned = Signal(reset_less=True), Signal(reset_less=True), Signal()
+        waits = {unit: Signal(name=f"waits{number}") for number, unit in enumerate((*self.units.values(), self.linear))}
+        for unit, flag in waits.items():
+            m.d.comb += unit.operation.valid.eq(flag)
+            with m.If(unit.operation.ready):
+                m.d.sync += flag.eq(0)
+        clipped = port.clipped
+        m.d.comb += [
+            bases.capacity.eq(port.capacity),
+            *(into.eq(getattr(one, name)) for into, name in zip(bases.buffers, BUFFERS, strict=True)),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(port.load):
+                    m.d.comb += bases.start.eq(1)
+                    m.next = "INPUTS"
+                with m.If(port.start):
+                    m.d.sync += [self._rows.eq(port.rows), clipped.eq(0)]
+                    m.next = "FETCH"
+            with m.State("INPUTS"):
+                m.d.comb += bases.buffers[0].eq(port.inputs)
+                with m.If(bases.done):
+                    m.next = "SAMPLES"
+            with m.State("SAMPLES"):
+                m.d.comb += samples.operation.valid.eq(1)
+                with m.If(samples.operation.ready):
+                    m.next = "LOADING"
+            with m.State("LOADING"):
+                m.d.comb += samples.done.ready.eq(1)
+                with m.If(samples.done.valid):
+                    m.d.comb += port.loaded.eq(1)
+                    m.next = "IDLE"
+            with m.State("FETCH"):
+                m.d.sync += turned.eq(0)
+                with m.If(self._holds & self._fed):
+                    m.d.comb += bases.start.eq(1)
+                    m.next = "PLACES"
+            with m.State("PLACES"), m.If(bases.done):
+                m.next = "OPERATION"
+            with m.State("OPERATION"):
+                m.d.comb += self.table.restart.eq(1)
+                m.d.sync += [last.eq(one.last), pooled.eq(one.kind == Kind.POOL)]
+                self._begin(m, waits, turned)
+                m.next = "GIVEN"
+            with m.State("GIVEN"), m.If(~Cat(waits.values()).any()):
+                # its fields are with the unit, but for those of an attention that is turned first
+                with m.If(self._unit != Unit.ROTARY):
+                    m.d.sync += self._holds.eq(0)
+                m.next = "RUN"
+            with m.State("RUN"):
+                self._end(m, last, pooled, turned)
+        return
+
+    def _begin(self, m: Module, waits: dict[Any, Signal], turned: Signal) -> None:
+        """Give the operation to its unit; a linear layer has two."""
+        kind = self._held.kind
+        with m.Switch(kind):
+            with m.Case(Kind.NORM):
+                m.d.sync += [self._unit.eq(Unit.NORM), waits[self.norm].eq(1)]
+            with m.Case(Kind.POOL, Kind.UNIT):
+                m.d.sync += [self._unit.eq(Unit.POOL), waits[self.pool].eq(1)]
+            with m.Case(Kind.ATTENTION):
+                rotates = self._held.rotary.bool() & ~turned
+                m.d.sync += [
+                    self._unit.eq(Mux(rotates, Unit.ROTARY, Unit.ATTENTION)),
+                    waits[self.rotary].eq(rotates),
+                    waits[self.attention].eq(~rotates),
+                ]
+            with m.Default():
+                m.d.sync += [self._unit.eq(Unit.VALUES), waits[self.values].eq(1)]
+                m.d.sync += waits[self.linear].eq(kind == Kind.LINEAR)
+
+    def _end(self, m: Module, last: Signal, pooled: Signal, turned: Signal) -> None:
+        """Count what an operation has clipped, and go on with the next one."""
+        port = self.port
+        with m.Switch(self._unit):
+            for unit, block in self.units.items():
+                with m.Case(unit):
+                    m.d.comb += block.done.ready.eq(1)
+                    with m.If(block.done.valid):
+                        m.d.sync += port.clipped.eq(port.clipped + block.done.payload.clipped)
+                        if unit == Unit.ROTARY:
+                            m.d.sync += turned.eq(1)
+                            m.next = "OPERATION"
+                        else:
+                            m.d.sync += self._unit.eq(Unit.OUTSIDE)
+                            m.next = "FETCH"
+                            with m.If(last):
+                                m.d.sync += port.done.eq(1)
+                                m.next = "IDLE"
+                            with m.If(pooled):
+                                m.d.sync += self._rows.eq(port.sentences)
+        with m.If(port.done):
+            m.d.sync += port.done.eq(0)
+
+
+def _same(into: Any, given: Any) -> Iterator[Any]:
+    """Assignments of all fields that both have."""
+    for name in into.shape().members:
+        if name in given.shape().members:
+            yield Value.cast(getattr(into, name)).eq(Value.cast(getattr(given, name)))

@@ -1,0 +1,67 @@
+"""Chunks from the activation memory as words of a few values, behind a queue with room for all that is asked for."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...primitives.fifo import Fifo
+from ...primitives.mux_tree import mux_tree
+
+
+class ChunkWords(wiring.Component):
+    """A word a cycle; four cycles from a chunk to its first word.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a word.
+    words : int
+        Words of a chunk, a power of two.
+    depth : int
+        Words of the queue, a power of two and at least those of a chunk.
+
+    Attributes
+    ----------
+    asked : In(1)
+        A chunk is asked for. Only while there is `room`.
+    room : Out(1)
+        The queue has a place for each word of a further chunk.
+    i : In, stream of ``words * width`` bits
+        Chunks, the first word lowest. One that was asked for waits for those before it only.
+    o : Out, stream of `width` bits
+        Their words.
+    """
+
+    def __init__(self, width: int, words: int, depth: int) -> None:
+        self._width, self._words, self._depth = width, words, depth
+        super().__init__(
+            {
+                "asked": In(1),
+                "room": Out(1),
+                "i": In(stream.Signature(width * words)),
+                "o": Out(stream.Signature(width)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.queue = queue = Fifo(self._width, self._depth)
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+        chunk, full = Signal(self._width * self._words, reset_less=True), Signal()
+        word = Signal(range(self._words))
+        final, move = Signal(), Signal()
+        m.d.comb += [
+            final.eq(word == self._words - 1),
+            move.eq(full & queue.i.ready),
+            queue.i.valid.eq(full),
+            queue.i.payload.eq(mux_tree(word, [chunk.word_select(at, self._width) for at in range(self._words)])),
+            self.i.ready.eq(~full | (move & final)),
+        ]
+        with m.If(move):
+            m.d.sync += word.eq(word + 1)
+        with m.If(self.i.ready):
+            m.d.sync += [chunk.eq(self.i.payload), full.eq(self.i.valid)]
+        places = Signal(range(self._depth + 1), init=self._depth)
+        m.d.comb += self.room.eq(places >= self._words)
+        m.d.sync += places.eq(places + (self.o.valid & self.o.ready) - Mux(self.asked, self._words, 0))
+        return m

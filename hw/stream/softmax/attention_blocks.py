@@ -1,0 +1,193 @@
+"""Blocks of queries of an operation of attention, and the order of their scores and contexts."""
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import Out
+from amaranth.utils import exact_log2
+
+from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
+from ....golden.stream.softmax.attention_softmax import REPEATS
+from ...ports import layout, member, shape
+from ...primitives.registers import data_register
+from ..memory.chunk_line import ChunkLine
+
+SETTINGS = ("causal", "factor", "fraction", "query_shift", "key_shift", "value_shift", "output_shift")
+"""Fields of an operation that its blocks have in common."""
+
+
+def settings_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
+    """Layout of what all blocks of an operation have: `SETTINGS`, groups of a head less one, and the stride."""
+    fields = {one.name: shape(one.format) for one in spec.streams()["operation"].fields if one.name in SETTINGS}
+    more: dict[str, Shape] = {"groups": shape(REPEATS), "stride": shape(spec.layout.address)}
+    return data.StructLayout(fields | more)
+
+
+def phase_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
+    """Layout of a phase of a block: its scores or its contexts.
+
+    `queries`, `keys` and `lines` are numbers of the last one, from 0 on: `lines` of the memory's rows that hold
+    features of the head. `part` and `last_part` are the first and last part of them. `rows` is the address of the first
+    query, or of its context, `loads` that of the first key or value; `query` is the place of the first query in its
+    sentence, where attention is causal. The last phase of an operation is `final`.
+    """
+    address, part = shape(spec.layout.address), shape(spec.layout.part)
+    key = unsigned(exact_log2(spec.keys))
+    return data.StructLayout(
+        {
+            "contexts": 1,
+            "final": 1,
+            "queries": unsigned(exact_log2(spec.queries)),
+            "keys": key,
+            "query": key,
+            "rows": address,
+            "loads": address,
+            "lines": shape(REPEATS),
+            "part": part,
+            "last_part": part,
+        }
+    )
+
+
+class AttentionBlocks(wiring.Component):
+    """Step through sentences, heads, and blocks of queries: some cycles a phase, and for the next head a cycle a group.
+
+    Parameters
+    ----------
+    spec : AttentionSequencerSpec
+
+    Attributes
+    ----------
+    operation, sentences : In, streams
+        As the block's.
+    settings : Out
+        Those of the operation, until the next one is taken.
+    o : Out, stream of phases
+        The contexts of a block come behind the scores of the next one.
+    """
+
+    def __init__(self, spec: AttentionSequencerSpec) -> None:
+        self.spec = spec
+        streams = spec.streams()
+        super().__init__(
+            {
+                "operation": member(streams["operation"]),
+                "sentences": member(streams["sentences"]),
+                "settings": Out(settings_layout(spec)),
+                "o": Out(stream.Signature(phase_layout(spec))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        given = self.operation.payload
+        one = Signal(layout(self.spec.streams()["operation"]), reset_less=True)
+        settings = data_register(m, self.settings, "kept")
+        now, before = (Signal(phase_layout(self.spec), name=name, reset_less=True) for name in ("now", "before"))
+        sentences, head, shared, group = (
+            Signal.like(like, name=name, reset_less=True)
+            for name, like in (
+                ("sentences_left", given.sentences),
+                ("heads_left", given.heads),
+                ("shared", given.heads),
+                ("group", settings.groups),
+            )
+        )
+        first, row = (
+            Signal.like(self.sentences.payload.first, name=name, reset_less=True) for name in ("start", "row")
+        )
+        last_key, begin = (Signal.like(now.keys, name=name, reset_less=True) for name in ("last_key", "begin"))
+        more, following, free = Signal(reset_less=True), Signal(), Signal()
+        size = exact_log2(self.spec.queries)
+        query_line, key_line = self._lines(m, settings)
+        m.d.comb += free.eq(~self.o.valid | self.o.ready)
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.FSM(name="blocks"):
+            with m.State("idle"):
+                m.d.comb += self.operation.ready.eq(1)
+                with m.If(self.operation.valid):
+                    m.d.sync += [Value.cast(one).eq(Value.cast(given)), sentences.eq(given.sentences), following.eq(0)]
+                    m.d.sync += [getattr(settings, name).eq(getattr(given, name)) for name in (*SETTINGS, "stride")]
+                    m.d.sync += settings.groups.eq(given.width[exact_log2(self.spec.columns) :] - 1)
+                    m.next = "sentence"
+            with m.State("sentence"):
+                sentence = self.sentences.payload
+                m.d.comb += [self.sentences.ready.eq(1), query_line.start.eq(1), key_line.start.eq(1)]
+                m.d.sync += [first.eq(sentence.first), last_key.eq(sentence.length - 1)]
+                m.d.sync += [head.eq(one.heads), shared.eq(one.key_heads)]
+                with m.If(self.sentences.valid):
+                    m.d.sync += sentences.eq(sentences - 1)
+                    m.next = "head"
+            with m.State("head"):
+                m.d.sync += [begin.eq(0), row.eq(first), group.eq(settings.groups), head.eq(head - 1)]
+                m.next = "block"
+            with m.State("block"):
+                ends = query_line.part + settings.groups
+                parts = exact_log2(self.spec.layout.parts)
+                left = last_key[size:] != begin[size:]
+                queries = last_key[:size] | left.replicate(size)
+                m.d.sync += [
+                    more.eq(left),
+                    now.queries.eq(queries),
+                    now.keys.eq(Mux(settings.causal, Cat(queries, begin[size:]), last_key)),
+                    now.query.eq(Mux(settings.causal, begin, 0)),
+                    now.rows.eq(query_line.line + row),
+                    now.loads.eq(key_line.line + first),
+                    now.lines.eq(ends >> parts),
+                    now.part.eq(query_line.part),
+                    now.last_part.eq(ends[:parts]),
+                ]
+                m.next = "scores"
+            with m.State("scores"), m.If(free):
+                self._give(m, now, one.queries, one.keys)
+                m.next = "contexts"
+            with m.State("contexts"), m.If(free):
+                with m.If(following):
+                    self._give(m, before, one.destination, one.values, contexts=1)
+                m.d.sync += [Value.cast(before).eq(Value.cast(now)), following.eq(1)]
+                m.d.sync += [begin.eq(begin + self.spec.queries), row.eq(row + self.spec.queries)]
+                with m.If(more):
+                    m.next = "block"
+                with m.Elif(head != 0):
+                    m.next = "advance"
+                with m.Elif(sentences != 0):
+                    m.next = "sentence"
+                with m.Else():
+                    m.next = "final"
+            with m.State("advance"):
+                m.d.comb += [query_line.advance.eq(1), key_line.advance.eq(shared == one.heads)]
+                m.d.sync += group.eq(group - 1)
+                with m.If(group == 0):
+                    m.d.sync += shared.eq(Mux(key_line.advance, 0, shared) + one.key_heads)
+                    m.next = "head"
+            with m.State("final"), m.If(free):
+                self._give(m, before, one.destination, one.values, contexts=1, final=1)
+                m.next = "idle"
+        return m
+
+    def _lines(self, m: Module, settings: data.View) -> tuple[ChunkLine, ChunkLine]:
+        """Walks over the groups of queries, and of keys, from the first ones on."""
+        m.submodules.query_line = query_line = ChunkLine(self.spec.layout)
+        m.submodules.key_line = key_line = ChunkLine(self.spec.layout)
+        m.d.comb += [query_line.stride.eq(settings.stride), key_line.stride.eq(settings.stride)]
+        return query_line, key_line
+
+    def _give(
+        self,
+        m: Module,
+        block: data.View,
+        rows: Value,
+        loads: Value,
+        contexts: int = 0,
+        final: int = 0,
+    ) -> None:
+        """Give a phase of a block, whose addresses count from those of the values."""
+        phase = self.o.payload
+        m.d.sync += [
+            Value.cast(phase).eq(Value.cast(block)),
+            phase.rows.eq(block.rows + rows),
+            phase.loads.eq(block.loads + loads),
+            phase.contexts.eq(contexts),
+            phase.final.eq(final),
+            self.o.valid.eq(1),
+        ]

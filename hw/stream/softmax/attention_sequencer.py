@@ -1,0 +1,147 @@
+"""RTL of `attention_sequencer`: blocks of queries, whose phases go to what reads, weighs, divides and writes."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+
+from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
+from ...ports import members
+from ...primitives.registers import data_register
+from .attention_blocks import AttentionBlocks
+from .attention_contexts import ContextPlaces, ContextWriter
+from .attention_reads import KeyReads, QueryReads
+
+_OWED = 4
+"""Bits of the number of blocks whose reciprocals are to come."""
+
+
+class AttentionSequencer(wiring.Component):
+    """Give the commands of an operation after another, a command a cycle of each kind.
+
+    An operation is taken once the word of `done` of the one before is offered.
+
+    Parameters
+    ----------
+    spec : AttentionSequencerSpec
+
+    Attributes
+    ----------
+    operation : In, stream of ``heads``, ``key_heads``, ``width``, ``causal``, ``queries``, ``keys``, ``values``, ...
+        Attention of all sentences of a pass.
+    sentences : In, stream of ``first``, ``length``
+        Rows of the sentences of both sides, for each operation anew.
+    inverse : In, stream of ``mantissa``, ``exponent``, ``last``, ``clipped``
+        From `attention_softmax`: passes to `reciprocals`, and `clipped` is counted.
+    contexts : In, stream of ``value``, ``clipped``, ``tag``
+        From `context_scale`.
+    keys_read : Out, stream of ``address``, ``turn``, ``part``, ``zero``
+        Rows of keys and values, and what `stationary_load` makes of them.
+    rows_read : Out, stream of ``address``, ``row``, ``first``, ``last``
+        Rows of queries, and what the array makes of them.
+    order : Out, stream of ``kind``, ``rows``
+        For each tile of which kind it is, and how many rows pass.
+    softmax : Out, stream
+        Operations of `attention_softmax`.
+    reciprocals : Out, stream of ``mantissa``, ``exponent``, ``last``
+        For `context_scale`, in the same cycle as `inverse`.
+    scales : Out, stream of ``query``, ``last``, ``value_shift``, ``output_shift``, ``tag``
+        What goes with each word of sums of contexts to `context_scale`.
+    write : Out, stream of ``wide``, ``address``, ``part``, ``value``
+        Contexts.
+    done : Out, stream of ``clipped``
+        Behind the last write of an operation.
+    """
+
+    def __init__(self, spec: AttentionSequencerSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        m.submodules.blocks = blocks = AttentionBlocks(spec)
+        m.submodules.keys = keys = KeyReads(spec)
+        m.submodules.queries = queries = QueryReads(spec)
+        m.submodules.places = places = ContextPlaces(spec)
+        m.submodules.writer = writer = ContextWriter(spec)
+        busy, begins, owed = Signal(), Signal(), Signal(_OWED)
+        m.d.comb += [
+            begins.eq(self.operation.valid & self.operation.ready),
+            self.operation.ready.eq(blocks.operation.ready & ~busy),
+            blocks.operation.valid.eq(self.operation.valid & ~busy),
+            blocks.operation.payload.eq(self.operation.payload),
+            writer.begins.eq(begins),
+        ]
+        wiring.connect(m, wiring.flipped(self.sentences), blocks.sentences)
+        for part in (keys, queries, places):
+            m.d.comb += part.settings.eq(blocks.settings)
+        scored = self._give(m, blocks, (keys.phase, queries.phase, places.phase), owed)
+        counted = self._count(m, owed, begins)
+        m.d.sync += owed.eq(owed + scored - (self.inverse.valid & self.inverse.ready & self.inverse.payload.last))
+        for inner, outer in ((keys.o, self.keys_read), (queries.o, self.rows_read), (queries.order, self.order)):
+            wiring.connect(m, inner, wiring.flipped(outer))
+        wiring.connect(m, places.o, wiring.flipped(self.scales))
+        wiring.connect(m, writer.o, wiring.flipped(self.write))
+        m.d.comb += [
+            writer.contexts.valid.eq(self.contexts.valid & busy),
+            writer.contexts.payload.eq(self.contexts.payload),
+            self.contexts.ready.eq(writer.contexts.ready & busy),
+        ]
+        # until all parts are through
+        given = blocks.operation.ready & ~blocks.o.valid & (owed == 0)
+        through = keys.phase.ready & queries.phase.ready & places.phase.ready & writer.ends
+        ends = busy & given & through & ~self.done.valid
+        m.d.sync += busy.eq(begins | (busy & ~ends))
+        done = data_register(m, self.done.payload, "total")
+        with m.If(ends):
+            m.d.sync += [self.done.valid.eq(1), done.clipped.eq(counted + writer.clipped)]
+        with m.Elif(self.done.ready):
+            m.d.sync += self.done.valid.eq(0)
+        return m
+
+    def _give(
+        self, m: Module, blocks: AttentionBlocks, phases: tuple[wiring.PureInterface, ...], owed: Signal
+    ) -> Value:
+        """Give a phase to each part as soon as that is ready for it; returns whether all have taken one of scores."""
+        phase, settings = blocks.o.payload, blocks.settings
+        free = ~self.softmax.valid | self.softmax.ready
+        wanted = Cat(1, 1, phase.contexts, ~phase.contexts)
+        ready = Cat(*(one.ready for one in phases), free)
+        gives, taken = Signal(len(ready)), Signal(len(ready))
+        offered = blocks.o.valid & (phase.contexts | ~owed.all())
+        m.d.comb += [
+            gives.eq(wanted & ~taken & offered.replicate(len(ready))),
+            blocks.o.ready.eq(offered & (~wanted | taken | ready).all()),
+        ]
+        m.d.sync += taken.eq(Mux(blocks.o.ready, 0, taken | (gives & ready)))
+        for one, valid in zip(phases, gives, strict=False):
+            m.d.comb += [one.valid.eq(valid), one.payload.eq(phase)]
+        operation = data_register(m, self.softmax.payload, "block")
+        with m.If(free):
+            m.d.sync += [
+                self.softmax.valid.eq(gives[-1]),
+                operation.queries.eq(phase.queries + 1),
+                operation.keys.eq(phase.keys + 1),
+                operation.first.eq(phase.query),
+                operation.repeats.eq(settings.groups + 1),
+                *(
+                    getattr(operation, name).eq(getattr(settings, name))
+                    for name in ("causal", "factor", "fraction", "query_shift", "key_shift")
+                ),
+            ]
+        return blocks.o.ready & ~phase.contexts
+
+    def _count(self, m: Module, owed: Signal, begins: Signal) -> Signal:
+        """Pass reciprocals on, of blocks whose scores are asked for; returns how many scores were clipped."""
+        given, clipped = self.inverse.payload, Signal(len(self.done.payload.clipped), reset_less=True)
+        m.d.comb += [
+            self.reciprocals.valid.eq(self.inverse.valid & (owed != 0)),
+            self.inverse.ready.eq(self.reciprocals.ready & (owed != 0)),
+            self.reciprocals.payload.mantissa.eq(given.mantissa),
+            self.reciprocals.payload.exponent.eq(given.exponent),
+            self.reciprocals.payload.last.eq(given.last),
+        ]
+        with m.If(begins):
+            m.d.sync += clipped.eq(0)
+        with m.Elif(self.inverse.valid & self.inverse.ready):
+            m.d.sync += clipped.eq(clipped + given.clipped)
+        return clipped

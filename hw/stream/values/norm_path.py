@@ -1,0 +1,182 @@
+"""RTL of `norm_path`: chunks of rows into `layer_norm` and out of it."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.stream.values.norm_path import NormPathSpec
+from ...ports import elements, members
+from ...primitives.mux_tree import mux_tree
+from ..memory.chunk_line import ChunkLine
+from .layer_norm import LayerNorm
+
+
+class NormPath(wiring.Component):
+    """Operation after operation, `spec.norm_lanes` values a cycle.
+
+    Parameters
+    ----------
+    spec : NormPathSpec
+
+    Attributes
+    ----------
+    operation : In, stream of ``features``, ``centred``, ``biased``, ``factor``, ``factor_fraction``, ``least``, \
+``fraction``, ``result_shift``, ``rows``, ``stride``, ``source_wide``, ``source``, ``destination_wide``, ``destination``
+        As `layer_norm` has it, with rows of a side, tokens that the buffers hold, and the places of both values.
+    parameters : In, stream of ``plus``, ``minus`` (4 lanes of 24 bits each)
+        Biases and factors of both sides, as `layer_norm` takes them.
+    operands_read : Out, stream of ``wide``, ``address``, ``part``
+        Chunks to read, row by row.
+    operands : In, stream of ``value`` (columns of 27 bits)
+        Their values, in order.
+    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
+        Chunks of the results; 0 beyond the features.
+    done : Out, stream of ``clipped`` (32 bits)
+        A word behind an operation's last write: values that were clipped, before their factor and behind it.
+    """
+
+    def __init__(self, spec: NormPathSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        m.submodules.norm = norm = LayerNorm(spec.norm)
+        wiring.connect(m, wiring.flipped(self.parameters), norm.parameters)
+        self._settings = settings = Signal.like(self.operation.payload, reset_less=True)
+        active, told = Signal(), Signal()
+        begin, end = Signal(), Signal()
+        m.d.comb += [
+            begin.eq(self.operation.valid & ~active),
+            self.operation.ready.eq(~active),
+            norm.operation.valid.eq(active & ~told),
+            norm.operation.payload.rows.eq(settings.rows << 1),
+            *(
+                getattr(norm.operation.payload, name).eq(getattr(settings, name))
+                for name, _ in norm.operation.payload.shape()
+                if name != "rows"
+            ),
+        ]
+        # of a row the last chunk and the last word
+        words = exact_log2(spec.columns // spec.norm_lanes)
+        self._last_word = Signal(len(settings.features) - exact_log2(spec.norm_lanes), reset_less=True)
+        with m.If(begin):
+            m.d.sync += [settings.eq(self.operation.payload), active.eq(1), told.eq(0)]
+            m.d.sync += self._last_word.eq((self.operation.payload.features - 1) >> exact_log2(spec.norm_lanes))
+        with m.Elif(norm.operation.valid & norm.operation.ready):
+            m.d.sync += told.eq(1)
+        with m.If(end):
+            m.d.sync += active.eq(0)
+        self._read(m, begin, words)
+        self._take(m, norm, begin, words)
+        self._write(m, norm, begin, end, words)
+        return m
+
+    def _line(self, m: Module, name: str, begin: Value, moves: Value, ends: Value) -> tuple[ChunkLine, Signal]:
+        """Walk over a value's chunks, row by row; returns the walk within a row, and the row's number."""
+        line, row = ChunkLine(self.spec.layout), Signal(self.spec.count.width, name=f"{name}_row", reset_less=True)
+        m.submodules[name] = line
+        given, held = self.operation.payload, self._settings
+        m.d.comb += [
+            line.start.eq(begin | (moves & ends)),
+            line.wide.eq(Mux(begin, *(getattr(one, f"{name}_wide") for one in (given, held)))),
+            line.base.eq(Mux(begin, *(getattr(one, name) for one in (given, held)))),
+            line.stride.eq(self._settings.stride),
+            line.advance.eq(moves),
+        ]
+        with m.If(begin):
+            m.d.sync += row.eq(0)
+        with m.Elif(moves & ends):
+            m.d.sync += row.eq(row + 1)
+        return line, row
+
+    def _read(self, m: Module, begin: Value, words: int) -> None:
+        """Ask for all chunks."""
+        reading, chunk, read = (
+            Signal(name="reading"),
+            Signal.like(self._last_word[words:], reset_less=True),
+            self.operands_read,
+        )
+        moves, ends = read.valid & read.ready, chunk == self._last_word[words:]
+        line, row = self._line(m, "source", begin, moves, ends)
+        m.d.comb += [
+            read.valid.eq(reading),
+            read.payload.wide.eq(line.in_wide),
+            read.payload.address.eq(line.line + row),
+            read.payload.part.eq(line.part),
+        ]
+        with m.If(begin):
+            m.d.sync += [reading.eq(1), chunk.eq(0)]
+        with m.Elif(moves):
+            m.d.sync += [chunk.eq(Mux(ends, 0, chunk + 1)), reading.eq(~ends | (row != self._last_row))]
+
+    @property
+    def _last_row(self) -> Value:
+        return (self._settings.rows << 1) - 1
+
+    def _take(self, m: Module, norm: LayerNorm, begin: Value, words: int) -> None:
+        """Give the words of chunks to the norm."""
+        word, row = (
+            Signal.like(self._last_word, name="word", reset_less=True),
+            Signal(self.spec.count.width, reset_less=True),
+        )
+        ends, taken = word == self._last_word, norm.i.valid & norm.i.ready
+        chunk = Value.cast(self.operands.payload.value)
+        size = len(chunk) >> words
+        m.d.comb += [
+            norm.i.valid.eq(self.operands.valid),
+            Value.cast(norm.i.payload.value).eq(
+                mux_tree(word[:words], [chunk.word_select(at, size) for at in range(1 << words)])
+            ),
+            norm.i.payload.side.eq(row >= self._settings.rows),
+            self.operands.ready.eq(norm.i.ready & (ends | word[:words].all())),
+        ]
+        with m.If(begin):
+            m.d.sync += [word.eq(0), row.eq(0)]
+        with m.Elif(taken):
+            m.d.sync += [word.eq(Mux(ends, 0, word + 1)), row.eq(row + ends)]
+
+    def _write(self, m: Module, norm: LayerNorm, begin: Value, end: Signal, words: int) -> None:
+        """Collect words of results to chunks, write them, and count what was clipped."""
+        spec, given, write = self.spec, norm.o.payload, self.write
+        part, whole = Signal(words), Signal()
+        form = spec.streams()["write"].fields[-1].format
+        value = Cat(
+            Cat(one, one[-1].replicate(form.width - len(one)))
+            for one in elements(given.value, spec.norm.streams()["o"].fields[0])
+        )
+        held = [Signal(len(value), name=f"held{at}", reset_less=True) for at in range((1 << words) - 1)]
+        m.d.comb += [
+            whole.eq(given.last | part.all()),
+            write.valid.eq(norm.o.valid & whole),
+            norm.o.ready.eq(~whole | write.ready),
+            Value.cast(write.payload.value).eq(
+                Cat(
+                    *(Mux(part == at, value, Mux(part > at, old, 0)) for at, old in enumerate(held)),
+                    Mux(part.all(), value, 0),
+                )
+            ),
+        ]
+        taken = norm.o.valid & norm.o.ready
+        moves = write.valid & write.ready
+        line, row = self._line(m, "destination", begin, moves, given.last)
+        m.d.comb += [
+            write.payload.wide.eq(line.in_wide),
+            write.payload.address.eq(line.line + row),
+            write.payload.part.eq(line.part),
+        ]
+        marks = Cat(given.clipped, given.clipped_scaled)
+        marked, final = Signal(range(len(marks) + 1), reset_less=True), Signal(2)
+        m.d.sync += [
+            marked.eq(Mux(taken, sum(marks), 0)),
+            final.eq(Cat(moves & given.last & (row == self._last_row), final[0])),
+            self.done.payload.clipped.eq(Mux(begin, 0, self.done.payload.clipped + marked)),
+        ]
+        with m.If(taken):
+            m.d.sync += part.eq(Mux(whole, 0, part + 1))
+            for at, old in enumerate(held):
+                with m.If(part == at):
+                    m.d.sync += old.eq(value)
+        m.d.comb += end.eq(self.done.valid & self.done.ready)
+        m.d.sync += self.done.valid.eq(final[1] | (self.done.valid & ~self.done.ready))

@@ -1,0 +1,276 @@
+"""RTL of `value_path`: a walk over chunks, a memory of biases, three pipelines without stalls, and a packer."""
+
+from typing import Any, NamedTuple
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.norms import Q11_16
+from ....golden.stream.values.activation_function import ActivationFunctionSpec
+from ....golden.stream.values.elementwise import ElementwiseSpec
+from ....golden.stream.values.requantize import RequantizeSpec
+from ....golden.stream.values.value_operation import Settings, settings
+from ....golden.stream.values.value_path import ASKED, UNDER_WAY, VALUES, ValuePathSpec
+from ...ports import elements, members
+from ...primitives.fifo import Fifo
+from ...primitives.pipeline import Pipeline
+from ...primitives.ram import ram
+from ...primitives.registers import data_register
+from ..memory.chunk_words import ChunkWords
+from .activation_function import ActivationFunction
+from .elementwise import Elementwise
+from .requantize import Requantize
+from .value_walk import ValueWalk, result_layout, words_layout
+
+WORD = VALUES * Q11_16.width
+ABOVE = Q11_16.width - Q8_16.width
+"""Bits of a value that an activation does not take."""
+
+
+class ValuePath(wiring.Component):
+    """Operation after operation, four values a cycle.
+
+    A word begins where it has a place behind the last stage, so that no stage waits.
+
+    Parameters
+    ----------
+    spec : ValuePathSpec
+        Activation memory, longest bias.
+
+    Attributes
+    ----------
+    operation : In, stream of the fields of `golden.stream.values.value_operation.Operation`
+        The next operation. It is taken when `done` of the one before is.
+    sums : In, stream of ``sum`` (4 lanes of 56 bits)
+        Exact sums of a linear layer: for each group of `columns` features, for all rows of the plus side, then of the
+        minus side, in words of 4 features.
+    biases : In, stream of ``plus``, ``minus`` (4 lanes of 24 bits each), ``last``
+        Biases of an operation that is `biased`, or the next row of positions, of both sides. Taken as soon as no word
+        needs those before.
+    sentences : In, stream of ``first``, ``length``
+        Of positions alone, once for each position: first row and rows of all sentences, first those of the plus side.
+    operands_read : Out, stream of ``wide``, ``address``, ``part``, ``tag``
+        Chunks that are asked for, `tag` for a second value.
+    operands : In, stream of ``value`` (columns of 27 bits), ``tag``
+        What is there, in the same order.
+    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
+        Results; zeros behind the features, up to the end of a row of the memory.
+    done : Out, stream of ``clipped``
+        The last write of the operation was taken; how often values were saturated.
+    """
+
+    def __init__(self, spec: ValuePathSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec, given = self.spec, self.operation
+        busy, begin = Signal(), Signal()
+        chosen = settings(given.payload, Mux)
+        held = Settings(*(_held(name, value) for name, value in chosen._asdict().items()))
+        last = Signal(exact_log2(spec.columns), reset_less=True)
+        m.d.comb += [given.ready.eq(~busy), begin.eq(given.valid & ~busy)]
+        with m.If(begin):
+            m.d.sync += [register.eq(value) for register, value in zip(held, chosen, strict=True)]
+            m.d.sync += last.eq(given.payload.features - 1)
+        m.d.sync += busy.eq(begin | (busy & ~(self.done.valid & self.done.ready)))
+        m.submodules.walk = walk = ValueWalk(spec)
+        m.submodules.jobs = jobs = Fifo(words_layout(spec), ASKED)
+        m.submodules.places = places = Fifo(result_layout(spec), UNDER_WAY)
+        wiring.connect(m, walk.words, jobs.i)
+        wiring.connect(m, walk.results, places.i)
+        wiring.connect(m, walk.sentences, wiring.flipped(self.sentences))
+        wiring.connect(m, walk.read, wiring.flipped(self.operands_read))
+        m.d.comb += [walk.begin.eq(begin), walk.operation.eq(given.payload)]
+        operands = self._operands(m, walk)
+        m.submodules.results = results = Fifo(WORD + 3 * VALUES, UNDER_WAY)
+        word = self._enter(m, platform, held, jobs.o, operands, results.o.valid & results.o.ready)
+        self._values(m, held, word, results)
+        self._pack(m, last, places.o, results.o, begin)
+        return m
+
+    def _operands(self, m: Module, walk: ValueWalk) -> tuple[Any, Any]:
+        """Take chunks apart; return the streams of their words, of values and of second values."""
+        queues = [ChunkWords(WORD, self.spec.words, ASKED) for _ in range(2)]
+        given, ready = self.operands, Signal(2)
+        m.d.comb += given.ready.eq(ready.bit_select(given.payload.tag, 1))
+        for number, (name, queue) in enumerate(zip(("first", "second"), queues, strict=True)):
+            m.submodules[name] = queue
+            m.d.comb += [
+                queue.i.valid.eq(given.valid & (given.payload.tag == number)),
+                queue.i.payload.eq(Value.cast(given.payload.value)),
+                ready[number].eq(queue.i.ready),
+                queue.asked.eq(walk.asked[number]),
+                walk.room[number].eq(queue.room),
+            ]
+        return queues[0].o, queues[1].o
+
+    def _biases(self, m: Module, platform: object, release: Value) -> tuple[Value, Any]:
+        """Fill the memory of biases; return a bit: they are there, and the port that reads them."""
+        spec, given = self.spec, self.biases
+        m.submodules.biases = memory = ram(platform, spec.bias_memory)
+        write, read = memory.write_port(), memory.read_port()
+        full, at = Signal(), Signal.like(write.addr)
+        m.d.comb += [
+            given.ready.eq(~full),
+            write.en.eq(given.valid & ~full),
+            write.addr.eq(at),
+            write.data.eq(Cat(given.payload.plus, given.payload.minus)),
+        ]
+        with m.If(write.en):
+            m.d.sync += at.eq(Mux(given.payload.last, 0, at + 1))
+        m.d.sync += full.eq(Mux(full, ~release, write.en & given.payload.last))
+        return full, read
+
+    def _enter(
+        self, m: Module, platform: object, held: Settings, job: Any, operands: tuple[Any, Any], leaves: Value
+    ) -> "_Word":
+        """Take a word of a chunk with all that belongs to it, where it has a place behind the last stage."""
+        spec, (first, second) = self.spec, operands
+        word, room = Signal(range(spec.words)), Signal(range(UNDER_WAY + 1), init=UNDER_WAY)
+        may, go, release = Signal(), Signal(), Signal()
+        full, biases = self._biases(m, platform, release)
+        there = (~held.biased | full) & (~held.joined | second.valid)
+        m.d.comb += [
+            release.eq(job.valid & job.payload.release),
+            may.eq(job.valid & ~job.payload.release & room.any() & there),
+            go.eq(may & Mux(held.sums, self.sums.valid, first.valid)),
+            self.sums.ready.eq(may & held.sums),
+            first.ready.eq(may & ~held.sums),
+            second.ready.eq(go & held.joined),
+            job.ready.eq(release | (go & (word == spec.words - 1))),
+            biases.addr.eq(Cat(word, job.payload.group)),
+        ]
+        with m.If(go):
+            m.d.sync += word.eq(word + 1)
+        m.d.sync += room.eq(room - go + leaves)
+        side, bias = Signal(reset_less=True), Signal(VALUES * Q8_16.width, reset_less=True)
+        m.d.sync += [
+            side.eq(job.payload.side),
+            bias.eq(Mux(held.biased, biases.data.word_select(side, len(bias)), 0)),
+        ]
+        sums = elements(self.sums.payload.sum, spec.streams()["sums"].fields[0])
+        values = [Mux(held.sums, number, _value(first.payload, lane)) for lane, number in enumerate(sums)]
+        return _Word(go, values, bias, second.payload)
+
+    def _values(self, m: Module, held: Settings, word: "_Word", results: Fifo) -> None:
+        """Let words pass the three parts, from the first stage to the queue of results."""
+        made = Requantize(RequantizeSpec(lanes=VALUES))
+        passed = ActivationFunction(ActivationFunctionSpec(lanes=VALUES, tag=VALUES * (ABOVE + 1)))
+        joined = Elementwise(ElementwiseSpec(lanes=VALUES, tag=2 * VALUES))
+        m.submodules.requantize, m.submodules.activation, m.submodules.elementwise = made, passed, joined
+        stages = {"word": 0, "made": 2, "passed": made.spec.latency, "joined": passed.spec.latency}
+        pipeline = Pipeline(m, stages)
+        entering = Signal(2)
+        sums = Cat(word.values)
+        second = pipeline.place("word", word.second, "second", reset_less=True).at("joined")
+        active = Signal(reset_less=True)
+        m.d.sync += active.eq(held.activation.any())
+        one, two, three = (part.i.payload for part in (made, passed, joined))
+        above = [value[Q8_16.width :] for value in _lanes(made)]
+        m.d.comb += [
+            made.i.valid.eq(pipeline.place_flag("word", word.go, entering).at("made")),
+            Value.cast(one.sum).eq(pipeline.place("word", sums, "sums", reset_less=True).at("made")),
+            Value.cast(one.bias).eq(word.bias),
+            one.fraction.eq(held.fraction),
+            one.input_shift.eq(held.sum_shift),
+            one.output_shift.eq(held.value_shift),
+            one.form.eq(held.form),
+            passed.i.valid.eq(made.o.valid),
+            Value.cast(two.value).eq(Cat(value[: Q8_16.width] for value in _lanes(made))),
+            two.kind.eq(held.activation),
+            two.input_shift.eq(held.taken_shift),
+            two.output_shift.eq(held.made_shift),
+            # bits that an activation does not take go round it
+            two.tag.eq(Cat(above, made.o.payload.clipped)),
+            joined.i.valid.eq(passed.o.valid),
+            Value.cast(three.second).eq(second),
+            three.kind.eq(held.join),
+            three.first_shift.eq(held.first_shift),
+            three.second_shift.eq(held.second_shift),
+            three.output_shift.eq(held.result_shift),
+            three.tag.eq(Cat(passed.o.payload.tag[VALUES * ABOVE :], passed.o.payload.clipped)),
+            *(part.o.ready.eq(1) for part in (made, passed, joined)),
+            results.i.valid.eq(joined.o.valid),
+            results.i.payload.eq(Cat(joined.o.payload.value, joined.o.payload.clipped, joined.o.payload.tag)),
+        ]
+        for lane, value in enumerate(_lanes(passed)):
+            above = passed.o.payload.tag.word_select(lane, ABOVE)
+            m.d.comb += three.first[lane].eq(Cat(value, Mux(active, value[-1].replicate(ABOVE), above)))
+
+    def _pack(self, m: Module, last: Signal, place: Any, result: Any, begin: Signal) -> None:
+        """Write words as chunks, and zeros; count what was clipped, and say when all is done."""
+        spec, write, target = self.spec, self.write, place.payload
+        word, step, empty, end = Signal(range(spec.words)), Signal(), Signal(), Signal()
+        free, final = ~write.valid | write.ready, word == spec.words - 1
+        ends = (step & final) | empty
+        m.d.comb += [
+            step.eq(place.valid & ~target.end & ~target.empty & result.valid & free),
+            empty.eq(place.valid & target.empty & free),
+            # the last write was taken
+            end.eq(place.valid & target.end & ~write.valid & (~self.done.valid | self.done.ready)),
+            result.ready.eq(step),
+            place.ready.eq(ends | end),
+        ]
+        with m.If(step):
+            m.d.sync += word.eq(word + 1)
+        there = [
+            ~target.empty & (~target.partial | (Cat(Const(lane, exact_log2(VALUES)), word) <= last))
+            for lane in range(VALUES)
+        ]
+        written = data_register(m, write.payload, "written")
+        values = [Mux(one, _value(result.payload, lane), 0) for lane, one in enumerate(there)]
+        for number in range(spec.words):
+            with m.If(empty | (step & (word == number))):
+                m.d.sync += Value.cast(written.value).word_select(number, WORD).eq(Cat(values))
+        with m.If(ends):
+            m.d.sync += [written[name].eq(target.place[name]) for name in ("wide", "address", "part")]
+        clipped = Signal(3 * VALUES, reset_less=True)
+        count = Signal(range(len(clipped) + 1), reset_less=True)
+        total = data_register(m, self.done.payload.clipped, "clipped")
+        m.d.sync += [
+            write.valid.eq(ends | (write.valid & ~write.ready)),
+            self.done.valid.eq(end | (self.done.valid & ~self.done.ready)),
+            clipped.eq(result.payload[WORD:] & Mux(step, Cat(there), 0).replicate(3)),
+            count.eq(sum(clipped)),
+            total.eq(Mux(begin, 0, total + count)),
+        ]
+
+
+class _Word(NamedTuple):
+    """A word as it enters.
+
+    Parameters
+    ----------
+    go : Value
+        There is one.
+    values : list of Value
+        Sums, or values.
+    bias : Value
+        Of all lanes, two cycles later.
+    second : Value
+        Second values of all lanes.
+    """
+
+    go: Value
+    values: list[Value]
+    bias: Value
+    second: Value
+
+
+def _held(name: str, value: Any) -> Signal:
+    """Register of a setting."""
+    return Signal(len(Value.cast(value)), name=name, reset_less=True)
+
+
+def _value(word: Value, lane: int) -> Value:
+    """A lane of a word."""
+    return word.word_select(lane, Q11_16.width).as_signed()
+
+
+def _lanes(part: Any) -> list[Value]:
+    """Values that a part gives."""
+    return elements(part.o.payload.value, part.spec.streams()["o"].fields[0])

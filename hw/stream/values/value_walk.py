@@ -1,0 +1,219 @@
+"""Walk over the chunks of an operation: what is read of each, which words belong to it, and where it is written."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ....golden.stream.values.value_operation import settings
+from ....golden.stream.values.value_path import ValuePathSpec
+from ...ports import layout, shape
+from ..memory.chunk_line import ChunkLine
+
+
+def chunk_layout(spec: ValuePathSpec) -> data.StructLayout:
+    """Layout of a chunk's place."""
+    chunks = spec.layout
+    return data.StructLayout({"wide": 1, "address": shape(chunks.address), "part": shape(chunks.part)})
+
+
+def words_layout(spec: ValuePathSpec) -> data.StructLayout:
+    """Layout of what the first stage knows of a chunk: place and side of its biases, or that these are done with."""
+    return data.StructLayout({"group": (spec.bias_groups - 1).bit_length(), "side": 1, "release": 1})
+
+
+def result_layout(spec: ValuePathSpec) -> data.StructLayout:
+    """Layout of what the last stage knows of a chunk.
+
+    Its place; whether the features end in it, it is behind them, or all chunks are done.
+    """
+    return data.StructLayout({"place": chunk_layout(spec), "partial": 1, "empty": 1, "end": 1})
+
+
+class ValueWalk(wiring.Component):
+    """A chunk a cycle, or as many as can be asked for and queued.
+
+    Of positions a sentence takes another cycle for each position, and all of them one for each.
+
+    Parameters
+    ----------
+    spec : ValuePathSpec
+
+    Attributes
+    ----------
+    begin : In(1)
+        An operation begins. Only behind the end of the one before.
+    operation : In
+        Its word, with `begin`.
+    sentences : In, stream of ``first``, ``length``
+        As the block has it.
+    room, asked : In(2), Out(2)
+        Of the queues of values and second values, see `ChunkWords`.
+    read : Out, stream of ``wide``, ``address``, ``part``, ``tag``
+        As the block's `operands_read`.
+    words : Out, stream of `words_layout`
+        Chunks whose words pass. `ready` does not depend on `valid`, here and below.
+    results : Out, stream of `result_layout`
+        Chunks that are written, and the operation's end.
+    """
+
+    def __init__(self, spec: ValuePathSpec) -> None:
+        self.spec = spec
+        ports = {name: layout(port) for name, port in spec.streams().items()}
+        super().__init__(
+            {
+                "begin": In(1),
+                "operation": In(ports["operation"]),
+                "sentences": In(stream.Signature(ports["sentences"])),
+                "room": In(2),
+                "asked": Out(2),
+                "read": Out(stream.Signature(ports["operands_read"])),
+                "words": Out(stream.Signature(words_layout(spec))),
+                "results": Out(stream.Signature(result_layout(spec))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        chunk = chunk_layout(spec)
+        job = Signal(
+            data.StructLayout(
+                {
+                    "source": chunk,
+                    "second": chunk,
+                    "words": words_layout(spec),
+                    "result": result_layout(spec),
+                    "asks": 2,
+                    "passes": 1,
+                    "writes": 1,
+                }
+            ),
+            reset_less=True,
+        )
+        free, step = Signal(), Signal()
+        m.d.comb += free.eq(self._issue(m, job, step))
+        self._walk(m, job, free, step)
+        return m
+
+    def _issue(self, m: Module, job: Any, step: Signal) -> Value:
+        """Ask for what a job reads, then queue it; return a bit: the register is free, or becomes so."""
+        valid, again, done = Signal(), Signal(), Signal()
+        second = ~job.asks[0] | again
+        space = (~job.passes | self.words.ready) & (~job.writes | self.results.ready)
+        asked = self.read.valid & self.read.ready
+        m.d.comb += [
+            self.read.valid.eq(valid & space & job.asks.any() & self.room.bit_select(second, 1)),
+            *(
+                self.read.payload[name].eq(Mux(second, job.second[name], job.source[name]))
+                for name in ("wide", "address", "part")
+            ),
+            self.read.payload.tag.eq(second),
+            self.asked.eq(Cat(asked & ~second, asked & second)),
+            done.eq(Mux(job.asks.any(), asked & (second | ~job.asks[1]), valid & space)),
+            self.words.valid.eq(done & job.passes),
+            self.words.payload.eq(job.words),
+            self.results.valid.eq(done & job.writes),
+            self.results.payload.eq(job.result),
+        ]
+        with m.If(asked):
+            m.d.sync += again.eq(job.asks.all() & ~again)
+        m.d.sync += valid.eq(step | (valid & ~done))
+        return ~valid | done
+
+    def _walk(self, m: Module, job: Any, free: Signal, step: Signal) -> None:
+        """Go through groups and rows, or through positions, sentences and groups; load a job a step."""
+        spec, given = self.spec, self.operation
+        chosen = settings(given, Mux)
+        flags = {name: Signal(name=name, reset_less=True) for name in ("sums", "positions", "biased", "joined")}
+        positions = flags["positions"]
+        one = Signal.like(given, reset_less=True)
+        # of the features: the last chunk, and the last one of its row in the memory
+        chunks = exact_log2(spec.columns)
+        last, end, group = (
+            Signal(len(given.features) - chunks, name=name, reset_less=True) for name in ("last", "end", "group")
+        )
+        final = (given.features - 1)[chunks : len(given.features)]
+        fill = Mux(given.destination_wide, 0, spec.layout.parts - 1)
+        # of rows, or of sentences: a side's last one, and the last of both
+        names = ("half", "whole", "count", "row")
+        half, whole, count, row = (Signal(range(spec.sums), name=name, reset_less=True) for name in names)
+        side, behind, position = Signal(), Signal(), Signal(range(spec.sums))
+        of_side = Mux(chosen.positions, given.sentences, given.rows)
+        with m.If(self.begin):
+            m.d.sync += [
+                one.eq(given),
+                *(flag.eq(getattr(chosen, name)) for name, flag in flags.items()),
+                last.eq(final),
+                end.eq(final | fill),
+                half.eq(of_side - 1),
+                whole.eq((of_side << 1) - 1),
+                Cat(count, side, position).eq(0),
+            ]
+        turns, counts, start = Signal(), Signal(), Signal()
+        ends = count == whole
+        with m.If(counts):
+            m.d.sync += [count.eq(Mux(ends, 0, count + 1)), side.eq(~ends & (side | (count == half)))]
+        with m.If(start):
+            m.d.sync += [group.eq(0), behind.eq(0)]
+        with m.Elif(turns):
+            m.d.sync += [group.eq(group + 1), behind.eq(behind | (group == last))]
+        entry, mark = self.sentences.payload, Signal()
+        over, final_position = group == end, position == one.longest - 1
+        with m.FSM():
+            with m.State("idle"), m.If(self.begin):
+                m.next = "next"
+            with m.State("next"):
+                m.d.comb += self.sentences.ready.eq(positions)
+                m.d.sync += row.eq(entry.first + position)
+                with m.If(~positions | (self.sentences.valid & (entry.length > position))):
+                    m.d.comb += start.eq(1)
+                    m.next = "walk"
+                with m.Elif(self.sentences.valid):
+                    m.d.comb += counts.eq(1)
+                    with m.If(ends):
+                        m.next = "mark"
+            with m.State("walk"), m.If(free):
+                m.d.comb += [
+                    step.eq(1),
+                    turns.eq(positions | ends),
+                    counts.eq(~positions | over),
+                ]
+                with m.If(over & (positions | ends)):
+                    m.next = "next"
+                    with m.If(ends):
+                        m.next = "mark"
+            with m.State("mark"), m.If(free):
+                m.d.comb += [step.eq(1), mark.eq(1)]
+                m.d.sync += position.eq(position + 1)
+                m.next = "idle"
+                with m.If(positions & ~final_position):
+                    m.next = "next"
+        with m.If(step):
+            m.d.sync += [
+                job.words.eq(Cat(group[: len(job.words.group)], side, mark)),
+                job.result.partial.eq(group == last),
+                job.result.empty.eq(behind & ~mark),
+                job.result.end.eq(mark),
+                job.asks.eq(Cat(~flags["sums"], flags["joined"]) & (~mark & ~behind).replicate(2)),
+                job.passes.eq(Mux(mark, flags["biased"], ~behind)),
+                job.writes.eq(~mark | ~positions | final_position),
+            ]
+        number = Mux(positions, row, count)
+        for name, place in (("source", job.source), ("second", job.second), ("destination", job.result.place)):
+            m.submodules[name] = line = ChunkLine(spec.layout)
+            m.d.comb += [
+                line.start.eq(start),
+                line.wide.eq(one[f"{name}_wide"]),
+                line.base.eq(one[name]),
+                line.advance.eq(turns),
+                line.stride.eq(one.stride),
+            ]
+            with m.If(step):
+                m.d.sync += [
+                    place.wide.eq(line.in_wide),
+                    place.address.eq(line.line + number),
+                    place.part.eq(line.part),
+                ]

@@ -1,0 +1,191 @@
+"""RTL of `tensor_sequencer`: a state machine that goes through the tensors of an instruction."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.stream.machine.instruction import NO_WORD, Kind
+from ....golden.stream.machine.limits import whole
+from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.weights.tensor_sequencer import TensorSequencerSpec
+from ....golden.stream.weights.tile_dequant import BEAT_VALUES, BLOCKS_BITS, LENGTH_BITS, TensorKind
+from ....golden.stream.weights.tile_weights import OffsetKind
+from ...ports import layout, members
+from ...primitives.registers import data_register
+
+_LANE_TILES_BITS = BLOCKS_BITS + 3
+"""Bits of the tiles of a group of outputs: at most 8 of each record."""
+
+
+class TensorSequencer(wiring.Component):
+    """Give the words of a tensor on all streams at once, and go on to the next tensor when all of them were taken.
+
+    A tensor takes 3 cycles where all are ready. An instruction is taken when all words of the one before were; first it
+    takes a cycle for each bit of the number of tiles of its inputs.
+
+    Parameters
+    ----------
+    spec : TensorSequencerSpec
+        Size of a tile, numbers of a word.
+
+    Attributes
+    ----------
+    operation : In, stream of the fields of `golden.stream.weights.tensor_sequencer.PassInstruction`
+        An instruction, and what is of its pass; `part` only with two tables.
+    tensors : Out, stream of ``kind``, ``length``, ``blocks``, ``tiles``, ``offsets``, ``corrections``, ``first``
+        A tensor, as `TileWeights` takes it.
+    beats : Out, stream of ``beat``, ``beats`` (32 bits), ``kind``, ``blocks``, ``tiles``, ``number`` (16 bits)
+        Its beats in memory, what tells their tiles, and the number of the operation.
+    offsets : Out, stream of ``factor``, ``word``, ``words``, ``fraction``, ``wide``, ``table``
+        Command of `WordOffsets` for its words, where it is tuned; `table` only with two.
+    corrections : Out, stream of ``beat`` (32 bits), ``weights`` (24 bits)
+        Its sensitive weights, where it has some.
+    """
+
+    def __init__(self, spec: TensorSequencerSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
+        m = Module()
+        spec = self.spec
+        one = Signal(layout(spec.streams()["operation"]), reset_less=True)
+        # what is left of an instruction: a bias, a matrix or factors, rows of a table
+        bias, main, rows = (Signal(bits, reset_less=True) for bits in (1, 1, len(one.longest)))
+        address, row_word = (Signal(len(field), reset_less=True) for field in (one.beat, one.word))
+        line, first = (Signal(range(most), reset_less=True) for most in (spec.columns, spec.numbers))
+        # groups of outputs times records and tiles of a group: bit by bit, side by side
+        groups = Signal(LENGTH_BITS, reset_less=True)
+        records, tiles = (Signal(bits, reset_less=True) for bits in (BLOCKS_BITS, _LANE_TILES_BITS))
+        length, words = (Signal(LENGTH_BITS, reset_less=True) for _ in range(2))
+        vector = Signal(LENGTH_BITS, reset_less=True)
+
+        given = self.operation.payload
+        ports = (self.tensors, self.beats, self.offsets, self.corrections)
+        for port in ports:
+            with m.If(port.ready):
+                m.d.sync += port.valid.eq(0)
+        tensor, count, request = self._payloads(m, one, address)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.operation.ready.eq(1)
+                has = given.kind.matches(Kind.LINEAR, Kind.NORM)
+                table = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
+                m.d.sync += [
+                    one.eq(given),
+                    bias.eq(has & given.biased),
+                    main.eq(has),
+                    rows.eq(Mux(table, given.longest, 0)),
+                    address.eq(Mux(has, given.beat, given.table)),
+                    row_word.eq(given.position_word),
+                    Cat(line, first).eq(0),
+                ]
+                with m.If(self.operation.valid):
+                    m.next = "SIZES"
+            with m.State("SIZES"):
+                m.d.sync += [
+                    groups.eq(whole(one.outputs, spec.columns)),
+                    records.eq(whole(one.inputs, BLOCK)),
+                    tiles.eq(whole(one.inputs, spec.lanes)),
+                    Cat(length, words).eq(0),
+                    vector.eq(whole(Mux(one.kind == Kind.ATTENTION, one.width, one.outputs), BEAT_VALUES)),
+                ]
+                m.next = "MULTIPLY"
+            with m.State("MULTIPLY"):
+                m.d.sync += [groups.eq(Cat(0, groups)), records.eq(records[1:]), tiles.eq(tiles[1:])]
+                for multiplier, product in ((records, length), (tiles, words)):
+                    with m.If(multiplier[0]):
+                        m.d.sync += product.eq(product + groups)
+                with m.If(tiles == 0):
+                    m.next = "TENSOR"
+            with m.State("TENSOR"):
+                m.next = "GIVE"
+                with m.If(~(bias | main | rows.any())):
+                    m.next = "IDLE"
+                with m.Else():
+                    self._tensor(m, one, (bias, main), (length, words, vector), row_word, (tensor, count, request))
+                    m.d.sync += tensor.first.eq(first)
+            with m.State("GIVE"), m.If(~Cat(port.valid for port in ports).any()):
+                m.next = "TENSOR"
+                m.d.sync += [address.eq(address + count), bias.eq(0), main.eq(main & bias)]
+                with m.If(~(bias | main)):
+                    wraps = line == spec.columns - 1
+                    m.d.sync += [
+                        rows.eq(rows - 1),
+                        line.eq(line + 1),
+                        first.eq(Mux(wraps | (first == spec.numbers - 1), 0, first + 1)),
+                        row_word.eq(row_word + Mux(wraps, whole(one.outputs, spec.lanes), 0)),
+                    ]
+        return m
+
+    def _tensor(
+        self,
+        m: Module,
+        one: Any,
+        left: tuple[Signal, Signal],
+        sizes: tuple[Signal, Signal, Signal],
+        row_word: Signal,
+        registers: tuple[Any, Signal, dict[str, Signal]],
+    ) -> None:
+        """Set all registers for the next tensor, and offer it: a bias, else a matrix or factors, else a row."""
+        spec, dequant = self.spec, self.spec.weights.dequant
+        (bias, main), (length, words, vector), (tensor, count, request) = left, sizes, registers
+        factors, rows = ~bias & main, ~bias & ~main
+        matrix = factors & (one.kind == Kind.LINEAR)
+        corrected = matrix & (one.corrections != 0)
+        coded = matrix & one.coded
+        in_nf4 = sum((length.shift_left(exact_log2(beats)) for beats in (dequant.scale_beats, dequant.code_beats)), 0)
+        with_values = length.shift_left(exact_log2(dequant.value_beats))
+        tuned = Mux(bias, _tuned(one.bias_word), Mux(main, _tuned(one.word), _tuned(one.position_word)))
+        tuned = tuned & (bias | main | (one.kind == Kind.POSITIONS))
+        of_tensor = Mux(rows, OffsetKind.ROW, Mux(corrected, OffsetKind.CORRECTIONS, OffsetKind.TILES))
+        each = Mux(rows, whole(one.outputs, spec.lanes), whole(one.outputs, spec.weights.weights))
+        of_matrix = Mux(one.corrections != 0, whole(one.corrections, spec.weights.width), words)
+        last_inputs = (one.inputs - 1)[: exact_log2(BLOCK)]
+        of_main = Mux(matrix, Mux(coded, TensorKind.NF4, TensorKind.MATRIX), TensorKind.FACTORS)
+        m.d.sync += [
+            tensor.kind.eq(Mux(factors, of_main, TensorKind.VALUES)),
+            tensor.length.eq(Mux(matrix, length, vector)),
+            tensor.blocks.eq(Mux(matrix, whole(one.inputs, BLOCK), 1)),
+            tensor.tiles.eq(Mux(matrix, last_inputs[exact_log2(spec.lanes) :] + 1, 1)),
+            tensor.offsets.eq(Mux(tuned, of_tensor, OffsetKind.NONE)),
+            tensor.corrections.eq(Mux(matrix, one.corrections, 0)),
+            count.eq(Mux(matrix, Mux(coded, in_nf4, with_values), vector)),
+            request["word"].eq(Mux(bias, one.bias_word, Mux(main, one.word, row_word))),
+            request["words"].eq(Mux(matrix, of_matrix, each)),
+            request["fraction"].eq(Mux(factors, one.fraction, Q8_16.fraction)),
+            request["wide"].eq(~factors),
+            self.tensors.valid.eq(1),
+            self.beats.valid.eq(1),
+            self.offsets.valid.eq(tuned),
+            self.corrections.valid.eq(corrected),
+        ]
+
+    def _payloads(self, m: Module, one: Any, address: Signal) -> tuple[Any, Signal, dict[str, Signal]]:
+        """Drive the payloads, from registers of the tensor and from the instruction."""
+        beats, offsets, corrections = self.beats.payload, self.offsets.payload, self.corrections.payload
+        tensor, count = data_register(m, self.tensors.payload, "tensor"), data_register(m, beats.beats, "count")
+        request = {
+            name: data_register(m, getattr(offsets, name), f"request_{name}")
+            for name in ("word", "words", "fraction", "wide")
+        }
+        m.d.comb += [
+            beats.beat.eq(address),
+            *(getattr(beats, name).eq(getattr(tensor, name)) for name in ("kind", "blocks", "tiles")),
+            beats.number.eq(one.number),
+            offsets.factor.eq(one.amount),
+            corrections.beat.eq(one.correction_beat),
+            corrections.weights.eq(one.corrections),
+        ]
+        if self.spec.tables > 1:
+            m.d.comb += offsets.table.eq(one.part)
+        return tensor, count, request
+
+
+def _tuned(word: Value) -> Value:
+    """Whether a tensor has words."""
+    return word != NO_WORD

@@ -1,0 +1,1 @@
+"""`zostream`: jobs and tuning on the compiled core."""

@@ -1,0 +1,74 @@
+"""Bench of `attention_sequencer`: operations of all kinds, sentences of all lengths, one after the other, twice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.fixed import Q8_16
+from ....golden.packets import last_flags
+from ....golden.stream.softmax.attention_sequencer import AttentionOperation, AttentionSequencerSpec
+from ....golden.stream.softmax.attention_softmax import FRACTIONS
+from ...phase import Phase
+
+_ENDLESS = 1 << 62
+
+
+def stimulus(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make operations with about so many reads of keys and values, and anything as reciprocals and contexts."""
+    parts: list[dict[str, Words]] = []
+    made = 0
+    while made < words:
+        part, reads = _operation(spec, rng, words - made)
+        made += reads
+        parts.append(part)
+    return joined(parts)
+
+
+def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> tuple[dict[str, Words], int]:
+    key_heads, shared = int(rng.integers(1, 3, endpoint=True)), int(rng.choice([1, 1, 2, 3]))
+    size = spec.columns if shared == 1 else spec.lanes
+    width = size * int(rng.integers(1, 3, endpoint=True))
+    most = int(rng.choice([1, 2, min(spec.keys, spec.sums // 2)]))
+    lengths: list[int] = []
+    # of a head and a token there are so many reads
+    reads = key_heads * shared * 2 * (spec.lanes + spec.columns)
+    while sum(lengths) < spec.sums and (not lengths or sum(lengths) * reads < words):
+        left = spec.sums - sum(lengths)
+        lengths.append(min(left, int(rng.choice([1, min(2, most), most, int(rng.integers(1, most, endpoint=True))]))))
+    shifts = rng.integers(0, 8, 4).tolist()
+    heads = key_heads * shared, key_heads, width, int(rng.integers(2))
+    factor = int(rng.integers(1 << 16, 1 << 17)), int(rng.choice(FRACTIONS))
+    stride = int(rng.integers(sum(lengths), spec.sums, endpoint=True))
+    addresses = rng.integers(0, spec.rows - (heads[0] * width // spec.lanes + 1) * stride, 4).tolist()
+    one = AttentionOperation(*heads, *addresses, stride, len(lengths), *factor, *shifts)
+    starts = np.cumsum([0, *lengths[:-1]])
+    given = {
+        "operation": {name: np.array([[value]]) for name, value in one._asdict().items()},
+        "sentences": {"first": starts[:, None], "length": np.array(lengths)[:, None]},
+    }
+    ((_, blocks),) = spec.operations(given)
+    commands = spec.commands(one, blocks)
+    tag = commands["scales"]["tag"]
+    shape = len(tag), spec.exponentials
+    contexts = {
+        "value": rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True),
+        "clipped": rng.integers(0, 2, shape),
+        "tag": tag,
+    }
+    inverse = {"last": last_flags([block.softmax.queries for block in blocks])}
+    for one_field in spec.streams()["inverse"].fields:
+        if one_field.name != "last":
+            inverse[one_field.name] = rng.integers(
+                0, one_field.format.maximum, (len(inverse["last"]), 1), endpoint=True
+            )
+    return given | {"inverse": inverse, "contexts": contexts}, len(commands["keys_read"]["address"])
+
+
+def scenario(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs, the second one without a reset."""
+    first, second = (stimulus(spec, rng, words) for _ in range(2))
+    return [
+        Phase(first, spec.run(first, _ENDLESS), reset=True, quiet=True),
+        Phase(second, spec.run(second, _ENDLESS), quiet=True),
+    ]

@@ -1,0 +1,54 @@
+"""Bench of `norm_path`: norms of few and many rows and features, in either memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.stream.norms import Q11_16
+from ....golden.stream.values.norm_path import NormPathSpec
+from ...phase import Phase
+from ...stimulus import two_jobs
+from .tb_layer_norm import operation
+
+_ALL = 1 << 40
+"""More words than any job has."""
+
+
+def _norm(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    features = int(rng.choice([1, spec.columns, spec.columns + 1, min(5 * spec.columns, spec.features)]))
+    features = int(rng.choice([features, int(rng.integers(1, min(spec.features, 8 * spec.columns), endpoint=True))]))
+    groups = -(-features // spec.columns)
+    rows = int(rng.integers(1, max(min(words // (2 * groups), spec.sums // 2), 1), endpoint=True))
+    given = operation(spec.norm, rng, features, 2 * rows)
+    stride = int(rng.integers(2 * rows, spec.sums, endpoint=True))
+    places = {
+        "source_wide": int(rng.integers(2)),
+        "source": int(rng.integers(64)),
+        "destination_wide": int(rng.integers(2)),
+        "destination": int(rng.integers(64)),
+    }
+    fields = {name: column for name, column in given["operation"].items() if name != "rows"}
+    own = {"rows": rows, "stride": stride, **places}
+    values = given["i"]["value"].reshape(2 * rows, -1)
+    more = rng.integers(Q11_16.minimum, Q11_16.maximum, (2 * rows, groups * spec.columns - values.shape[1]))
+    return {
+        "operation": fields | {name: np.array([[value]], np.int64) for name, value in own.items()},
+        "parameters": given["parameters"],
+        "operands": {"value": np.concatenate([values, more], axis=1).reshape(-1, spec.columns)},
+    }
+
+
+def stimulus(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make norms."""
+    parts, left = list[dict[str, Words]](), words
+    while left > 0:
+        parts.append(_norm(spec, rng, left))
+        left -= len(parts[-1]["operands"]["value"])
+    return joined(parts)
+
+
+def scenario(spec: NormPathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Make two jobs."""
+    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
+    return [Phase(job.inputs, job.expected, reset=job.reset, quiet=True) for job in jobs]

@@ -1,0 +1,134 @@
+"""Bench of `value_path`: operations of all kinds, places, shifts and sizes, saturations; then a second job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.fixed import Q8_16, Integers
+from ....golden.packets import last_flags
+from ....golden.stream.forward import SHIFT, WEIGHT_BITS
+from ....golden.stream.machine.instruction import Join, Kind
+from ....golden.stream.norms import Q11_16
+from ....golden.stream.values import activation_function
+from ....golden.stream.values.requantize import FORMATS, SUM
+from ....golden.stream.values.value_operation import KINDS, Operation, Settings, settings
+from ....golden.stream.values.value_path import VALUES, ValuePathSpec
+from ....golden.stream.weights.tile_dequant import rows_of
+from ...phase import Phase
+from ...stimulus import random_lengths, two_jobs
+from .chunk_places import places
+
+_ALL = 1 << 40
+"""More words than any job has."""
+_WIDE = FORMATS.index(Q11_16)
+
+
+def stimulus(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make operations of about so many words, the first ones of each kind."""
+    parts: list[dict[str, Words]] = []
+    left = words
+    while left > 0:
+        kind = KINDS[len(parts)] if len(parts) < len(KINDS) else KINDS[int(rng.integers(len(KINDS)))]
+        features = int(rng.choice([1, spec.columns, int(rng.integers(1, _most(spec, left), endpoint=True))]))
+        chunks = -(-features // spec.columns)
+        rows = int(rng.integers(1, max(1, min(6, left // (2 * chunks * spec.words))), endpoint=True))
+        parts.append(operation(spec, rng, kind, features, rows))
+        left -= 2 * rows * chunks * spec.words
+    return joined(parts)
+
+
+def _most(spec: ValuePathSpec, words: int) -> int:
+    """Most features of an operation: a few rows of the memory, or what is left."""
+    return max(1, min(3 * spec.lanes, spec.features, words * VALUES // 2))
+
+
+def operation(
+    spec: ValuePathSpec, rng: np.random.Generator, kind: Kind, features: int, rows: int, join: Join | None = None
+) -> dict[str, Words]:
+    """Make an operation of any settings, with so many rows a side."""
+    plain = rng.random() < 0.5
+    names = "shift", "passed_shift", "result_shift", "source_shift", "second_shift"
+    shifts = {name: 0 if plain else int(rng.integers(SHIFT.maximum, endpoint=True)) for name in names}
+    activation = int(rng.integers(len(activation_function.KINDS)))
+    squared = activation_function.KINDS[activation] == "relu-squared"
+    if join is None:
+        join = Join.NONE if squared else Join(int(rng.choice([Join.NONE, Join.ADD, Join.GATE])))
+    lengths = random_lengths(rng, rows, min(rows, 4))
+    groups = dict.fromkeys(("source", "second", "destination"), -(-features // spec.columns))
+    # factors and what activations take have 24 bits
+    narrow = activation or join == Join.GATE
+    one = Operation(
+        kind=kind,
+        activation=max(activation, 1) if kind == Kind.ACTIVATION else activation,
+        join=join,
+        form=int(rng.choice([number for number in range(len(FORMATS)) if number != _WIDE or not narrow])),
+        biased=int(rng.integers(2)),
+        fraction=int(rng.integers(WEIGHT_BITS)),
+        features=features,
+        rows=rows,
+        sentences=len(lengths),
+        longest=max(lengths),
+        **shifts,
+        **places(spec, rng, 2 * rows, groups),
+    )
+    return _inputs(spec, rng, one, lengths)
+
+
+def _inputs(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, lengths: list[int]) -> dict[str, Words]:
+    """Words of all inputs that an operation takes."""
+    chosen, (groups, _) = settings(one), spec.chunks(one)
+    chunks = 2 * one.rows * len(groups)
+    vectors = (one.longest if chosen.positions else 1) if chosen.biased else 0
+    words = -(-one.features // VALUES)
+    shape = vectors * words, VALUES
+    sides = {side: _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) for side in ("plus", "minus")}
+    last = np.tile(last_flags([words]), (vectors, 1))
+    first = np.tile(np.cumsum([0, *lengths[:-1]]), 2) + np.repeat([0, one.rows], len(lengths))
+    times = one.longest if chosen.positions else 0
+    sentences = {"first": np.tile(first, times), "length": np.tile(np.tile(lengths, 2), times)}
+    return {
+        "operation": {name: np.array([[number]]) for name, number in one._asdict().items()},
+        "sums": {"sum": _sums(rng, one, (chunks * spec.words if chosen.sums else 0, VALUES))},
+        "biases": sides | {"last": last},
+        "sentences": {name: column[:, None] for name, column in sentences.items()},
+        "operands": _operands(spec, rng, one, chosen, chunks),
+    }
+
+
+def _sized(rng: np.random.Generator, least: int, most: int, shape: tuple[int, ...]) -> Integers:
+    """Numbers of all sizes, and both ends."""
+    values = rng.integers(least, most, shape, endpoint=True) >> rng.integers(0, most.bit_length(), shape)
+    return np.where(rng.random(shape) < 0.1, rng.choice([least, most, 0], shape), values)
+
+
+def _sums(rng: np.random.Generator, one: Operation, shape: tuple[int, ...]) -> Integers:
+    """Sums whose values are within their format or beyond, and any."""
+    near = _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) << one.fraction
+    return np.where(
+        rng.random(shape) < 0.8, near >> rng.integers(0, 12, shape), _sized(rng, SUM.minimum, SUM.maximum, shape)
+    )
+
+
+def _operands(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, chosen: Settings, chunks: int) -> Words:
+    """Values and second values of each chunk in turn."""
+    gates = one.kind == Kind.GATE or (one.kind == Kind.LINEAR and one.join == Join.GATE)
+    kinds = [0] * (not chosen.sums) + [1] * bool(chosen.joined)
+    form = Q8_16 if gates or one.kind == Kind.ACTIVATION else Q11_16
+    value = _sized(rng, form.minimum, form.maximum, (chunks * len(kinds), spec.columns))
+    return {"value": value, "tag": np.tile(np.array(kinds, np.int64), chunks)[:, None]}
+
+
+def scenario(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs of many operations; then one of many rows of each kind, in the cycles that are promised."""
+    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
+    phases = [replace(phase, cycles=None) for phase in jobs]
+    rows = min(spec.longest, words // 4)
+    for kind, join in zip((*KINDS, Kind.LINEAR), (Join.NONE, *(Join.ADD,) * len(KINDS)), strict=True):
+        inputs = operation(spec, rng, kind, spec.columns + 1, rows, join)
+        one = rows_of(inputs["operation"], Operation)[0]
+        cycles = None if kind == Kind.POSITIONS else spec.cycles(one)
+        phases.append(Phase(inputs, spec.run(inputs, _ALL), reset=True, cycles=cycles, quiet=True))
+    return phases

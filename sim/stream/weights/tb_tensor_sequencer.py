@@ -1,0 +1,59 @@
+"""Bench of `tensor_sequencer`: instructions of all kinds, tuned or not, of sizes about those of tiles and beats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words
+from ....golden.stream.machine.instruction import FIELD_BITS, NO_WORD, Kind
+from ....golden.stream.machine.limits import MOST_FRACTION
+from ....golden.stream.weights.tensor_sequencer import PassInstruction, TensorSequencerSpec, words_of
+from ....golden.zo.coefficient import COEFFICIENT
+from ...phase import Phase
+from ...stimulus import two_jobs
+
+_WORDS = ("word", "bias_word", "position_word")
+_TENSORS = (Kind.LINEAR, Kind.LINEAR, Kind.NORM, Kind.POSITIONS, Kind.ATTENTION)
+
+
+def random_instruction(spec: TensorSequencerSpec, rng: np.random.Generator) -> PassInstruction:
+    """Draw an instruction; what its kind does not have is anything."""
+
+    def size(most: int) -> int:
+        """Draw a small size, one about a tile's or a record's, or any."""
+        about = int(rng.choice([spec.lanes, spec.columns, spec.weights.weights, 64])) * int(rng.integers(1, 4))
+        near = about + int(rng.integers(-1, 2))
+        return min(max(int(rng.choice([int(rng.integers(1, 9)), near, int(rng.integers(1, most))])), 1), most)
+
+    fields = {name: int(rng.integers(1 << bits)) for name, bits in FIELD_BITS.items() if bits < 63}
+    fields |= {name: int(rng.choice([fields[name], NO_WORD])) for name in _WORDS}
+    own = {name: fields[name] for name in PassInstruction._fields if name in fields}
+    own |= {"kind": int(rng.choice([*_TENSORS, *Kind, 0])), "inputs": size(4000), "outputs": size(4000)}
+    own |= {"width": size(1 << 15), "fraction": int(rng.integers(MOST_FRACTION, endpoint=True))}
+    own |= {"corrections": int(rng.choice([0, size(1 << 20)]))}
+    return PassInstruction(
+        **own,
+        longest=int(rng.choice([0, 1, 2, spec.columns + 1, int(rng.integers(1, 3 * spec.columns))])),
+        amount=int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)),
+        part=int(rng.integers(spec.tables)),
+    )
+
+
+def stimulus(spec: TensorSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make instructions with so many tensors."""
+    given, tensors = list[PassInstruction](), 0
+    while tensors < words:
+        given.append(random_instruction(spec, rng))
+        tensors += len([*spec.tensors(given[-1])])
+    return {"operation": words_of(given, spec.streams()["operation"].fields)}
+
+
+def scenario(spec: TensorSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs, whose cycles depend on the bits of the matrices' sizes, and whose words on what is tuned."""
+
+    def job(spec: TensorSequencerSpec, rng: np.random.Generator, most: int) -> dict[str, Words]:
+        return stimulus(spec, rng, words)
+
+    return [replace(phase, cycles=None) for phase in two_jobs(spec, rng, 1 << 20, job)]

@@ -1,0 +1,236 @@
+"""The host's side of `zostream`, against a core that is played by the integer job on images that it reads by itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabtune.boards.cores.zostream.job import StreamTrainer
+from fabtune.boards.host.driver import Core, CoreError
+from fabtune.golden.cores.zostream.registers import CORE, Command, Error
+from fabtune.golden.cores.zostream.zostream import ZostreamSpec
+from fabtune.golden.errors import UserError
+from fabtune.golden.stream.frozen_base import frozen_base
+from fabtune.golden.stream.machine.images import StreamImages
+from fabtune.golden.stream.machine.layout import HEADER_BEATS
+from fabtune.golden.stream.machine.program import decode_program
+from fabtune.golden.stream.transformer_model import TransformerModel
+from fabtune.golden.transformer.blocks import SelfAttention
+from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
+from fabtune.golden.zo.job import ZerothOrderJob
+from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.golden.zo.split import Split
+from fabtune.golden.zo.step_settings import StepSettings
+from tests.boards.played_core import PlayedCore
+
+SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
+FEATURES, WORDS, CLASSES = 40, 9, 3
+EPS_SHIFT, SHIFT, POSITION = 9, 24, 77
+
+
+def images_of(seed=0, classes=CLASSES, size=SPEC.size, **settings):
+    """Sentences of tokens through an attention to classes."""
+    made, rng = TransformerBuilder("own", FEATURES), np.random.default_rng(seed)
+    queries, keys, values = (made.linear(one, INPUTS, rng.normal(0, 0.2, (16, FEATURES))) for one in "qkv")
+    mixed = made.attention("attention", (queries, keys, values), SelfAttention(2, 2, 8))
+    made.linear("head", made.pool("mean", mixed, "mean"), rng.normal(0, 0.3, (classes, 16)), np.zeros(classes))
+    base = frozen_base(*made.finish())
+    embeddings = rng.integers(-(1 << 17), 1 << 17, (WORDS, FEATURES))
+    given = {"times": 255, "lanes": size.lanes, "columns": size.columns} | settings
+    return StreamImages.of(TransformerModel(base.transformer, base.integers, embeddings, **given), base, size)
+
+
+class PlayedStream(PlayedCore):
+    """Core that knows networks by the digests of their streams."""
+
+    def __init__(self, *networks):
+        super().__init__(SPEC)
+        self.networks = {images.program.stream: images for images in networks}
+
+    def load(self):
+        program = decode_program(self.image("program", 16 * self.at("program_beats")), SPEC.size)
+        self.images = self.networks[program.stream]
+        assert program == self.images.program
+        self.weights()
+        self.job = self.new_job()
+
+    def weights(self):
+        own = self.images.weights[16 * HEADER_BEATS :]
+        assert np.array_equal(self.image("weights", own.size), own)
+
+    def new_job(self, position=0, **settings):
+        settings = StepSettings(**({"eps_shift": EPS_SHIFT} | settings))
+        return ZerothOrderJob(self.images.model, SPEC.generator, settings, position)
+
+    def load_deltas(self):
+        rows = len(self.images.model.rows)
+        self.job.rows = self.image("deltas", rows * 128).view("<i4").reshape(rows, 32)[:, :31].astype(np.int64)
+
+    def save_deltas(self):
+        rows = self.job.rows
+        image = self.image("deltas", len(rows) * 128).view("<i4").reshape(len(rows), 32)
+        image[:] = np.pad(rows, ((0, 0), (0, 1)))
+
+    def tokens(self):
+        """Tokens of all samples, found by their rows."""
+        count, table = self.at("sample_count"), self.images.model.embeddings
+        found = np.full((count, SPEC.tokens), -1)
+        for number, first in enumerate(self.image("index", 4 * count).view("<u4")):
+            sample = self.memory[self.at("samples") + 16 * first :]
+            tokens = int(sample[:4].view("<u4")[0])
+            rows = sample[16 : 16 + tokens * 192].reshape(tokens, 64, 3).astype(np.int64)
+            values = rows[..., 0] | rows[..., 1] << 8 | rows[..., 2] << 16
+            values -= values >> 23 << 24
+            assert not values[:, FEATURES:].any()
+            found[number, :tokens] = [int(np.flatnonzero((table == row[:FEATURES]).all(axis=1))[0]) for row in values]
+        return found
+
+    def train(self):
+        self.weights()
+        position, rows = self.at("position"), self.job.rows
+        assert np.array_equal(self.state(SPEC.generator), SPEC.generator.serial(position))
+        settings = {name: self.at(name) for name in ("eps_shift", "shift")}
+        self.job = self.new_job(position, split=Split(0, self.at("p1")), scalars=bool(self.at("scalars")), **settings)
+        self.job.rows = rows
+        assert self.at("gap") == self.job.layout.spans[1] - len(rows)
+        tokens = self.tokens()
+        steps = [self.job.step(tokens[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
+        slopes = [slope for step in steps for slope in step]
+        words = -(-self.at("batch") // 4) * 4 + 4
+        image = self.image("records", 4 * words * len(slopes)).view("<i4").reshape(len(slopes), words)
+        for row, slope in zip(image, slopes, strict=True):
+            row[: len(slope.words)] = np.array(slope.words, np.uint32).view(np.int32)
+            row[-4:-2] = slope.position, slope.coefficient
+            row[-2:].view("<i8")[0] = slope.difference
+        activations = sum(self.job.saturated_places.values())
+        self.count(
+            steps_done=len(steps),
+            saturations=activations,
+            offsets_clipped=self.job.saturations - activations,
+            coefficients_clipped=self.job.coefficients_clipped,
+        )
+
+    def infer(self):
+        tokens = self.tokens()
+        self.write_logits(np.concatenate([self.job.logits(tokens[indices]) for _, indices, _ in self.order()]))
+
+
+IMAGES = images_of()
+
+
+class Case:
+    """A core, its host with a network, and a job for it: sentences of 1 to 7 tokens."""
+
+    def __init__(self, *networks):
+        self.images = (networks or (IMAGES,))[0]
+        self.played, rng = PlayedStream(*(networks or (IMAGES,))), np.random.default_rng(5)
+        self.trainer = StreamTrainer(Core(CORE, self.played, self.played), SPEC)
+        tokens, lengths = rng.integers(0, WORDS, (11, 7)), [1, 7, *rng.integers(1, 8, 9)]
+        self.inputs = np.where(np.arange(7) < np.array(lengths)[:, None], tokens, -1)
+        labels, batches = rng.integers(0, CLASSES, 11), (np.arange(4), np.arange(4, 8), np.array([3, 3, 10, 0]))
+        self.steps = [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches]
+
+    def golden(self, **settings):
+        """The job without host and core: itself, and its slopes."""
+        common = StepSettings(**({"eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
+        job = ZerothOrderJob(self.images.model, SPEC.generator, common, POSITION)
+        return job, [slope for one in self.steps for slope in job.step(self.inputs[one.indices], one.labels, one.rate)]
+
+    def train(self, inputs=None, steps=None, position=POSITION, **settings):
+        common = StepSettings(**({"eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
+        inputs, steps = (own if given is None else given for given, own in ((inputs, self.inputs), (steps, self.steps)))
+        return self.trainer.train(inputs, steps, common, position)
+
+
+@pytest.mark.parametrize("settings", [{}, {"shift": 15}, {"split": Split(0, 3), "scalars": True}], ids=str)
+def test_a_job_through_the_driver_is_the_integer_job(settings):
+    case = Case()
+    job, slopes = case.golden(**settings)
+    case.trainer.load(IMAGES)
+    trained = case.train(**settings)
+    activations = sum(job.saturated_places.values())
+    assert trained.finished.counts == {
+        "steps_done": 3,
+        "saturations": activations,
+        "offsets_clipped": job.saturations - activations,
+        "coefficients_clipped": job.coefficients_clipped,
+    }
+    assert trained.position == job.position
+    found = [(one.position, one.coefficient, one.difference, *one.words) for one in trained.slopes]
+    assert found == [(one.position, one.coefficient, one.difference, *one.words) for one in slopes]
+    assert np.array_equal(case.trainer.deltas(), job.rows)
+    assert np.array_equal(case.trainer.logits(case.inputs), job.logits(case.inputs))
+    assert case.played.commands == [Command.LOAD, Command.TRAIN, Command.SAVE_DELTAS, Command.INFER]
+
+
+def test_another_network_takes_the_place_of_the_first():
+    other = images_of(seed=1, classes=5, tuned=lambda name: name[0] == 5)
+    case = Case(IMAGES, other)
+    case.trainer.load(IMAGES)
+    case.train()
+    rows = case.trainer.deltas()
+    case.trainer.load(other)
+    assert not case.trainer.deltas().any()
+    assert case.trainer.deltas().shape == (len(other.model.rows), 31) != rows.shape
+    assert case.trainer.logits(case.inputs).shape == (11, 5)
+    with pytest.raises(UserError, match=r"deltas of .* are not of this core"):
+        case.trainer.load_deltas(rows)
+    case.trainer.load(IMAGES)
+    case.trainer.load_deltas(rows)
+    assert np.array_equal(case.trainer.deltas(), rows)
+
+
+def test_an_error_of_a_program_has_its_name():
+    case = Case()
+    case.played.fault = Error["PROGRAM_OVERLAP"]
+    with pytest.raises(CoreError, match="load ended with program_overlap"):
+        case.trainer.load(IMAGES)
+    case.played.fault = 0
+    with pytest.raises(UserError, match="no network is loaded"):
+        case.train()
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"size": replace(SPEC.size, sums=32)}, r"own was laid out for CoreSize\(.* sums=32"),
+        ({"times": 31}, "own has deltas that return after 31 words, the core's 255"),
+        ({"classes": 17}, "own has 17 classes: the core was generated with classes = 16"),
+    ],
+)
+def test_a_network_that_is_none_of_the_core_s_is_refused(changed, text):
+    case = Case()
+    with pytest.raises(UserError, match=f"^{text}"):
+        case.trainer.load(images_of(**changed))
+    assert case.played.commands == []
+
+
+def step(indices=(0, 1), labels=(0, 1), rate=1):
+    return [StepOrder(np.array(indices, int), np.array(labels, int), rate)]
+
+
+MISTAKES = {
+    "there are no steps": {"steps": []},
+    "number of samples = 0": {"inputs": np.zeros((0, 3), int)},
+    "own takes n x tokens from 0 to 8": {"inputs": np.array([[9]])},
+    "own takes sentences of at least one token, not of 0": {"inputs": np.array([[-1]])},
+    "sample 1 has 33 tokens: the core has room for 1 to 32": {"inputs": np.array([[1] + [-1] * 32, [1] * 33])},
+    "an index of step 0 = 11 is not in 0 to 10": {"steps": step([0, 11])},
+    "a label of step 0 = 3 is not in 0 to 2": {"steps": step(labels=[0, 3])},
+    "position = 7905 is not in 0 to 7904": {"position": 7905},
+    r"eps = 2\*\*-7 is not in 2\*\*-12 to 2\*\*-8": {"eps_shift": 7},
+    "cut = 1: zostream does not cut a network": {"split": Split(1)},
+    "loss = mse: zostream has cross_entropy alone": {"loss": "mse"},
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_refused_before_anything_is_written(mistake):
+    case = Case()
+    case.trainer.load(IMAGES)
+    memory, end = case.played.memory.copy(), case.played.end
+    with pytest.raises(UserError, match=f"^({mistake})"):
+        case.train(**MISTAKES[mistake])
+    assert case.played.commands == [Command.LOAD]
+    assert case.played.end == end
+    assert np.array_equal(case.played.memory, memory)
