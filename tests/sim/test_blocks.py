@@ -33,6 +33,8 @@ LARGE = (
     "array_path",
     "linear_sequencer",
     "norm_path",
+    "activation_memory",
+    "sample_loader",
     "program_sequencer",
     "value_path",
 )
