@@ -30,6 +30,8 @@ LARGE = (
     "array_path",
     "linear_sequencer",
     "norm_path",
+    "activation_memory",
+    "sample_loader",
     "program_sequencer",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
@@ -94,6 +96,7 @@ VARIATIONS = [
     ("tile_dequant", "lanes=16 columns=4"),
     ("tile_weights", "lanes=8 columns=4 numbers=5"),
     ("tensor_sequencer", "lanes=8 columns=32 numbers=5 tables=2"),
+    ("tile_stream", "lanes=16 columns=4 depth=16 burst=4 correction_depth=4"),
     ("tile_array", "lanes=16 columns=4 tag=5"),
     ("partial_sums", "columns=2 sums=4 drain=1"),
     ("array_path", "lanes=8 columns=4 sums=8 queries=4"),
@@ -101,6 +104,8 @@ VARIATIONS = [
     ("norm_path", "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
+    ("activation_memory", "lanes=8 columns=2 rows=300 wide_rows=200 key_tag=0"),
+    ("sample_loader", "lanes=16 columns=16 rows=500 wide_rows=200 sums=16"),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
@@ -160,6 +165,11 @@ SLOW_VARIATIONS = [
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
     ("stationary_load", "columns=32"),
+    ("sample_loader", "lanes=16 columns=4 sums=32"),
+    ("sample_loader", "columns=32"),
+    ("sample_loader", "lanes=4 columns=1 sums=8"),
+    ("activation_memory", "lanes=16 columns=4 rows=1024 wide_rows=512"),
+    ("activation_memory", "columns=32 rows=70 wide_rows=130 row_tag=0"),
     ("stationary_load", "lanes=4 columns=1"),
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),

@@ -128,7 +128,7 @@ class StreamEngineSpec:
     def parts(self) -> tuple[Spec, ...]:
         """All blocks."""
         return (
-            self.feed,
+            *self.feed.parts,
             self.memory,
             self.linear,
             self.array,
