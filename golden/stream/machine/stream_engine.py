@@ -101,7 +101,7 @@ class StreamEngineSpec:
 
     @cached_property
     def samples(self) -> SampleLoaderSpec:
-        """Samples into the activation memory."""
+        """Tokens of a pass."""
         return SampleLoaderSpec(**self._memory, sums=self.size.sums)
 
     @cached_property

@@ -10,15 +10,18 @@ from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.stream.weights.weight_feed import WeightFeedSpec
 from ...axi.memory_port import ReadPort, beat_number
 from ...ports import members
+from ...primitives.fifo import Fifo
 from .tensor_sequencer import TensorSequencer
 from .tile_stream import TileStream
 from .tile_weights import TileWeights
 
 NUMBER_BITS = 32
+_AHEAD = 4
+"""Tensors, and requests for offsets, that wait for the ones before."""
 
 
 class WeightFeed(wiring.Component):
-    """Bring the tensors of instructions in their order; those of the next one are read ahead.
+    """Bring the tensors of instructions in their order; the next ones are read ahead.
 
     Parameters
     ----------
@@ -79,7 +82,12 @@ class WeightFeed(wiring.Component):
             wiring.connect(m, wiring.flipped(outer), ours)
         for name in ("w", "v"):
             wiring.connect(m, getattr(weights, name), wiring.flipped(getattr(self, name)))
-        wiring.connect(m, sequencer.tensors, weights.operation)
+        # reads of what waits here have begun
+        m.submodules.tensors = tensors = Fifo(sequencer.tensors.payload.shape(), _AHEAD)
+        m.submodules.requests = requests = Fifo(sequencer.offsets.payload.shape(), _AHEAD)
+        wiring.connect(m, sequencer.tensors, tensors.i)
+        wiring.connect(m, tensors.o, weights.operation)
+        wiring.connect(m, sequencer.offsets, requests.i)
         base = beat_number(self.address)
         for asked, given, start in (
             (sequencer.beats, reads.reads, reads.base),
@@ -87,7 +95,7 @@ class WeightFeed(wiring.Component):
         ):
             wiring.connect(m, asked, given)
             m.d.comb += start.beat.eq(base)
-        _connected(m, sequencer.offsets, self.request)
+        _connected(m, requests.o, self.request)
         for port, command, fetched in (
             (self.stream_read, reads.command, reads.fetched),
             (self.corrections_read, reads.correction_command, reads.correction_fetched),
