@@ -13,8 +13,8 @@ from ...rng.pezo import PezoSpec
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import HEADER_BEATS
 from ...stream.machine.program import Program
-from ...zo.job import ZerothOrderJob
 from ...stream.memory.samples import token_rows
+from ...zo.job import ZerothOrderJob
 from ...zo.memory_layout import ZerothOrderLayout
 
 
@@ -65,8 +65,8 @@ class ZostreamLayout(ZerothOrderLayout):
 def sentence_image(rows: Integers) -> Bytes:
     """Image of a sample: a beat with its number of tokens, then for each token rows of 32 values of 3 bytes each."""
     header = np.zeros(BEAT, np.uint8)
-    header[:4] = np.array([tokens], "<u4").view(np.uint8)
-    return np.concatenate([header, packed])
+    header[:4] = np.array([len(rows)], "<u4").view(np.uint8)
+    return np.concatenate([header, token_rows(rows)])
 
 
 def counters_of(job: ZerothOrderJob) -> dict[str, int]:
@@ -77,5 +77,3 @@ def counters_of(job: ZerothOrderJob) -> dict[str, int]:
         "offsets_clipped": job.saturations - activations,
         "coefficients_clipped": job.coefficients_clipped,
     }
-    header[:4] = np.array([len(rows)], "<u4").view(np.uint8)
-    return np.concatenate([header, token_rows(rows)])

@@ -25,7 +25,7 @@ def test_rows_of_both_sides_of_each_sentence(outputs, sentences, both, stall):
     async def reads(bench):
         for _ in range(2 * (1 + both) * sentences * values.shape[1] // 4):
             (read,) = await bench.take("operands_read", 1)
-            await bench.give("operands", [memory[read["wide"], read["address"], read["part"]]])
+            await bench.give("operands", [{"value": memory[read["wide"], read["address"], read["part"]]}])
 
     async def body(bench):
         for _ in range(2):
