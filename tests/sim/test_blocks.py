@@ -27,12 +27,16 @@ LARGE = (
     "word_offsets",
     "layer_norm",
     "stationary_load",
+    "attention_sequencer",
+    "activation_memory",
+    "sample_loader",
     "array_path",
     "linear_sequencer",
     "norm_path",
     "activation_memory",
     "sample_loader",
     "program_sequencer",
+    "value_path",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
@@ -104,6 +108,8 @@ VARIATIONS = [
     ("norm_path", "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
+    ("value_path", "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16"),
+    ("attention_sequencer", "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16"),
     ("activation_memory", "lanes=8 columns=2 rows=300 wide_rows=200 key_tag=0"),
     ("sample_loader", "lanes=16 columns=16 rows=500 wide_rows=200 sums=16"),
 ]
@@ -165,6 +171,12 @@ SLOW_VARIATIONS = [
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
     ("stationary_load", "columns=32"),
+    ("value_path", "columns=32 features=96"),
+    ("value_path", "lanes=16 features=32 sums=4"),
+    ("value_path", "columns=8 sums=1024"),
+    ("attention_sequencer", "columns=32"),
+    ("attention_sequencer", "lanes=8 columns=8 exponentials=2 queries=8 keys=16 rows=512 wide_rows=1024 sums=32"),
+    ("attention_sequencer", "lanes=16 columns=2 exponentials=2 queries=4 keys=64 rows=2048 sums=64"),
     ("sample_loader", "lanes=16 columns=4 sums=32"),
     ("sample_loader", "columns=32"),
     ("sample_loader", "lanes=4 columns=1 sums=8"),
