@@ -323,6 +323,7 @@ class StreamEngine(wiring.Component):
             with m.If(unit.operation.ready):
                 m.d.sync += flag.eq(0)
         clipped = port.clipped
+        m.d.sync += port.done.eq(0)
         m.d.comb += [
             bases.capacity.eq(port.capacity),
             *(into.eq(getattr(one, name)) for into, name in zip(bases.buffers, BUFFERS, strict=True)),
@@ -408,8 +409,6 @@ class StreamEngine(wiring.Component):
                                 m.next = "IDLE"
                             with m.If(pooled):
                                 m.d.sync += self._rows.eq(port.sentences)
-        with m.If(port.done):
-            m.d.sync += port.done.eq(0)
 
 
 def _same(into: Any, given: Any) -> Iterator[Any]:
