@@ -151,8 +151,7 @@ class QueryReads(wiring.Component):
                 ("line", block.rows),
             )
         )
-        begins = Signal(reset_less=True)
-        last_query, last_line, last_tile = Signal(), Signal(), Signal()
+        begins, last_query, last_line, last_tile = Signal(reset_less=True), Signal(), Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
         # the query whose own key is the first of the following tile, of the present one and of the first
         own, own_first = (
