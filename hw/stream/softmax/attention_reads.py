@@ -88,10 +88,7 @@ class KeyReads(wiring.Component):
         read = data_register(m, self.o.payload, "read")
         with m.If(move):
             parts = range(spec.layout.parts)
-            before, behind = (
-                Cat(which(part) for part in parts)
-                for which in (lambda part: block.part > part, lambda part: block.last_part < part)
-            )
+            before, behind = Cat(block.part > part for part in parts), Cat(block.last_part < part for part in parts)
             m.d.sync += [
                 self.o.valid.eq(active),
                 read.address.eq(line.line + key),
