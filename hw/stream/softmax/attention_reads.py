@@ -87,8 +87,11 @@ class KeyReads(wiring.Component):
         m.d.sync += active.eq(take | (active & ~final))
         read = data_register(m, self.o.payload, "read")
         with m.If(move):
-            parts = range(spec.layout.parts)
-            before, behind = Cat(block.part > part for part in parts), Cat(block.last_part < part for part in parts)
+            parts = range(1, spec.layout.parts)
+            before, behind = (
+                Cat(*(block.part >= part for part in parts), 0),
+                Cat(0, *(block.last_part < part for part in parts)),
+            )
             m.d.sync += [
                 self.o.valid.eq(active),
                 read.address.eq(line.line + key),
