@@ -96,27 +96,21 @@ class RotarySpec(ChunkUnitSpec):
         places, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
         taken = {"rows": 0, "turns": 0, "operands": 0}
         for one in operations_of(inputs["operation"]):
-            each, counted = one["width"] // TURN_LANES, Narrower()
-            own = rows[taken["rows"] :][: one["longest"] * one["sentences"]]
-            table = turns[taken["turns"] :][: one["longest"] * each].reshape(-1, 2, one["width"] // 2)
+            count, each, counted = one["longest"] * one["sentences"], one["width"] // TURN_LANES, Narrower()
+            own = rows[taken["rows"] :][:count]
             positions = np.arange(len(own)) // one["sentences"]
             tokens = [(int(p), int(first + p)) for p, (first, length) in zip(positions, own, strict=True) if length > p]
             chunks = (one["heads"] + one["key_heads"]) * one["width"] // self.columns
+            table = turns[taken["turns"] :][: one["longest"] * each]
             given = operands[taken["operands"] :][: len(tokens) * chunks]
-            if (
-                len(own) < one["longest"] * one["sentences"]
-                or len(table) < one["longest"]
-                or len(given) < len(tokens) * chunks
-            ):
+            if (len(own), len(table), len(given)) != (count, one["longest"] * each, len(tokens) * chunks):
                 break
+            table = table.reshape(one["longest"], 2, -1)
             for number, (position, row) in enumerate(tokens):
                 places += self._places(one, row)
                 values += self._turned(one, given[number * chunks : (number + 1) * chunks], table[position], counted)
-            taken = {
-                "rows": taken["rows"] + len(own),
-                "turns": taken["turns"] + one["longest"] * each,
-                "operands": taken["operands"] + len(given),
-            }
+            for name, part in (("rows", own), ("turns", turns[: one["longest"] * each]), ("operands", given)):
+                taken[name] += len(part)
             clipped.append(counted.saturations)
         made = {
             "operands_read": chunk_words(places),
