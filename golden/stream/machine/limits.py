@@ -19,6 +19,7 @@ from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
 from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
 from ..values.requantize import FORMATS
+from ..values.rotary import HALVES, MOST_WIDTH
 from ..words import sensitive_word
 from .core_size import CoreSize
 from .instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
@@ -251,8 +252,8 @@ class Limits:
             yield Check(Reason.HEADS, text, applies, 0, size, parts, one.width, equal=True)
         yield Check(
             Reason.ROTATION,
-            lambda: f"rotations of a head of {one.width} features",
-            attention & (one.rotary != 0) & ((one.width & 1) != 0),
+            lambda: f"rotations of a head of {one.width} features, not a multiple of {HALVES} up to {MOST_WIDTH}",
+            attention & (one.rotary != 0) & (((one.width & (HALVES - 1)) != 0) | (one.width > MOST_WIDTH)),
         )
         least, most = FACTOR_FRACTIONS[0], FACTOR_FRACTIONS[-1]
         yield Check(

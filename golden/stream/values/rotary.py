@@ -58,8 +58,8 @@ class RotarySpec(ChunkUnitSpec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a word that is read of a buffer to its result's word in the other: 4, and rounding 4."""
-        return 8
+        """Cycles from a word that is read of a buffer to its result's word in the other: 5, and rounding 4."""
+        return 9
 
     def cycles(self, operation: dict[str, int], tokens: int) -> int:
         """Cycles from an idle block's operation to its `done`, inputs valid and outputs ready.
