@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
 from ..array.partial_sums import MOST_INPUTS, TOTAL
+from ..attention import HALVES, MOST_WIDTH
 from ..forward import SHIFT, WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
 from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
 from ..values.requantize import FORMATS
-from ..values.rotary import HALVES, MOST_WIDTH
 from ..words import sensitive_word
 from .core_size import CoreSize
 from .instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind

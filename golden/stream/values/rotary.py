@@ -15,19 +15,16 @@ from ...block import Field, Stream, Words
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, Overflow, narrow
 from ...memories.plan import MemoryShape
-from ..attention import Q6_12, ROTATION, rotated
+from ..attention import HALVES, MOST_WIDTH, Q6_12, ROTATION, rotated
 from ..machine.instruction import FIELD_BITS, Buffer, Instruction
 from ..memory.chunks import Chunk, Place
 from .chunk_unit import ChunkUnitSpec, chunk_words, chunks_of, operations_of
 
 TURN_LANES = 4
 """Values a cycle: cosines or sines of the table that come in, and results."""
-HALVES = 2 * TURN_LANES
-"""A head's features are a multiple of it: each half is whole words."""
+assert HALVES == 2 * TURN_LANES
 LEAST_COLUMNS = 16
 """Values of a chunk with which chunks are read and written in less time than they are turned, and a pause a token."""
-MOST_WIDTH = 256
-"""Most features of a head, of the default block and of a program."""
 
 
 @dataclass(frozen=True, kw_only=True)

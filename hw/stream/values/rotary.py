@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
-from ....golden.stream.attention import ROTATION
-from ....golden.stream.values.rotary import HALVES, RotarySpec
+from ....golden.stream.attention import HALVES, ROTATION
+from ....golden.stream.values.rotary import RotarySpec
 from ...ports import elements, members, shape
 from ...primitives.fifo import Fifo
 from .operand_reads import operand_reads

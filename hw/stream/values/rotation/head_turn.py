@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from .....golden.fixed import Q8_16, Format
-from .....golden.stream.attention import Q6_12, ROTATION
-from .....golden.stream.values.rotary import HALVES, TURN_LANES, RotarySpec
+from .....golden.stream.attention import HALVES, Q6_12, ROTATION
+from .....golden.stream.values.rotary import TURN_LANES, RotarySpec
 from ....ports import shape
 from ....primitives.pipeline import Pipeline
 from ....primitives.ram import ram
