@@ -235,6 +235,21 @@ class Limits:
             lambda: f"join {one.join} is unknown to {Kind(one.kind).name.lower()}",
             (linear & (one.join > max(Join))) | (other & (one.join != 0)),
         )
+        yield from self._attention(one, derived)
+        yield Check(
+            Reason.NORM,
+            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
+            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
+        )
+        yield Check(
+            Reason.FRACTION,
+            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
+            one.fraction > MOST_FRACTION,
+        )
+
+    def _attention(self, one: Any, derived: Derived) -> Iterator[Check]:
+        """Refuse heads that do not fit together or to the array, and scales beyond the softmax's."""
+        attention = one.kind == Kind.ATTENTION
 
         def heads() -> str:
             return f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"
@@ -260,16 +275,6 @@ class Limits:
             Reason.SCALE,
             lambda: f"a factor of scores has {least} to {most} fraction bits, not {one.factor_fraction}",
             attention & ((one.factor_fraction < least) | (one.factor_fraction > most)),
-        )
-        yield Check(
-            Reason.NORM,
-            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
-            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
-        )
-        yield Check(
-            Reason.FRACTION,
-            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
-            one.fraction > MOST_FRACTION,
         )
 
     def _rows(self, buffer: Any, features: Any) -> _Rows:
