@@ -173,6 +173,10 @@ def causal(queries: int, keys: int) -> NDArray[np.bool_]:
 
 ROTATION = Format(2, 16)
 """Format of cosines and sines."""
+HALVES = 8
+"""A head's features whose pairs the hardware turns are a multiple of it: each half is whole words of 4 values."""
+MOST_WIDTH = 256
+"""Most features of a head that the hardware turns."""
 
 
 def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[Integers, Integers]:

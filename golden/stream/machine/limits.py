@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
 from ..array.partial_sums import MOST_INPUTS, TOTAL
+from ..attention import HALVES, MOST_WIDTH
 from ..forward import SHIFT, WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN
@@ -266,8 +267,8 @@ class Limits:
             yield Check(Reason.HEADS, text, applies, 0, size, parts, one.width, equal=True)
         yield Check(
             Reason.ROTATION,
-            lambda: f"rotations of a head of {one.width} features",
-            attention & (one.rotary != 0) & ((one.width & 1) != 0),
+            lambda: f"rotations of a head of {one.width} features, not a multiple of {HALVES} up to {MOST_WIDTH}",
+            attention & (one.rotary != 0) & (((one.width & (HALVES - 1)) != 0) | (one.width > MOST_WIDTH)),
         )
         least, most = FACTOR_FRACTIONS[0], FACTOR_FRACTIONS[-1]
         yield Check(
