@@ -13,12 +13,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
+from ...fixed import Q8_16
 from ..array.partial_sums import MOST_INPUTS, TOTAL
 from ..forward import SHIFT, WEIGHT_BITS
 from ..nf4_weights import BLOCK
-from ..norms import LARGEST_HIDDEN
+from ..norms import LARGEST_HIDDEN, Q11_16
 from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
 from ..values.requantize import FORMATS
+from ..values.value_operation import LARGEST_VECTOR, SQUARED
 from ..words import sensitive_word
 from .core_size import CoreSize
 from .instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
@@ -28,6 +30,7 @@ MOST_SHIFT = SHIFT.maximum
 """Most places by which activations are shifted."""
 MOST_FRACTION = WEIGHT_BITS - 1
 """Most fraction bits of weights."""
+_WIDE = FORMATS.index(Q11_16)
 
 
 class Reason(IntEnum):
@@ -64,6 +67,7 @@ class Reason(IntEnum):
     BUS = 28
     NO_PROGRAM = 29
     NO_OPERATION = 30
+    MEMORY = 31
 
 
 class Check(NamedTuple):
@@ -235,6 +239,21 @@ class Limits:
             lambda: f"join {one.join} is unknown to {Kind(one.kind).name.lower()}",
             (linear & (one.join > max(Join))) | (other & (one.join != 0)),
         )
+        yield Check(
+            Reason.JOIN,
+            lambda: "a squared ReLU takes the product, so that nothing joins it",
+            linear & (one.activation == SQUARED) & (one.join != Join.NONE),
+        )
+        yield Check(
+            Reason.FORMAT,
+            lambda: f"an activation and a gate take {Q8_16.width} bits, not {FORMATS[one.form]}",
+            linear & (one.form == _WIDE) & ((one.activation != 0) | (one.join == Join.GATE)),
+        )
+        yield Check(
+            Reason.SIZE,
+            lambda: f"a bias and a row of positions have at most {LARGEST_VECTOR} values, not {one.outputs}",
+            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > LARGEST_VECTOR),
+        )
 
         def heads() -> str:
             return f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"
@@ -294,6 +313,27 @@ class Limits:
                 meet & (same == 0),
             )
         yield self._inside("destination", result, one.kind != 0)
+        # the array, activations and factors take 24 bits; what is added up has 27
+        gate = one.kind == Kind.GATE
+        narrow = {
+            "source": linear | attention | gate | (one.kind == Kind.ACTIVATION),
+            "second": attention | gate,
+            "third": attention,
+            "other": one.join == Join.GATE,
+        }
+        for name, applies in narrow.items():
+            yield Check(
+                Reason.MEMORY,
+                partial("{} in the wide memory has values of {} bits, which are too many".format, name, Q11_16.width),
+                applies & ((getattr(one, name) >> ROW_BITS) != 0),
+            )
+        sums = (one.kind == Kind.ADD) | (one.kind == Kind.POSITIONS) | (one.join == Join.ADD)
+        plain = linear & (one.activation == 0) & (one.join == Join.NONE) & (one.form == _WIDE)
+        yield Check(
+            Reason.MEMORY,
+            lambda: f"a result of {Q11_16.width} bits has no place in the narrow memory",
+            (sums | plain) & ((one.destination >> ROW_BITS) == 0),
+        )
 
     def _inside(self, name: str, rows: _Rows, applies: Any) -> Check:
         most = self.choose(rows.wide, self.size.wide_rows, self.size.rows)

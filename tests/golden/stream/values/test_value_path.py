@@ -163,7 +163,8 @@ def mixed():
     gated = made.residual("sum", made.gate("gate", squares, gelu), gelu)
     normed = made.layer_norm("norm", gated, drawn.near(1, 40), drawn.near(0, 40), 1e-5)
     up = made.activation("up squares", made.linear("up", normed, drawn.weight(9, 40) * 9), "relu-squared")
-    made.linear("head", up, drawn.weight(5, 9), drawn.near(0, 5))
+    other = made.linear("other", normed, drawn.weight(9, 40))
+    made.linear("head", made.gate("second gate", up, other), drawn.weight(5, 9), drawn.near(0, 5))
     return made.finish()
 
 
