@@ -67,7 +67,6 @@ class Reason(IntEnum):
     BUS = 28
     NO_PROGRAM = 29
     NO_OPERATION = 30
-    MEMORY = 31
 
 
 class Check(NamedTuple):
@@ -201,8 +200,7 @@ class Limits:
         yield from self._addresses(one, derived)
         yield from self._words(one, derived)
 
-    @staticmethod
-    def _fields(one: Any, derived: Derived) -> Iterator[Check]:
+    def _fields(self, one: Any, derived: Derived) -> Iterator[Check]:
         linear, attention = one.kind == Kind.LINEAR, one.kind == Kind.ATTENTION
         other = one.kind != Kind.LINEAR
         last = max(Kind)
@@ -261,6 +259,14 @@ class Limits:
         wrong = (one.heads == 0) | (one.key_heads == 0) | (derived.remainder != 0)
         yield Check(Reason.HEADS, heads, attention & wrong)
         yield Check(Reason.HEADS, heads, attention, 0, one.heads, one.width, one.inputs, equal=True)
+        # a tile of values is so many features, and a row of queries meets keys of the same place in a row
+        for applies, kind, size in (
+            (attention, "heads", self.size.columns),
+            (attention & (one.heads != one.key_heads), "heads that share keys", self.size.lanes),
+        ):
+            parts = whole(one.width, size)
+            text = partial("{} of {} features: they are to be a multiple of {}".format, kind, one.width, size)
+            yield Check(Reason.HEADS, text, applies, 0, size, parts, one.width, equal=True)
         yield Check(
             Reason.ROTATION,
             lambda: f"rotations of a head of {one.width} features",
@@ -293,6 +299,7 @@ class Limits:
         result = self._rows(one.destination, one.outputs)
         attention, two = one.kind == Kind.ATTENTION, (one.kind == Kind.GATE) | (one.kind == Kind.ADD)
         linear = one.kind == Kind.LINEAR
+        yield from self._narrow(one)
         joined = (one.join == Join.ADD) | (one.join == Join.GATE)
         # which ones are read, how many features each has, and whether the result may be written over it
         read = {
@@ -313,26 +320,26 @@ class Limits:
                 meet & (same == 0),
             )
         yield self._inside("destination", result, one.kind != 0)
-        # the array, activations and factors take 24 bits; what is added up has 27
-        gate = one.kind == Kind.GATE
-        narrow = {
-            "source": linear | attention | gate | (one.kind == Kind.ACTIVATION),
-            "second": attention | gate,
-            "third": attention,
-            "other": one.join == Join.GATE,
-        }
-        for name, applies in narrow.items():
-            yield Check(
-                Reason.MEMORY,
-                partial("{} in the wide memory has values of {} bits, which are too many".format, name, Q11_16.width),
-                applies & ((getattr(one, name) >> ROW_BITS) != 0),
-            )
+
+    @staticmethod
+    def _narrow(one: Any) -> Iterator[Check]:
+        """Refuse what the array, activations and gates take, and contexts, in the wide memory; sums in the other."""
+        linear, attention, gate = (one.kind == kind for kind in (Kind.LINEAR, Kind.ATTENTION, Kind.GATE))
+        for name, applies in (
+            ("source", linear | attention | gate | (one.kind == Kind.ACTIVATION)),
+            ("second", attention | gate),
+            ("third", attention),
+            ("other", one.join == Join.GATE),
+            ("destination", attention),
+        ):
+            text = partial("{} is in the wide memory, and to be in that of activations".format, name)
+            yield Check(Reason.ROWS, text, applies & ((getattr(one, name) >> ROW_BITS) != 0))
         sums = (one.kind == Kind.ADD) | (one.kind == Kind.POSITIONS) | (one.join == Join.ADD)
-        plain = linear & (one.activation == 0) & (one.join == Join.NONE) & (one.form == _WIDE)
+        passed = linear & (one.activation == 0) & (one.join == Join.NONE) & (one.form == _WIDE)
         yield Check(
-            Reason.MEMORY,
-            lambda: f"a result of {Q11_16.width} bits has no place in the narrow memory",
-            (sums | plain) & ((one.destination >> ROW_BITS) == 0),
+            Reason.ROWS,
+            lambda: "destination is in the memory of activations, and to be in the wide one",
+            (sums | passed) & ((one.destination >> ROW_BITS) == 0),
         )
 
     def _inside(self, name: str, rows: _Rows, applies: Any) -> Check:

@@ -4,13 +4,16 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
 from ....golden.stream.array.array_path import APART, ArrayPathSpec, TileKind
-from ...ports import layout, members, shape
+from ...ports import elements, layout, members, shape
 from ...primitives.fifo import Fifo
+from ...primitives.registers import replicas
 from .partial_sums import PartialSums
 from .tile_array import TileArray
 
 ORDERS = 4
 """Tiles whose weights may be on their way before their rows."""
+_CHOICES = 4
+"""Registers that choose the operands, each for a part of the lanes."""
 
 
 class ArrayPath(wiring.Component):
@@ -59,7 +62,7 @@ class ArrayPath(wiring.Component):
             weight_order.i.payload.eq(self.order.payload.kind != TileKind.LINEAR),
         ]
         self._weights(m, array, weight_order)
-        attention, ends = self._rows(m, array, row_order, sums)
+        attention, ends = self._rows(m, array, row_order)
         tag = data.View(self._tag, array.o.payload.tag)
         m.d.comb += [
             array.o.ready.eq(1),
@@ -76,54 +79,68 @@ class ArrayPath(wiring.Component):
 
     def _weights(self, m: Module, array: TileArray, order: Fifo) -> None:
         """Take the beats of a tile from where its word says."""
-        beat, chosen = Signal(range(self.spec.array.beats)), order.o.payload
-        final = beat == self.spec.array.beats - 1
+        spec = self.spec
+        active, beat, chosen = Signal(name="loads"), Signal(range(spec.array.beats)), replicas(2, "attention_tile")
+        final = beat == spec.array.beats - 1
         taken = array.w.valid & array.w.ready
+        lanes = spec.streams()["keys"].fields[0]
+        both = zip(elements(self.keys.payload.weight, lanes), elements(self.weights.payload.weight, lanes), strict=True)
+        weights = [Mux(chosen[at * 2 // lanes.lanes], *pair) for at, pair in enumerate(both)]
         m.d.comb += [
-            array.w.valid.eq(order.o.valid & Mux(chosen, self.keys.valid, self.weights.valid)),
-            array.w.payload.weight.eq(Mux(chosen, self.keys.payload.weight, self.weights.payload.weight)),
-            self.keys.ready.eq(order.o.valid & chosen & array.w.ready),
-            self.weights.ready.eq(order.o.valid & ~chosen & array.w.ready),
-            order.o.ready.eq(taken & final),
+            array.w.valid.eq(active & Mux(chosen[0], self.keys.valid, self.weights.valid)),
+            Value.cast(array.w.payload.weight).eq(Cat(weights)),
+            self.keys.ready.eq(active & chosen[0] & array.w.ready),
+            self.weights.ready.eq(active & ~chosen[0] & array.w.ready),
+            order.o.ready.eq(~active | (taken & final)),
         ]
         with m.If(taken):
             m.d.sync += beat.eq(Mux(final, 0, beat + 1))
+        with m.If(order.o.ready):
+            m.d.sync += [active.eq(order.o.valid), *(flag.eq(order.o.payload) for flag in chosen)]
 
-    def _rows(self, m: Module, array: TileArray, order: Fifo, sums: PartialSums) -> tuple[Signal, Signal]:
+    def _rows(self, m: Module, array: TileArray, order: Fifo) -> tuple[Signal, Signal]:
         """Take the rows of a tile; return whether it is one of attention, and a flag as a row's sums have left."""
-        spec, now = self.spec, order.o.payload
-        number = Signal(range(spec.sums))
-        attention, leaves = Signal(name="attention"), Signal(name="leaves")
+        spec, word = self.spec, order.o.payload
+        active, swap = Signal(name="passes"), Signal(reset_less=True)
+        contexts, other = replicas(_CHOICES, "contexts"), Signal(name="of_attention", reset_less=True)
+        left = Signal.like(word.rows, name="left", reset_less=True)
+        attention, leaves, taken = Signal(name="attention"), Signal(name="leaves"), Signal(name="taken_row")
         # complete rows that the partial sums have room for
         room = Signal(range(spec.sums + 1), init=spec.sums)
-        taken = Signal(name="taken_row")
-        contexts, other = now.kind == TileKind.CONTEXTS, now.kind != TileKind.LINEAR
         given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
-        last = Mux(contexts, terms.payload.last, given.payload.last)
+        last = Mux(contexts[0], terms.payload.last, given.payload.last)
         query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
-        row, first = tag.row, tag.first
-        free = Signal(name="free")
-        m.d.comb += free.eq(
-            order.o.valid & (other == attention) & (~last | room.any()) & (first | ~self._returns(m, taken, row))
+        free, streams = Signal(name="free"), spec.streams()
+        values = zip(
+            elements(terms.payload.weight, streams["terms"].fields[0]),
+            elements(given.payload.value, streams["rows"].fields[0]),
+            strict=True,
         )
         m.d.comb += [
-            array.x.valid.eq(free & Mux(contexts, terms.valid, given.valid)),
-            Value.cast(array.x.payload.value).eq(
-                Mux(contexts, Value.cast(terms.payload.weight), Value.cast(given.payload.value))
+            free.eq(
+                active & (other == attention) & (~last | room.any()) & (tag.first | ~self._returns(m, taken, tag.row))
             ),
-            array.x.payload.swap.eq(number == 0),
-            row.eq(Mux(contexts, query, given.payload.row)),
-            first.eq(Mux(contexts, terms.payload.first, given.payload.first)),
+            array.x.valid.eq(free & Mux(contexts[0], terms.valid, given.valid)),
+            Value.cast(array.x.payload.value).eq(
+                Cat(Mux(contexts[lane * _CHOICES // spec.lanes], *pair) for lane, pair in enumerate(values))
+            ),
+            array.x.payload.swap.eq(swap),
+            tag.row.eq(Mux(contexts[0], query, given.payload.row)),
+            tag.first.eq(Mux(contexts[0], terms.payload.first, given.payload.first)),
             tag.last.eq(last),
-            given.ready.eq(free & ~contexts & array.x.ready),
-            terms.ready.eq(free & contexts & array.x.ready),
+            given.ready.eq(free & ~contexts[0] & array.x.ready),
+            terms.ready.eq(free & contexts[0] & array.x.ready),
             taken.eq(array.x.valid & array.x.ready),
-            order.o.ready.eq(taken & (number == now.rows - 1)),
+            order.o.ready.eq(~active | (taken & (left == 0))),
         ]
         with m.If(taken):
-            m.d.sync += number.eq(Mux(order.o.ready, 0, number + 1))
+            m.d.sync += [swap.eq(0), left.eq(left - 1)]
+        with m.If(order.o.ready):
+            m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1)]
+            m.d.sync += [other.eq(word.kind != TileKind.LINEAR)]
+            m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in contexts]
         m.d.sync += room.eq(room + leaves - (taken & last))
-        with m.If(order.o.valid & room[-1]):
+        with m.If(active & room[-1]):
             m.d.sync += attention.eq(other)
         return attention, leaves
 

@@ -71,7 +71,10 @@ class TileArray(wiring.Component):
             m.d.comb += [column.write.eq(write), column.swap.eq(swap), result.eq(column.o)]
         if spec.tag:
             tag = pipeline.place("inputs", self.x.payload.tag, "tag", reset_less=True)
-            m.d.comb += self.o.payload.tag.eq(tag.at("sums"))
+            # with a reset, the last register is none of a shift register, whose output is late
+            given = Signal.like(self.x.payload.tag, name="given_tag")
+            pipeline.load(given, tag.at("cascades"))
+            m.d.comb += self.o.payload.tag.eq(given)
         return m
 
     def _load(self, m: Module, move: Signal, swapped: Signal, complete: Signal) -> tuple[Signal, Signal]:

@@ -18,6 +18,12 @@ def over(buffer, rows):
     return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
 
 
+def split(one, width):
+    """Heads of fewer features."""
+    heads = one.inputs // width
+    return {"heads": heads, "key_heads": heads, "width": width}
+
+
 WRONG = {
     "unknown kind": (Kind.LINEAR, lambda one: {"kind": 77}, "kind 77 is unknown"),
     "kind 0": (Kind.POOL, lambda one: {"kind": 0}, "kind 0 is unknown"),
@@ -38,6 +44,11 @@ WRONG = {
     "other outputs": (Kind.NORM, lambda one: {"outputs": 3}, "inputs are not 3 outputs"),
     "heads": (Kind.ATTENTION, lambda one: {"heads": 5}, "5 heads of .* do not make"),
     "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}, "for 0 of keys do not make"),
+    "narrow heads": (Kind.ATTENTION, lambda one: split(one, 2), "heads of 2 features: they are to be a multiple of 4"),
+    "shared keys": (Kind.ATTENTION, lambda one: {"key_heads": 1}, "heads that share keys of 8 .* multiple of 16"),
+    "wide source": (Kind.LINEAR, lambda one: {"source": Buffer(True, 0).bits}, "source is in the wide memory"),
+    "wide keys": (Kind.ATTENTION, lambda one: {"second": Buffer(True, 0).bits}, "second is in the wide memory"),
+    "wide contexts": (Kind.ATTENTION, lambda one: {"destination": Buffer(True, 0).bits}, "destination is in the wide"),
     "factor": (Kind.ATTENTION, lambda one: {"factor_fraction": 24}, "has 8 to 23 fraction bits, not 24"),
     "wide norm": (Kind.NORM, lambda one: {"inputs": 5000, "outputs": 5000}, "at most 4096 features, not 5000"),
     "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}, "at most 17 fraction bits, not 19"),
@@ -46,19 +57,17 @@ WRONG = {
     "shifted": (Kind.POSITIONS, lambda one: {"destination": over(one.source, 1)}, "overlaps source in rows"),
     "memory": (Kind.LINEAR, lambda one: {"source": over(one.source, 24_000)}, "outside a memory of 24576 rows"),
     "wide memory": (Kind.LINEAR, lambda one: {"destination": Buffer(True, 16_384).bits}, "memory of 16384 rows"),
-    "wide rows": (Kind.LINEAR, lambda one: {"source": Buffer(True, 50).bits}, "source in the wide memory"),
-    "wide keys": (Kind.ATTENTION, lambda one: {"second": Buffer(True, 50).bits}, "second in the wide memory"),
-    "wide values": (Kind.ATTENTION, lambda one: {"third": Buffer(True, 50).bits}, "third in the wide memory"),
+    "wide values": (Kind.ATTENTION, lambda one: {"third": Buffer(True, 50).bits}, "third is in the wide memory"),
     "wide factor": (
         Kind.LINEAR,
         lambda one: {"join": 2, "form": 0, "activation": 0, "other": Buffer(True, 50).bits},
-        "other in the wide memory",
+        "other is in the wide memory",
     ),
-    "narrow sum": (Kind.POSITIONS, lambda one: {"destination": Buffer(False, 90).bits}, "result of 27 bits"),
+    "narrow sum": (Kind.POSITIONS, lambda one: {"destination": Buffer(False, 90).bits}, "and to be in the wide one"),
     "narrow result": (
         Kind.LINEAR,
         lambda one: {"form": 1, "destination": Buffer(False, 90).bits},
-        "result of 27 bits has no place",
+        "and to be in the wide one",
     ),
     "stream": (Kind.LINEAR, lambda one: {"beat": 1 << 30}, "beats 1073741824 to .* are outside a stream of"),
     "table": (Kind.POSITIONS, lambda one: {"table": 0}, "a table in beats 0 to .* is outside"),
