@@ -29,6 +29,8 @@ from .stream.array.partial_sums import PartialSumsSpec
 from .stream.array.stationary_load import StationaryLoadSpec
 from .stream.array.tile_array import TileArraySpec
 from .stream.machine.program_sequencer import ProgramSequencerSpec
+from .stream.memory.activation_memory import ActivationMemorySpec
+from .stream.memory.sample_loader import SampleLoaderSpec
 from .stream.softmax.attention_sequencer import AttentionSequencerSpec
 from .stream.softmax.attention_softmax import AttentionSoftmaxSpec
 from .stream.softmax.context_scale import ContextScaleSpec
@@ -38,9 +40,9 @@ from .stream.values.layer_norm import LayerNormSpec
 from .stream.values.norm_path import NormPathSpec
 from .stream.values.pool_head import PoolHeadSpec
 from .stream.values.requantize import RequantizeSpec
+from .stream.values.rotary import RotarySpec
 from .stream.values.value_path import ValuePathSpec
 from .stream.weights.tensor_sequencer import TensorSequencerSpec
-from .stream.values.rotary import RotarySpec
 from .stream.weights.tile_dequant import TileDequantSpec
 from .stream.weights.tile_stream import TileStreamSpec
 from .stream.weights.tile_weights import TileWeightsSpec
@@ -97,6 +99,8 @@ BLOCKS: dict[str, type[Spec]] = {
         PartialSumsSpec,
         WordOffsetsSpec,
         StationaryLoadSpec,
+        ActivationMemorySpec,
+        SampleLoaderSpec,
         AttentionSequencerSpec,
         PoolHeadSpec,
         ValuePathSpec,

@@ -13,10 +13,9 @@ from ...rng.pezo import PezoSpec
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import HEADER_BEATS
 from ...stream.machine.program import Program
+from ...stream.memory.samples import token_rows
+from ...zo.job import ZerothOrderJob
 from ...zo.memory_layout import ZerothOrderLayout
-
-ROW = 32
-"""Values of a row of a sample."""
 
 
 class ZostreamLayout(ZerothOrderLayout):
@@ -65,9 +64,16 @@ class ZostreamLayout(ZerothOrderLayout):
 
 def sentence_image(rows: Integers) -> Bytes:
     """Image of a sample: a beat with its number of tokens, then for each token rows of 32 values of 3 bytes each."""
-    tokens, features = rows.shape
-    padded = np.ascontiguousarray(np.pad(rows, ((0, 0), (0, -features % ROW))), "<i4")
-    packed = padded.view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)
     header = np.zeros(BEAT, np.uint8)
-    header[:4] = np.array([tokens], "<u4").view(np.uint8)
-    return np.concatenate([header, packed])
+    header[:4] = np.array([len(rows)], "<u4").view(np.uint8)
+    return np.concatenate([header, token_rows(rows)])
+
+
+def counters_of(job: ZerothOrderJob) -> dict[str, int]:
+    """Counters of a training, as the integer job has them, but for the steps."""
+    activations = sum(job.saturated_places.values())
+    return {
+        "saturations": activations,
+        "offsets_clipped": job.saturations - activations,
+        "coefficients_clipped": job.coefficients_clipped,
+    }

@@ -31,14 +31,13 @@ from ...transformer.builder import INPUTS
 from ...transformer.layers import products
 from ...zo.memory_layout import ZerothOrderLayout
 from ..forward import WEIGHT_BITS, IntegerTransformer, is_weight
+from ..memory.samples import token_beats
 from ..nf4_weights import BLOCK
 from .core_size import DEFAULT_SIZE, CoreSize
 from .layout import matrix_beats, scale_beats, vector_beats
 from .schedule import Schedule, Step
 
 SIDES = 2
-_ROW, _ROW_BYTES = 32, 96
-"""Values and bytes of a row of inputs in DRAM: 24 bits each."""
 DELTA_BYTES = 255 * 31 * 4
 """Bytes of the folded deltas, whatever the network."""
 
@@ -220,8 +219,8 @@ class StepCost:
             kept = [step for step in self.schedule.steps if step.number >= self.first]
             entering = {read for step in kept for read in step.needs} - {step.result for step in kept}
         features = [network.features if read < 0 else network.shapes[read][0] for read in entering]
-        rows = sum(-(-count // _ROW) for count in features) * _ROW_BYTES
-        inputs = sum(rows * sum(one.lengths) for one in self.passes)
+        rows = sum(token_beats(count) for count in features)
+        inputs = BEAT * sum(rows * sum(one.lengths) for one in self.passes)
         return sum(one.read for one in self.operations) + inputs
 
     @property

@@ -197,8 +197,7 @@ class Limits:
         yield from self._addresses(one, derived)
         yield from self._words(one, derived)
 
-    @staticmethod
-    def _fields(one: Any, derived: Derived) -> Iterator[Check]:
+    def _fields(self, one: Any, derived: Derived) -> Iterator[Check]:
         linear, attention = one.kind == Kind.LINEAR, one.kind == Kind.ATTENTION
         other = one.kind != Kind.LINEAR
         last = max(Kind)
@@ -242,6 +241,14 @@ class Limits:
         wrong = (one.heads == 0) | (one.key_heads == 0) | (derived.remainder != 0)
         yield Check(Reason.HEADS, heads, attention & wrong)
         yield Check(Reason.HEADS, heads, attention, 0, one.heads, one.width, one.inputs, equal=True)
+        # a tile of values is so many features, and a row of queries meets keys of the same place in a row
+        for applies, kind, size in (
+            (attention, "heads", self.size.columns),
+            (attention & (one.heads != one.key_heads), "heads that share keys", self.size.lanes),
+        ):
+            parts = whole(one.width, size)
+            text = partial("{} of {} features: they are to be a multiple of {}".format, kind, one.width, size)
+            yield Check(Reason.HEADS, text, applies, 0, size, parts, one.width, equal=True)
         yield Check(
             Reason.ROTATION,
             lambda: f"rotations of a head of {one.width} features",
@@ -274,6 +281,7 @@ class Limits:
         result = self._rows(one.destination, one.outputs)
         attention, two = one.kind == Kind.ATTENTION, (one.kind == Kind.GATE) | (one.kind == Kind.ADD)
         linear = one.kind == Kind.LINEAR
+        yield from self._narrow(one)
         joined = (one.join == Join.ADD) | (one.join == Join.GATE)
         # which ones are read, how many features each has, and whether the result may be written over it
         read = {
@@ -294,6 +302,20 @@ class Limits:
                 meet & (same == 0),
             )
         yield self._inside("destination", result, one.kind != 0)
+
+    @staticmethod
+    def _narrow(one: Any) -> Iterator[Check]:
+        """Refuse values of the array, and contexts, in the wide memory."""
+        attention = one.kind == Kind.ATTENTION
+        array = attention | (one.kind == Kind.LINEAR)
+        for name, applies in (
+            ("source", array),
+            ("second", attention),
+            ("third", attention),
+            ("destination", attention),
+        ):
+            text = partial("{} is in the wide memory, and to be in that of activations".format, name)
+            yield Check(Reason.ROWS, text, applies & ((getattr(one, name) >> ROW_BITS) != 0))
 
     def _inside(self, name: str, rows: _Rows, applies: Any) -> Check:
         most = self.choose(rows.wide, self.size.wide_rows, self.size.rows)

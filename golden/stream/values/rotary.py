@@ -24,6 +24,8 @@ TURN_LANES = 4
 """Values a cycle: cosines or sines of the table that come in, and results."""
 HALVES = 2 * TURN_LANES
 """A head's features are a multiple of it: each half is whole words."""
+LEAST_COLUMNS = 16
+"""Values of a chunk with which chunks are read and written in less time than they are turned, and a pause a token."""
 MOST_WIDTH = 256
 """Most features of a head, of the default block and of a program."""
 
@@ -59,12 +61,23 @@ class RotarySpec(ChunkUnitSpec):
         """Cycles from a word that is read of a buffer to its result's word in the other: 4, and rounding 4."""
         return 8
 
-    def cycles(self, inputs: dict[str, Words]) -> int:
-        """Cycles from an idle block's first operation to the last word, inputs valid and outputs ready.
+    def cycles(self, operation: dict[str, int], tokens: int) -> int:
+        """Cycles from an idle block's operation to its `done`, inputs valid and outputs ready.
 
-        Of heads that take no less cycles to be turned than to be read.
+        A token takes a cycle for `TURN_LANES` values. To each position a head's chunks are added twice, as its first
+        head is read and its last one written while none is turned. Of chunks of `LEAST_COLUMNS` values and more:
+        the next token's are there in time, then.
+
+        Parameters
+        ----------
+        operation : dict of str to int
+            Of sentences that are all as long as the longest.
+        tokens : int
+            Of all of them.
         """
-        return 0
+        words, heads = operation["width"] // TURN_LANES, operation["heads"] + operation["key_heads"]
+        drain = 2 * operation["width"] // self.columns + self.latency + 4
+        return 3 + words + operation["longest"] * drain + tokens * heads * words
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, `sentences`, the table's `turns` and `operands` in; reads, writes and `done` out."""

@@ -18,6 +18,12 @@ def over(buffer, rows):
     return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
 
 
+def split(one, width):
+    """Heads of fewer features."""
+    heads = one.inputs // width
+    return {"heads": heads, "key_heads": heads, "width": width}
+
+
 WRONG = {
     "unknown kind": (Kind.LINEAR, lambda one: {"kind": 77}, "kind 77 is unknown"),
     "kind 0": (Kind.POOL, lambda one: {"kind": 0}, "kind 0 is unknown"),
@@ -33,6 +39,11 @@ WRONG = {
     "other outputs": (Kind.NORM, lambda one: {"outputs": 3}, "inputs are not 3 outputs"),
     "heads": (Kind.ATTENTION, lambda one: {"heads": 5}, "5 heads of .* do not make"),
     "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}, "for 0 of keys do not make"),
+    "narrow heads": (Kind.ATTENTION, lambda one: split(one, 2), "heads of 2 features: they are to be a multiple of 4"),
+    "shared keys": (Kind.ATTENTION, lambda one: {"key_heads": 1}, "heads that share keys of 8 .* multiple of 16"),
+    "wide source": (Kind.LINEAR, lambda one: {"source": Buffer(True, 0).bits}, "source is in the wide memory"),
+    "wide keys": (Kind.ATTENTION, lambda one: {"second": Buffer(True, 0).bits}, "second is in the wide memory"),
+    "wide contexts": (Kind.ATTENTION, lambda one: {"destination": Buffer(True, 0).bits}, "destination is in the wide"),
     "factor": (Kind.ATTENTION, lambda one: {"factor_fraction": 24}, "has 8 to 23 fraction bits, not 24"),
     "wide norm": (Kind.NORM, lambda one: {"inputs": 5000, "outputs": 5000}, "at most 4096 features, not 5000"),
     "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}, "at most 17 fraction bits, not 19"),

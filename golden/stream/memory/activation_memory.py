@@ -1,0 +1,182 @@
+"""`activation_memory`: activations of a pass on the chip, in a narrow and a wide memory; one writer, three readers.
+
+Rows of the array and of keys are whole rows of the narrow memory. Everything else reads and writes chunks, of which
+`chunks` says where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words, tag_fields
+from ...errors import UserError
+from ...fixed import Q8_16, Integers
+from ...memories.plan import MemoryShape
+from ...rng.urng import BIT
+from ..norms import Q11_16
+from .chunks import ChunkLayout
+
+READERS = ("operands", "keys", "rows")
+"""Streams of what is read, the one that the narrow memory serves first at first."""
+READS_AHEAD = 8
+"""Reads of a stream that are under way, or whose results wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationMemorySpec(Spec):
+    """Parameters and model of `activation_memory`.
+
+    Parameters
+    ----------
+    lanes : int
+        Values of a row of the narrow memory, see `ChunkLayout`.
+    columns : int
+        Values of a chunk, and of a row of the wide memory.
+    rows, wide_rows : int
+        Rows of the narrow and of the wide memory.
+    row_tag, key_tag, operand_tag : int
+        Bits that come back with what is read, 0 to 32.
+    """
+
+    name: ClassVar[str] = "activation_memory"
+    summary: ClassVar[str] = "activations of a pass in two memories: a chunk a cycle in, rows, keys and operands out"
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "small": {"lanes": 16, "columns": 4, "rows": 1024, "wide_rows": 512},
+    }
+
+    lanes: int = 32
+    columns: int = 16
+    rows: int = 12_288
+    wide_rows: int = 4_096
+    row_tag: int = 11
+    key_tag: int = 6
+    operand_tag: int = 9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.streams()
+
+    @cached_property
+    def layout(self) -> ChunkLayout:
+        """Rows and parts of both memories."""
+        return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a read that is taken to its result: address, memory, word, queue 2."""
+        return 5
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `write` takes chunks; each reader has a stream of reads, and one of what it reads."""
+        address = Field("address", self.layout.address)
+        chunk = (Field("wide", BIT), address, Field("part", self.layout.part))
+        values = Field("value", Q11_16, self.columns)
+        found = {"write": Stream("in", (*chunk, values))}
+        tags = (tag_fields(bits) for bits in (self.operand_tag, self.key_tag, self.row_tag))
+        for name, tag in zip(READERS, tags, strict=True):
+            wide = name == "operands"
+            found[f"{name}_read"] = Stream("in", (*(chunk if wide else (address,)), *tag))
+            found[name] = Stream("out", (values if wide else Field("value", Q8_16, self.lanes), *tag))
+        return found
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Read what all writes together leave.
+
+        A read sees the writes that were taken in earlier cycles, and none of a later or of its own. The words alone do
+        not say which those are. So they are right where all that is read was written before, which may take phases.
+
+        Raises
+        ------
+        UserError
+            If a row is outside a memory, a value does not fit 24 bits in the narrow one, or what is read was never
+            written.
+        """
+        contents = _Contents(self)
+        contents.write(inputs["write"])
+        found = {}
+        for name in READERS:
+            given = {field: column[:words] for field, column in inputs[f"{name}_read"].items()}
+            value = contents.chunks(given) if name == "operands" else contents.narrow_rows(given)
+            found[name] = {"value": value} | ({"tag": given["tag"]} if "tag" in given else {})
+        return found
+
+    @property
+    def narrow_memory(self) -> MemoryShape:
+        """Narrow memory: one for each part of a row, as each is written by itself."""
+        width = self.columns * Q8_16.width
+        return MemoryShape("activations", self.rows, width, count=self.layout.parts, ultra=True)
+
+    @property
+    def wide_memory(self) -> MemoryShape:
+        """Wide memory."""
+        return MemoryShape("wide activations", self.wide_rows, self.columns * Q11_16.width, ultra=True)
+
+    @property
+    def memories(self) -> tuple[MemoryShape, ...]:
+        """Narrow and wide memory."""
+        return self.narrow_memory, self.wide_memory
+
+
+class _Contents:
+    """Contents of both memories, and which of it was written."""
+
+    def __init__(self, spec: ActivationMemorySpec) -> None:
+        layout = spec.layout
+        self._values = {
+            wide: np.zeros((rows, 1 if wide else layout.parts, spec.columns), np.int64)
+            for wide, rows in ((False, spec.rows), (True, spec.wide_rows))
+        }
+        self._known = {wide: np.zeros(values.shape[:2], bool) for wide, values in self._values.items()}
+
+    def write(self, words: Words) -> None:
+        """Write chunks in order."""
+        for wide, where, address, part in self._places(words):
+            values = words["value"][where]
+            if not wide and (values.max(initial=0) > Q8_16.maximum or values.min(initial=0) < Q8_16.minimum):
+                raise UserError(f"a value of the narrow memory does not fit {Q8_16.width} bits")
+            self._values[wide][address, part] = values
+            self._known[wide][address, part] = True
+
+    def chunks(self, words: Words) -> Integers:
+        """Read chunks."""
+        found = np.zeros((len(words["address"]), self._values[True].shape[2]), np.int64)
+        for wide, where, address, part in self._places(words):
+            self._check(wide, address, self._known[wide][address, part])
+            found[where] = self._values[wide][address, part]
+        return found
+
+    def narrow_rows(self, words: Words) -> Integers:
+        """Read rows of the narrow memory."""
+        address = words["address"][:, 0]
+        self._inside(False, address)
+        self._check(False, address, self._known[False][address].all(axis=1))
+        values = self._values[False]
+        return values[address].reshape(len(address), values[0].size)
+
+    def _places(self, words: Words) -> Iterator[tuple[bool, Integers, Integers, Integers]]:
+        """Give for each memory the words that are its own, and their addresses and parts."""
+        for wide in (False, True):
+            where = np.flatnonzero(words["wide"][:, 0] == wide)
+            address, part = words["address"][where, 0], words["part"][where, 0]
+            self._inside(wide, address)
+            if (part >= self._values[wide].shape[1]).any():
+                raise UserError(f"there is no part {part.max()} of a row of the {_TITLES[wide]} memory")
+            yield wide, where, address, part
+
+    def _inside(self, wide: bool, address: Integers) -> None:
+        rows = len(self._values[wide])
+        if address.max(initial=0) >= rows:
+            raise UserError(f"address {address.max()} is outside the {_TITLES[wide]} memory of {rows} rows")
+
+    def _check(self, wide: bool, address: Integers, known: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        if not known.all():
+            row = address[np.flatnonzero(~known)[0]]
+            raise UserError(f"row {row} of the {_TITLES[wide]} memory is read and was never written")
+
+
+_TITLES = {False: "narrow", True: "wide"}

@@ -1,0 +1,143 @@
+"""`sample_loader`: rows of a pass's tokens from DRAM into the activation memory, on both sides.
+
+Both sides begin with the same inputs: token t goes to row t and to row R + t, where R is the tokens of a side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ...block import Field, Spec, Stream, Words
+from ...errors import UserError
+from ...fixed import Format, Integers
+from ...rng.urng import BIT
+from ..norms import Q11_16
+from .chunks import Chunk, ChunkLayout, Place
+from .samples import ROW, token_beats, tokens_of
+
+WORD = Format(32, 0, signed=False)
+FEATURES = Format(24, 0, signed=False)
+"""Format of a number of features, as in an instruction."""
+UNIT = 16
+"""Values of whole beats, at least: their beats make whole chunks."""
+
+
+class Status(IntEnum):
+    """What became of an operation; without LOADED it has taken no beat and written nothing."""
+
+    LOADED = 0
+    EMPTY = 1
+    CAPACITY = 2
+
+
+STATUS = Format(max(Status).bit_length(), 0, signed=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleLoaderSpec(Spec):
+    """Parameters and model of `sample_loader`.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Values of a row of the narrow memory, and of a chunk.
+    rows, wide_rows : int
+        Rows of the narrow and of the wide memory.
+    sums : int
+        Most rows of both sides.
+    """
+
+    name: ClassVar[str] = "sample_loader"
+    summary: ClassVar[str] = "tokens of a pass from beats of DRAM to chunks of both sides"
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "small": {"lanes": 16, "columns": 4, "rows": 1024, "wide_rows": 512, "sums": 32},
+    }
+
+    lanes: int = 32
+    columns: int = 16
+    rows: int = 12_288
+    wide_rows: int = 4_096
+    sums: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.layout
+        if self.columns > ROW:
+            raise UserError(f"columns = {self.columns} is more than the {ROW} values of a sample's row")
+        if not 4 <= self.sums <= 1024 or self.sums & (self.sums - 1):
+            raise UserError(f"sums = {self.sums} is not a power of two from 4 to 1024")
+
+    @cached_property
+    def layout(self) -> ChunkLayout:
+        """Places of chunks."""
+        return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
+
+    @property
+    def unit(self) -> int:
+        """Values that are gathered from whole beats."""
+        return max(self.columns, UNIT)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from an operation to its first beat at the earliest: settings, checks."""
+        return 2
+
+    def cycles(self, rows: int, features: int) -> int:
+        """Cycles from an operation to the end of its `done`, where no stream waits, with 16 columns or more."""
+        padded = self.unit == UNIT and -(-features // UNIT) % 2
+        return self.latency + rows * token_beats(features) + (2 if padded else 4)
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: an `operation` takes `beats`, and gives chunks to `write` and a word of `done`."""
+        address = self.layout.address
+        operation = (
+            Field("rows", Format((self.sums // 2).bit_length(), 0, signed=False)),
+            Field("features", FEATURES),
+            Field("wide", BIT),
+            Field("base", address),
+            Field("stride", address),
+        )
+        chunk = (Field("wide", BIT), Field("address", address), Field("part", self.layout.part))
+        return {
+            "operation": Stream("in", operation),
+            "beats": Stream("in", (Field("data", WORD, 4),)),
+            "write": Stream("out", (*chunk, Field("value", Q11_16, self.columns))),
+            "done": Stream("out", (Field("status", STATUS),)),
+        }
+
+    def status(self, rows: int, features: int, stride: int) -> Status:
+        """Find what becomes of an operation."""
+        if not (rows and features):
+            return Status.EMPTY
+        return Status.CAPACITY if 2 * rows > min(stride, self.sums) else Status.LOADED
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Load operations as long as all of their beats are there; of each output at most so many words."""
+        data = np.ascontiguousarray(inputs["beats"]["data"], "<u4").view(np.uint8)
+        given, places, values, done = inputs["operation"], list[Chunk](), list[Integers](), list[int]()
+        for number in range(len(given["rows"])):
+            one = {name: int(column[number, 0]) for name, column in given.items()}
+            rows, features = one["rows"], one["features"]
+            status = self.status(rows, features, one["stride"])
+            if status == Status.LOADED:
+                beats = rows * token_beats(features)
+                if len(data) < beats:
+                    break
+                tokens, data = tokens_of(data[:beats].reshape(-1), features), data[beats:]
+                place = Place(bool(one["wide"]), one["base"])
+                for row in range(rows):
+                    for group in range(-(-features // self.columns)):
+                        chunk = tokens[row, group * self.columns :][: self.columns]
+                        for side in range(2):
+                            places.append(self.layout.chunk(place, group, side * rows + row, one["stride"]))
+                            values.append(chunk)
+            done.append(int(status))
+        found = np.array(places, np.int64).reshape(-1, len(Chunk._fields))
+        write = {name: found[:words, [at]] for at, name in enumerate(Chunk._fields)}
+        write["value"] = np.array(values, np.int64).reshape(-1, self.columns)[:words]
+        return {"write": write, "done": {"status": np.array(done, np.int64).reshape(-1, 1)[:words]}}

@@ -1,0 +1,31 @@
+"""Rows of samples in DRAM: of each token so many rows of 32 values, 3 bytes each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...axi.bus import BEAT
+from ...axi.regions import Bytes
+from ...fixed import Integers
+
+ROW, VALUE_BYTES = 32, 3
+"""Values of a row, and bytes of each."""
+ROW_BEATS = ROW * VALUE_BYTES // BEAT
+
+
+def token_beats(features: int) -> int:
+    """Beats of a token."""
+    return -(-features // ROW) * ROW_BEATS
+
+
+def token_rows(values: Integers) -> Bytes:
+    """Encode tokens, (tokens, features) of 24 bits, in two's complement, lowest byte first, filled with zeros."""
+    padded = np.ascontiguousarray(np.pad(values, ((0, 0), (0, -values.shape[1] % ROW))), "<i4")
+    return padded.view(np.uint8).reshape(-1, 4)[:, :VALUE_BYTES].reshape(-1)
+
+
+def tokens_of(image: Bytes, features: int) -> Integers:
+    """Decode tokens, (tokens, values of whole rows)."""
+    wide = np.zeros((len(image) // VALUE_BYTES, 4), np.uint8)
+    wide[:, 1:] = image.reshape(-1, VALUE_BYTES)
+    return (wide.view("<i4").astype(np.int64) >> 8).reshape(-1, -(-features // ROW) * ROW)

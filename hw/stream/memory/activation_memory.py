@@ -1,0 +1,126 @@
+"""RTL of `activation_memory`: memories of a narrow row's parts and a wide one, and a queue for each reader."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import memory, wiring
+
+from ....golden.block import Field
+from ....golden.fixed import Q8_16
+from ....golden.stream.memory.activation_memory import READERS, READS_AHEAD, ActivationMemorySpec
+from ....golden.stream.norms import Q11_16
+from ...ports import elements, layout, members
+from ...primitives.fifo import Fifo
+from ...primitives.mux_tree import mux_tree
+from ...primitives.pipeline import Pipeline
+from ...primitives.ram import ram
+
+
+class ActivationMemory(wiring.Component):
+    """A chunk a cycle in; a result a cycle for each reader alone, `spec.latency` (5) cycles behind its read.
+
+    A read is taken while fewer than `READS_AHEAD` of its stream are under way or wait, whatever the other readers do
+    with their results. The narrow memory serves one reader a cycle: operands before keys before rows.
+
+    Parameters
+    ----------
+    spec : ActivationMemorySpec
+        Lanes, columns, rows, bits of tags.
+
+    Attributes
+    ----------
+    write : In, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
+        A chunk; always taken. Of a value the narrow memory takes the lower 24 bits.
+    rows_read, keys_read : In, stream of ``address``, ``tag``
+        A row of the narrow memory is read. A read sees what was written in earlier cycles, and nothing later.
+    operands_read : In, stream of ``wide``, ``address``, ``part``, ``tag``
+        A chunk is read.
+    rows, keys : Out, stream of ``value`` (lanes of 24 bits), ``tag``
+        Rows, in the order of their reads.
+    operands : Out, stream of ``value`` (columns of 27 bits), ``tag``
+        Chunks, in the order of their reads.
+    """
+
+    def __init__(self, spec: ActivationMemorySpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        taken = self._take(m)
+        operands, keys, rows = (getattr(self, f"{name}_read").payload for name in READERS)
+        # an address waits for a cycle, as a write does: so a read sees what was taken before it, and nothing later
+        pipeline = Pipeline(m, {"taken": 0, "address": 1, "memory": 1, "word": 1})
+        others = Mux(taken["keys"], keys.address, rows.address)
+        chosen = Mux(taken["operands"] & ~operands.wide, operands.address, others)
+        narrow_address, wide_address, part, wide = (
+            pipeline.place("taken", value, name, reset_less=True)
+            for value, name in (
+                (chosen, "narrow_address"),
+                (operands.address, "wide_address"),
+                (operands.part, "part"),
+                (operands.wide, "in_wide"),
+            )
+        )
+        memories = [ram(platform, spec.narrow_memory) for _ in range(spec.layout.parts)]
+        chunks = []
+        for number, storage in enumerate(memories):
+            m.submodules[f"narrow{number}"] = storage
+            chunks.append(self._read(storage, m, narrow_address.at("address")))
+        m.submodules.wide = wide_memory = ram(platform, spec.wide_memory)
+        wide_chunk = self._read(wide_memory, m, wide_address.at("address"))
+        self._write(m, memories, wide_memory)
+        row, operand = (
+            Signal(lanes * form.width, name=name, reset_less=True)
+            for name, lanes, form in (("row", spec.lanes, Q8_16), ("operand", spec.columns, Q11_16))
+        )
+        values = elements(mux_tree(part.at("memory"), chunks), Field("value", Q8_16, spec.columns))
+        widened = Cat(Cat(value, value[-1].replicate(Q11_16.width - Q8_16.width)) for value in values)
+        m.d.sync += [row.eq(Cat(chunks)), operand.eq(Mux(wide.at("memory"), wide_chunk, widened))]
+        for name, given, word in zip(READERS, (operands, keys, rows), (operand, row, row), strict=True):
+            m.submodules[f"{name}_queue"] = queue = Fifo(layout(spec.streams()[name]), READS_AHEAD)
+            wiring.connect(m, queue.o, wiring.flipped(getattr(self, name)))
+            m.d.comb += queue.i.valid.eq(pipeline.place("taken", taken[name], f"{name}_taken").at("word"))
+            m.d.comb += Value.cast(queue.i.payload.value).eq(word)
+            if hasattr(given, "tag"):
+                tag = pipeline.place("taken", given.tag, f"{name}_tag", reset_less=True)
+                m.d.comb += queue.i.payload.tag.eq(tag.at("word"))
+        return m
+
+    def _take(self, m: Module) -> dict[str, Value]:
+        """Take reads that have room for a result, of those of the narrow memory the first; returns which are taken."""
+        found, free = dict[str, Value](), Value.cast(1)
+        for name in READERS:
+            read, result = getattr(self, f"{name}_read"), getattr(self, name)
+            ahead, takes = Signal(range(READS_AHEAD + 1), name=f"{name}_ahead"), Signal(name=f"{name}_takes")
+            room = ahead != READS_AHEAD
+            m.d.comb += [read.ready.eq(room & free), takes.eq(read.valid & read.ready)]
+            m.d.sync += ahead.eq(ahead + takes - (result.valid & result.ready))
+            narrow = ~read.payload.wide if name == "operands" else 1
+            free &= ~(read.valid & room & narrow)
+            found[name] = takes
+        return found
+
+    def _write(self, m: Module, narrow: list[memory.Memory], wide: memory.Memory) -> None:
+        """Write the chunk that was taken in the cycle before."""
+        given, values = self.write.payload, self.spec.streams()["write"].fields[-1]
+        address, chunk = (
+            Signal(len(Value.cast(one)), name=name, reset_less=True)
+            for one, name in ((given.address, "write_address"), (given.value, "write_chunk"))
+        )
+        m.d.comb += self.write.ready.eq(1)
+        m.d.sync += [address.eq(given.address), chunk.eq(given.value)]
+        lower = Cat(value[: Q8_16.width] for value in elements(chunk, values))
+        chosen = [~given.wide & (given.part == number) for number in range(len(narrow))]
+        for number, (storage, own) in enumerate(zip((*narrow, wide), (*chosen, given.wide), strict=True)):
+            port, writes = storage.write_port(), Signal(name=f"writes{number}")
+            m.d.sync += writes.eq(self.write.valid & own)
+            m.d.comb += [port.addr.eq(address), port.data.eq(chunk if storage is wide else lower), port.en.eq(writes)]
+
+    @staticmethod
+    def _read(storage: memory.Memory, m: Module, address: Value) -> Value:
+        """Read a memory; what is there before a write of the same cycle."""
+        port = storage.read_port()
+        m.d.comb += port.addr.eq(address)
+        return port.data

@@ -1,0 +1,143 @@
+"""RTL of `sample_loader`: beats are gathered to whole chunks, and each chunk is written on both sides."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.axi.bus import BEAT
+from ....golden.block import Field
+from ....golden.fixed import Q8_16
+from ....golden.stream.memory.sample_loader import UNIT, SampleLoaderSpec, Status
+from ....golden.stream.memory.samples import ROW
+from ....golden.stream.norms import Q11_16
+from ...ports import elements, members
+from .chunk_line import ChunkLine
+
+
+class SampleLoader(wiring.Component):
+    """Take a beat a cycle where a chunk has 16 values or more; write a chunk a cycle, behind the last of its beats.
+
+    Parameters
+    ----------
+    spec : SampleLoaderSpec
+
+    Attributes
+    ----------
+    operation : In, stream of ``rows``, ``features``, ``wide``, ``base``, ``stride``
+        Tokens of a side, values of a token, and the `Place` where they go. The next one is taken behind `done`.
+    beats : In, stream of ``data`` (4 x 32 bits)
+        Tokens one behind the other, as `samples.token_rows` has them.
+    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
+        Chunks of each token in order, each on the plus side, then on the minus side.
+    done : Out, stream of ``status``
+        All is written; or why nothing is, a `Status`.
+    """
+
+    def __init__(self, spec: SampleLoaderSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        given = self.operation.payload
+        rows, base, stride, last = (
+            Signal.like(getattr(given, field), name=name, reset_less=True)
+            for field, name in (("rows", "rows"), ("base", "base"), ("stride", "stride"), ("features", "last_feature"))
+        )
+        wide, empty, begins = Signal(reset_less=True), Signal(reset_less=True), Signal()
+        status = Signal(Status, reset_less=True)
+        m.d.comb += self.done.payload.status.eq(status)
+        gathered = self._gather(m, begins, rows, last)
+        written = self._write(m, begins, rows, last, wide, base, stride)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.operation.ready.eq(1)
+                m.d.sync += [rows.eq(given.rows), base.eq(given.base), stride.eq(given.stride), wide.eq(given.wide)]
+                m.d.sync += [last.eq(given.features - 1), empty.eq((given.rows == 0) | (given.features == 0))]
+                with m.If(self.operation.valid):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                beyond = (Cat(0, rows) > stride) | (rows > self.spec.sums // 2)
+                m.d.sync += status.eq(Mux(empty, Status.EMPTY, Mux(beyond, Status.CAPACITY, Status.LOADED)))
+                m.next = "DONE"
+                with m.If(~empty & ~beyond):
+                    m.d.comb += begins.eq(1)
+                    m.next = "LOAD"
+            with m.State("LOAD"), m.If(gathered & written):
+                m.next = "DONE"
+            with m.State("DONE"):
+                m.d.comb += self.done.valid.eq(1)
+                with m.If(self.done.ready):
+                    m.next = "IDLE"
+        return m
+
+    def _gather(self, m: Module, begins: Value, rows: Signal, last: Signal) -> Value:
+        """Gather the beats of a unit of whole chunks; returns whether all have come."""
+        spec = self.spec
+        count = spec.unit * Q8_16.width // (8 * BEAT)
+        self._full, self._unit = Signal(name="full"), Signal(spec.unit * Q8_16.width, name="unit", reset_less=True)
+        kept = Signal((count - 1) * 8 * BEAT, reset_less=True)
+        beat, units, tokens = Signal(range(count)), Signal.like(last, name="units"), Signal(len(rows))
+        # of a row of two units the second one is nothing but padding, where a token ends in the first
+        two = spec.unit == UNIT
+        last_unit = Cat(1, last[exact_log2(ROW) :]) if two else last[exact_log2(ROW) :]
+        padding = (units == 0) & ~last[exact_log2(UNIT)] if two else Value.cast(0)
+        final, takes = beat == count - 1, Signal(name="takes")
+        data = Value.cast(self.beats.payload.data)
+        m.d.comb += self.beats.ready.eq((tokens != 0) & (~final | padding | ~self._full))
+        m.d.comb += takes.eq(self.beats.valid & self.beats.ready)
+        with m.If(begins):
+            m.d.sync += [tokens.eq(rows), units.eq(last_unit)]
+        with m.If(takes):
+            m.d.sync += [kept.eq(Cat(kept, data)[8 * BEAT :]), beat.eq(Mux(final, 0, beat + 1))]
+            with m.If(final):
+                m.d.sync += [units.eq(Mux(units == 0, last_unit, units - 1)), tokens.eq(tokens - (units == 0))]
+                with m.If(~padding):
+                    m.d.sync += [self._full.eq(1), self._unit.eq(Cat(kept, data))]
+        return tokens == 0
+
+    def _write(
+        self, m: Module, begins: Value, rows: Signal, last: Signal, wide: Signal, base: Signal, stride: Signal
+    ) -> Value:
+        """Write the chunks of a unit, each on both sides; returns whether all are written."""
+        spec, write = self.spec, self.write.payload
+        chunks, width = spec.unit // spec.columns, spec.columns * Q8_16.width
+        m.submodules.line = line = ChunkLine(spec.layout)
+        chunk, side, active = Signal(range(chunks)), Signal(), Signal()
+        last_group = last[exact_log2(spec.columns) :]
+        groups = Signal(len(last_group), name="groups", reset_less=True)
+        plus, minus = (Signal(range(spec.sums), name=f"{name}_row", reset_less=True) for name in ("plus", "minus"))
+        moves, ends_token = Signal(name="moves"), Signal()
+        values = elements(self._unit[:width], Field("value", Q8_16, spec.columns))
+        m.d.comb += [
+            self.write.valid.eq(self._full),
+            moves.eq(self.write.valid & self.write.ready & side),
+            ends_token.eq(moves & (groups == 0)),
+            line.start.eq(begins | ends_token),
+            line.advance.eq(moves),
+            line.wide.eq(wide),
+            line.base.eq(base),
+            line.stride.eq(stride),
+            write.wide.eq(wide),
+            write.part.eq(line.part),
+            write.address.eq(line.line + Mux(side, minus, plus)),
+            Value.cast(write.value).eq(
+                Cat(Cat(value, value[-1].replicate(Q11_16.width - Q8_16.width)) for value in values)
+            ),
+        ]
+        with m.If(self.write.valid & self.write.ready):
+            m.d.sync += side.eq(~side)
+        with m.If(moves):
+            m.d.sync += [groups.eq(groups - 1), chunk.eq(chunk + 1)]
+            if chunks > 1:
+                m.d.sync += self._unit.eq(self._unit >> width)
+            with m.If((chunk == chunks - 1) | (groups == 0)):
+                m.d.sync += [self._full.eq(0), chunk.eq(0)]
+            with m.If(groups == 0):
+                m.d.sync += [groups.eq(last_group), plus.eq(plus + 1), minus.eq(minus + 1)]
+                m.d.sync += active.eq(plus != rows - 1)
+        with m.If(begins):
+            m.d.sync += [groups.eq(last_group), plus.eq(0), minus.eq(rows), active.eq(1)]
+        return ~active

@@ -1,0 +1,61 @@
+"""Bench of `sample_loader`: passes of all sizes in both memories, whole rows and rows that are filled, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words, joined
+from ....golden.fixed import Q8_16
+from ....golden.stream.memory.sample_loader import UNIT, SampleLoaderSpec, Status
+from ....golden.stream.memory.samples import ROW, token_rows
+from ...phase import Phase
+
+_ENDLESS = 1 << 62
+_REFUSED = 3
+"""Cycles of an operation that is refused."""
+
+
+def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, words: int) -> dict[str, Words]:
+    """Make an operation of about so many beats; every fifth one is refused."""
+    wide, most = number % 2, min(words * 16 // 3, ROW * 4)
+    width, memory = (spec.columns, spec.wide_rows) if wide else (spec.lanes, spec.rows)
+    features = int(rng.choice([1, UNIT, UNIT + 1, ROW, int(rng.integers(1, max(most, 2)))]))
+    lines = -(-features // width)
+    stride = int(rng.integers(2, max(3, min(memory // lines, spec.sums, 4 + words // 3)), endpoint=True))
+    rows = int(rng.choice([1, stride // 2, int(rng.integers(1, stride // 2, endpoint=True))]))
+    if number % 5 == 4:
+        features, rows = ((0, rows), (features, 0), (features, stride // 2 + 1))[number // 5 % 3]
+        rows = min(rows, spec.sums // 2)
+        stride = min(stride, 2 * rows - 1) if rows > stride // 2 else stride
+    fields = {"rows": rows, "features": features, "wide": wide, "stride": stride}
+    fields["base"] = int(rng.integers(0, memory - lines * stride, endpoint=True))
+    data = np.zeros((0, 4), np.int64)
+    if spec.status(rows, features, stride) == Status.LOADED:
+        values = rng.integers(Q8_16.minimum, Q8_16.maximum, (rows, features), endpoint=True)
+        data = token_rows(values).view("<u4").reshape(-1, 4).astype(np.int64)
+    return {"operation": {name: np.array([[value]]) for name, value in fields.items()}, "beats": {"data": data}}
+
+
+def _job(spec: SampleLoaderSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    parts: list[dict[str, Words]] = []
+    while len(parts) < 6 or sum(len(one["beats"]["data"]) for one in parts) < words:
+        parts.append(_operation(spec, rng, len(parts), words // 2))
+    return joined(parts)
+
+
+def _cycles(spec: SampleLoaderSpec, given: Words) -> int:
+    """Cycles of all operations, one behind the other."""
+    sizes = zip(*(given[name][:, 0].tolist() for name in ("rows", "features", "stride")), strict=True)
+    return sum(
+        spec.cycles(rows, features) if spec.status(rows, features, stride) == Status.LOADED else _REFUSED
+        for rows, features, stride in sizes
+    )
+
+
+def scenario(spec: SampleLoaderSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Make two jobs; the cycles of the first are known where the loader keeps up with the beats."""
+    phases = [Phase(given, spec.run(given, _ENDLESS), quiet=True) for given in (_job(spec, rng, words) for _ in "12")]
+    cycles = _cycles(spec, phases[0].inputs["operation"]) if spec.columns >= UNIT else None
+    return [replace(phases[0], reset=True, cycles=cycles), phases[1]]
