@@ -263,10 +263,12 @@ class StreamEngine(wiring.Component):
         m.d.comb += [table.clear.eq(port.load), table.rows.eq(port.rows), table.count.eq(port.sentences)]
         samples = self.samples
         wiring.connect(m, wiring.flipped(port.beats), samples.beats)
-        settings = samples.operation.payload
+        settings, lanes = samples.operation.payload, self.spec.size.lanes
+        # whole rows of the narrow memory, as weights of lanes behind the features have offsets: samples end in zeros
+        row = (port.features + (lanes - 1)) & ~(lanes - 1)
         m.d.comb += [
             settings.rows.eq(port.rows),
-            settings.features.eq(port.features),
+            settings.features.eq(Mux(self.bases.wide[0], port.features, row)),
             settings.stride.eq(port.capacity),
             settings.wide.eq(self.bases.wide[0]),
             settings.base.eq(self.bases.base[0]),
