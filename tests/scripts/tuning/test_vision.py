@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from safetensors.torch import save_file
 
@@ -72,21 +73,8 @@ def test_it_learns(fabtune):
 
 @pytest.mark.slow
 def test_the_core_is_the_integer_job(fabtune, tmp_path, weights):
-    asked = (
-        "--network",
-        "vit-digits",
-        "--weights",
-        weights,
-        "--method",
-        "pezo-otf",
-        "--core",
-        "tiny",
-        "--steps",
-        3,
-        "--batch",
-        4,
-        "--json",
-    )
+    asked = ("--network", "vit-digits", "--weights", weights, "--method", "pezo-otf", "--core", "tiny")
+    asked += ("--steps", 3, "--batch", 4, "--json")
     found = {}
     for engine in ("rtl", "golden"):
         status, out, err = fabtune("tune", *asked, "--engine", engine, "--delta", f"{engine}.safetensors")
