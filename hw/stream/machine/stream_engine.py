@@ -9,7 +9,6 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from amaranth.utils import exact_log2
 
 from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.stream.array.array_path import TileKind
@@ -102,7 +101,6 @@ class StreamEngine(wiring.Component):
         # the next instruction: it is there, its tensors are asked for, its vectors are those that come
         self._held = Signal.like(self.port.instruction.payload, reset_less=True)
         self._holds, self._fed, self._counted = Signal(), Signal(), Signal()
-        self._blank = Signal(self.spec.size.lanes, reset_less=True)
         self._weights(m)
         self._array(m)
         self._attention(m)
@@ -179,11 +177,7 @@ class StreamEngine(wiring.Component):
         m.d.comb += [
             array.rows.valid.eq(rows.valid),
             rows.ready.eq(array.rows.ready),
-            # a layer's last tile: what lies behind its inputs is not its own, and its weights there have offsets
-            *(
-                fields.value[lane].eq(Mux(fields.last & self._blank[lane], 0, rows.payload.value[lane]))
-                for lane in range(self.spec.size.lanes)
-            ),
+            fields.value.eq(rows.payload.value),
             array.weights.valid.eq(feed.w.valid),
             array.weights.payload.weight.eq(feed.w.payload.weight),
             feed.w.ready.eq(array.weights.ready),
@@ -390,10 +384,6 @@ class StreamEngine(wiring.Component):
             with m.State("OPERATION"):
                 m.d.comb += self.table.restart.eq(1)
                 m.d.sync += [last.eq(one.last), pooled.eq(one.kind == Kind.POOL)]
-                within = one.inputs[: exact_log2(len(self._blank))]
-                m.d.sync += self._blank.eq(
-                    Cat((one.kind == Kind.LINEAR) & within.any() & (within <= lane) for lane in range(len(self._blank)))
-                )
                 self._begin(m, waits, turned)
                 m.next = "GIVEN"
             with m.State("GIVEN"), m.If(~Cat(waits.values()).any()):
