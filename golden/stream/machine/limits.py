@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ...axi.bus import BEAT
 from ...fixed import Q8_16
 from ..array.partial_sums import MOST_INPUTS, TOTAL
+from ..attention import HALVES, MOST_WIDTH
 from ..forward import SHIFT, WEIGHT_BITS
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN, Q11_16
@@ -252,6 +253,21 @@ class Limits:
             lambda: f"a bias and a row of positions have at most {LARGEST_VECTOR} values, not {one.outputs}",
             ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > LARGEST_VECTOR),
         )
+        yield from self._attention(one, derived)
+        yield Check(
+            Reason.NORM,
+            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
+            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
+        )
+        yield Check(
+            Reason.FRACTION,
+            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
+            one.fraction > MOST_FRACTION,
+        )
+
+    def _attention(self, one: Any, derived: Derived) -> Iterator[Check]:
+        """Refuse heads that do not fit together or to the array, and scales beyond the softmax's."""
+        attention = one.kind == Kind.ATTENTION
 
         def heads() -> str:
             return f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"
@@ -269,24 +285,14 @@ class Limits:
             yield Check(Reason.HEADS, text, applies, 0, size, parts, one.width, equal=True)
         yield Check(
             Reason.ROTATION,
-            lambda: f"rotations of a head of {one.width} features",
-            attention & (one.rotary != 0) & ((one.width & 1) != 0),
+            lambda: f"rotations of a head of {one.width} features, not a multiple of {HALVES} up to {MOST_WIDTH}",
+            attention & (one.rotary != 0) & (((one.width & (HALVES - 1)) != 0) | (one.width > MOST_WIDTH)),
         )
         least, most = FACTOR_FRACTIONS[0], FACTOR_FRACTIONS[-1]
         yield Check(
             Reason.SCALE,
             lambda: f"a factor of scores has {least} to {most} fraction bits, not {one.factor_fraction}",
             attention & ((one.factor_fraction < least) | (one.factor_fraction > most)),
-        )
-        yield Check(
-            Reason.NORM,
-            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
-            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
-        )
-        yield Check(
-            Reason.FRACTION,
-            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
-            one.fraction > MOST_FRACTION,
         )
 
     def _rows(self, buffer: Any, features: Any) -> _Rows:

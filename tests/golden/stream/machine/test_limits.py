@@ -49,6 +49,16 @@ WRONG = {
     "wide source": (Kind.LINEAR, lambda one: {"source": Buffer(True, 0).bits}, "source is in the wide memory"),
     "wide keys": (Kind.ATTENTION, lambda one: {"second": Buffer(True, 0).bits}, "second is in the wide memory"),
     "wide contexts": (Kind.ATTENTION, lambda one: {"destination": Buffer(True, 0).bits}, "destination is in the wide"),
+    "rotation": (
+        Kind.ATTENTION,
+        lambda one: {"rotary": 1, "heads": 1, "key_heads": 1, "width": 12, "inputs": 12, "outputs": 12},
+        "rotations of a head of 12 features, not a multiple of 8 up to 256",
+    ),
+    "wide rotation": (
+        Kind.ATTENTION,
+        lambda one: {"rotary": 1, "heads": 1, "key_heads": 1, "width": 264, "inputs": 264, "outputs": 264},
+        "rotations of a head of 264 features",
+    ),
     "factor": (Kind.ATTENTION, lambda one: {"factor_fraction": 24}, "has 8 to 23 fraction bits, not 24"),
     "wide norm": (Kind.NORM, lambda one: {"inputs": 5000, "outputs": 5000}, "at most 4096 features, not 5000"),
     "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}, "at most 17 fraction bits, not 19"),
