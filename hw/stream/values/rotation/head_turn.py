@@ -232,7 +232,10 @@ class HeadTurn(wiring.Component):
     def _keys(self, m: Module, ends: Value) -> Signal:
         """Whether the head that is turned is one of keys."""
         head, keys, final = Signal.like(self.heads), Signal(), Signal()
-        m.d.comb += final.eq(head == Mux(keys, self.key_heads, self.heads) - 1)
+        last_heads = [
+            register(m, f"last_head{number}", one - 1) for number, one in enumerate((self.heads, self.key_heads))
+        ]
+        m.d.comb += final.eq(head == Mux(keys, last_heads[1], last_heads[0]))
         with m.If(ends):
             m.d.sync += [head.eq(Mux(final, 0, head + 1)), keys.eq(keys ^ final)]
         return keys
