@@ -97,11 +97,11 @@ class HeadTurn(wiring.Component):
             Signal(range(spec.ring + 1), name=name, init=init)
             for name, init in (("stored", 0), ("before", spec.ring), ("behind", spec.ring), ("made", 0))
         )
-        count = self.last + 1
+        count = register(m, "count", self.last + 1)
         m.d.comb += [
             begins.eq(step & (at == 0) & ~second),
             ends.eq(step & second & (at == self.pairs)),
-            step.eq((at.any() | second) | (stored >= count) & (behind >= count)),
+            step.eq((at.any() | second) | (stored > self.last) & (behind > self.last)),
             self.i.ready.eq(before.any()),
             self.o.valid.eq(made.any()),
         ]
