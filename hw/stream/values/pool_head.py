@@ -89,7 +89,7 @@ class PoolHead(wiring.Component):
         self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
         self._is_unit, self._came = Signal(), Signal()
         takes = self._wants & (~self._is_unit | unit.i.ready)
-        self._asked, there, owed = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
+        self._asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
         m.d.comb += [
             self._is_unit.eq(self._settings.kind == KINDS.index("unit")),
             *_place(self.operands_read.payload, source, self._row),

@@ -87,7 +87,7 @@ class Rotary(wiring.Component):
     def _chunks(self, m: Module, reader: HeadWalk, writer: HeadWalk, turn: HeadTurn) -> None:
         """Read and write the chunks of rows: `_rows` are those that are read and not written yet."""
         m.submodules.rows = self._rows = rows = Fifo(shape(self.spec.row), ROWS)
-        asked, there, owed = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
+        asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
         values = elements(self.operands.payload.value, self.spec.streams()["operands"].fields[0])
         results = elements(self.write.payload.value, self.spec.streams()["write"].fields[-1])
         m.d.comb += [

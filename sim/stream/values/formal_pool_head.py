@@ -24,16 +24,16 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
     given, sentence = checker.payload("operation"), checker.payload("sentences")
     checker.assume((given.features != 0) & (given.features <= spec.features) & (given.rows != 0))
     checker.assume((sentence.length != 0) & (sentence.length <= spec.longest))
-    whole, reads = variables_of(block), variables_of(block, "_reads")
+    whole = variables_of(block)
     own, step = whole.self, variables_of(block, "_states").step
     state = {name: state_of(block, name) for name in ("IDLE", "OPEN", "READ", "DRAIN", "DONE")}
     owed = Signal(4, name="operands_owed")
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
-    to_come = reads.owed + Mux(own._asking, own._left + 1, 0)
+    to_come = own._owed + Mux(own._asking, own._left + 1, 0)
     _results(checker, spec, step)
     checker.lemmas_together(
         {
-            "owed_counted": owed == reads.owed,
+            "owed_counted": owed == own._owed,
             "due_counted": Mux(state["READ"], to_come == own._due + 1, to_come == 0),
         }
     )

@@ -29,7 +29,7 @@ def check(checker: Checker, spec: RotarySpec) -> None:
     m.d.sync += chunks.eq(chunks + checker.moves("operands") - checker.moves("write"))
     checker.lemmas_together(
         {
-            "owed_counted": owed == variables_of(block, "_chunks").owed,
+            "owed_counted": owed == block._owed,
             "before_counted": inside.stored + inside.before + inside.second == spec.ring,
             "behind_counted": inside.behind + inside.made + inside.second + heads == spec.ring,
             "chunks_counted": chunks == inside.stored + inside.second + heads + inside.made,
