@@ -32,13 +32,13 @@ def check(checker: Checker, spec: RotarySpec) -> None:
             "owed_counted": owed == block._owed,
             "before_counted": inside.stored + inside.before + inside.second == spec.ring,
             "behind_counted": inside.behind + inside.made + inside.second + heads == spec.ring,
-            "chunks_counted": chunks == inside.stored + inside.second + heads + inside.made,
+            "chunks_counted": chunks == inside.stored + inside.second + heads + inside.made + turn.o.valid,
         }
     )
     checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))
     checker.rule("reads_bounded", owed <= 7)
     checker.rule("write_made", ~checker.streams["write"].valid | (chunks != 0))
-    checker.rule("chunks_lost", chunks <= 2 * spec.ring)
+    checker.rule("chunks_lost", chunks <= 2 * spec.ring + 1)
     busy = Signal(name="busy")
     m.d.sync += busy.eq((busy | checker.moves("operation")) & ~checker.moves("done"))
     checker.lemma("states", busy == ~state_of(block, "IDLE"))
