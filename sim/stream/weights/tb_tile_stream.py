@@ -21,8 +21,11 @@ def random_reads(spec: TileStreamSpec, rng: np.random.Generator) -> Reads:
     """Draw a tensor's beats: a vector about as long as a read, or some records of a matrix."""
     kind = TensorKind(int(rng.integers(len(TensorKind))))
     if kind in MATRICES:
-        blocks = int(rng.integers(1, 4))
-        beats = blocks * int(rng.integers(1, 3)) * spec.sequencer.weights.dequant.record_beats(kind)
+        records = int(rng.integers(1, 7))
+        beats = records * spec.sequencer.weights.dequant.record_beats(kind)
+        # groups within these records, or one that goes on behind them: a power of two more than there are
+        more = 1 << int(rng.integers(3, 16))
+        blocks = int(rng.integers(1, 4)) + int(rng.choice([0, more]))
     else:
         blocks = int(rng.integers(1, 1 << 16))
         beats = int(rng.choice([1, 2, spec.burst, int(rng.integers(1, 3 * spec.burst))]))
@@ -43,7 +46,7 @@ def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict
         reads.append(random_reads(spec, rng))
     most = 2 * BEAT_CORRECTIONS * spec.correction_burst
     while sum(one.weights for one in lists) < words // 2:
-        weights = int(rng.choice([1, 2, 3, int(rng.integers(1, most, endpoint=True))]))
+        weights = int(rng.choice([1, 2, 3, int(rng.integers(1, most, endpoint=True)), int(rng.integers(1, words))]))
         lists.append(CorrectionReads(_first_beat(rng, spec.correction_burst), weights))
     streams = spec.streams()
 
