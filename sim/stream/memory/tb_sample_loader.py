@@ -9,7 +9,7 @@ import numpy as np
 from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16
 from ....golden.stream.memory.sample_loader import UNIT, SampleLoaderSpec, Status
-from ....golden.stream.memory.samples import ROW, token_rows
+from ....golden.stream.memory.samples import ROW, ROW_BEATS, token_rows
 from ...phase import Phase
 
 _ENDLESS = 1 << 62
@@ -22,9 +22,15 @@ def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, wo
     wide, most = number % 2, min(words * 16 // 3, ROW * 4)
     width, memory = (spec.columns, spec.wide_rows) if wide else (spec.lanes, spec.rows)
     features = int(rng.choice([1, UNIT, UNIT + 1, ROW, int(rng.integers(1, max(most, 2)))]))
+    features = min(features, memory // 2 * width)
     lines = -(-features // width)
     stride = int(rng.integers(2, max(3, min(memory // lines, spec.sums, 4 + words // 3)), endpoint=True))
     rows = int(rng.choice([1, stride // 2, int(rng.integers(1, stride // 2, endpoint=True))]))
+    if number in (2, 3):
+        # as many features as there is room, or time, for
+        rows, stride = 1, 2
+        features = min(memory // stride * width, words * ROW // ROW_BEATS)
+        lines = -(-features // width)
     if number % 5 == 4:
         features, rows = ((0, rows), (features, 0), (features, stride // 2 + 1))[number // 5 % 3]
         rows = min(rows, spec.sums // 2)
