@@ -44,6 +44,7 @@ from .stream.values.rotary import RotarySpec
 from .stream.values.value_path import ValuePathSpec
 from .stream.weights.tensor_sequencer import TensorSequencerSpec
 from .stream.weights.tile_dequant import TileDequantSpec
+from .stream.weights.tile_stream import TileStreamSpec
 from .stream.weights.tile_weights import TileWeightsSpec
 from .stream.weights.word_offsets import WordOffsetsSpec
 from .zo.coefficient import CoefficientSpec
@@ -87,6 +88,7 @@ BLOCKS: dict[str, type[Spec]] = {
         TileDequantSpec,
         TileWeightsSpec,
         TensorSequencerSpec,
+        TileStreamSpec,
         LayerNormSpec,
         NormPathSpec,
         AttentionSoftmaxSpec,

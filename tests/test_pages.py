@@ -217,6 +217,19 @@ SIMULATED = {
     },
     "partial_sums": {"settings": ["columns=8", "sums=4"]},
     "stationary_load": {"settings": ["lanes=8", "columns=4"]},
+    "attention_sequencer": {
+        "settings": ["lanes=8", "columns=4", "queries=2", "keys=8", "rows=64", "wide_rows=2", "sums=4"],
+        "undrawn": {
+            "operation_heads": 1,
+            "operation_key_heads": 1,
+            "operation_width": 4,
+            "operation_sentences": 1,
+            "sentences_length": 1,
+            "inverse_last": 1,
+            "contexts_tag": 1 << 7,
+        },
+        "gaps": [14],
+    },
     "adapter": {
         "settings": ["inputs=20", "classes=2", "batch=2"],
         "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,

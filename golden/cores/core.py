@@ -42,7 +42,8 @@ from .shell import RESET_LATENCY, CoreRegisters, signature_of
 
 if TYPE_CHECKING:
     from ..models.network import Network
-    from .fit import CoreFit
+    from ..stream.forward import IntegerTransformer
+    from .fit import CoreFit, TransformerFit
 
 
 OUTSTANDING = 32
@@ -219,5 +220,16 @@ class CoreSpec(BusSpec):
         network : Network
         byte_inputs : bool
             A sample's values are bytes that stand for 0 to 1.
+        """
+        return []
+
+    @classmethod
+    def runs(cls, transformer: IntegerTransformer) -> list[TransformerFit]:
+        """Put a transformer on each preset of the core, if it runs programs.
+
+        Parameters
+        ----------
+        transformer : IntegerTransformer
+            Shapes and formats, such as those of `golden.stream.machine.cost_model.on_paper`.
         """
         return []

@@ -9,22 +9,24 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.bus import BEAT_COUNT_BITS
 
 
-def command(address: int) -> stream.Signature:
+def command(address: int, count: int = BEAT_COUNT_BITS) -> stream.Signature:
     """Stream of transfer commands for `AxiRead`, `AxiWrite` and `CacheRam`.
 
     Parameters
     ----------
     address : int
         Bits of a byte address.
+    count : int
+        Bits of a number of beats.
 
     Members of the payload
     ----------------------
     address : unsigned
         Byte address of the first beat, a multiple of a beat's bytes.
-    beats : 16 bits
+    beats : `count` bits
         Number of beats, from 1 up.
     """
-    return stream.Signature(data.StructLayout({"address": address, "beats": BEAT_COUNT_BITS}))
+    return stream.Signature(data.StructLayout({"address": address, "beats": count}))
 
 
 def bursts(address: int) -> stream.Signature:
@@ -59,6 +61,8 @@ class BurstSplitter(wiring.Component):
         Bits of a byte address and of a beat.
     burst : int
         Most beats of a burst, a power of two.
+    count : int
+        Bits of a command's number of beats.
 
     Attributes
     ----------
@@ -73,18 +77,20 @@ class BurstSplitter(wiring.Component):
         High while no command is in progress and no burst on offer.
     """
 
-    def __init__(self, address: int = 32, data: int = 128, burst: int = 64) -> None:
+    def __init__(self, address: int = 32, data: int = 128, burst: int = 64, count: int = BEAT_COUNT_BITS) -> None:
         self.beat_bits = (data // 8).bit_length() - 1
         self.length_bits = (burst - 1).bit_length()
-        self._address = address
-        super().__init__({"command": In(command(address)), "drop": In(1), "o": Out(bursts(address)), "idle": Out(1)})
+        self._address, self._count = address, count
+        super().__init__(
+            {"command": In(command(address, count)), "drop": In(1), "o": Out(bursts(address)), "idle": Out(1)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bits, beat_bits, burst = self.length_bits, self.beat_bits, self.o.payload
         valid = Signal()
         beat_address = Signal(self._address - beat_bits, reset_less=True)
-        remaining = Signal(BEAT_COUNT_BITS, reset_less=True)  # beats still to go, less one
+        remaining = Signal(self._count, reset_less=True)  # beats still to go, less one
         to_boundary = ~beat_address[:bits]  # beats up to the next multiple of the longest burst, less one
         more, step = Signal(), Signal()
         m.d.comb += [

@@ -59,6 +59,7 @@ def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
 SMALLER = {
     "adapter": "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1",
     "attention_softmax": "columns=4 lanes=16 queries=8 keys=32",
+    "attention_sequencer": "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16",
     "context_scale": "lanes=3 queries=2 keys=4",
     "conv": "channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16",
     "depthwise": "channels=18 height=3 width=3 lanes=16 columns=8",
@@ -80,6 +81,7 @@ SMALLER = {
 
 SLOW = (
     "adapter",
+    "attention_sequencer",
     "attention_softmax",
     "axi_read",
     "coefficient",

@@ -14,6 +14,7 @@ from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import HEADER_BEATS
 from ...stream.machine.program import Program
 from ...stream.memory.samples import token_rows
+from ...zo.job import ZerothOrderJob
 from ...zo.memory_layout import ZerothOrderLayout
 
 
@@ -66,3 +67,13 @@ def sentence_image(rows: Integers) -> Bytes:
     header = np.zeros(BEAT, np.uint8)
     header[:4] = np.array([len(rows)], "<u4").view(np.uint8)
     return np.concatenate([header, token_rows(rows)])
+
+
+def counters_of(job: ZerothOrderJob) -> dict[str, int]:
+    """Counters of a training, as the integer job has them, but for the steps."""
+    activations = sum(job.saturated_places.values())
+    return {
+        "saturations": activations,
+        "offsets_clipped": job.saturations - activations,
+        "coefficients_clipped": job.coefficients_clipped,
+    }

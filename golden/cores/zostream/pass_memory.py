@@ -20,7 +20,7 @@ def pass_memory(tokens: int, address: int = ADDRESS_BITS) -> MemoryShape:
         Bits of a byte address.
     """
     width = address - (BEAT - 1).bit_length() + tokens.bit_length() + 32 - LABEL_BIT
-    return MemoryShape("sentences", tokens, width)
+    return MemoryShape("sentences of a pass", tokens, width)
 
 
 def passes_of(lengths: Sequence[int], capacity: int) -> list[range]:

@@ -1,21 +1,30 @@
-"""Random transformers and sentences for benches and self-tests of `zostream`."""
+"""Random transformers, sentences and jobs for benches and self-tests of `zostream`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...axi.regions import Bytes, Region
 from ...fixed import Q8_16, Integers
 from ...stream.frozen_base import frozen_base
 from ...stream.machine.images import StreamImages
 from ...stream.transformer_model import TransformerModel, padded
 from ...transformer.blocks import SelfAttention
 from ...transformer.builder import INPUTS, TransformerBuilder
+from ...zo.deltas import PerturbationTable
+from ...zo.job import ZerothOrderJob, ZerothOrderStep
+from ...zo.memory_layout import StepOrder
+from ...zo.step_settings import StepSettings
+from .memory_layout import counters_of
 from .zostream import ZostreamSpec
 
 NetworkKind = Literal["perceptron", "encoder", "decoder"]
+RATE = 2e-3
+"""Learning rate of a mean loss."""
 _FEATURES, _WORDS, _CLASSES = 24, 20, 3
 
 
@@ -66,7 +75,9 @@ def random_images(
         First operation that is tuned.
     """
     made = _Random(f"random {kind}", rng, gain)
-    {"perceptron": _perceptron, "encoder": _encoder, "decoder": _decoder}[kind](made, 2 * max(8, spec.columns))
+    # heads that share keys have whole rows
+    hidden = 2 * (spec.lanes if kind == "decoder" else max(8, spec.columns))
+    {"perceptron": _perceptron, "encoder": _encoder, "decoder": _decoder}[kind](made, hidden)
     network, parameters = made.finish()
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
     places = {
@@ -140,3 +151,86 @@ def _decoder(made: _Random, hidden: int) -> None:
     behind = made.layer("more", made.norm("norm 3", total, hidden, False), hidden, hidden)
     squared = made.activation("square", behind, "relu-squared")
     made.layer("head", made.pool("last", squared, "last"), _CLASSES, hidden)
+
+
+class RandomJob:
+    """Training of a random transformer on random sentences, with what golden makes of it.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+    images : StreamImages
+        Network.
+    rng : Generator
+    samples, batch, steps, longest : int
+        Sentences, those of a step, steps, tokens of the longest sentence; the last step has a sentence less.
+    **settings
+        Of `StepSettings`; their shift, and the rates, are those of `RATE`.
+
+    Attributes
+    ----------
+    layout : ZostreamLayout
+    job : ZerothOrderJob
+        The integer job.
+    sentences : array of int, (samples, longest)
+    orders : list of StepOrder
+    """
+
+    def __init__(
+        self,
+        spec: ZostreamSpec,
+        images: StreamImages,
+        rng: np.random.Generator,
+        samples: int,
+        batch: int,
+        steps: int,
+        longest: int,
+        position: int = 0,
+        **settings: Any,
+    ) -> None:
+        self.spec, self.images, self.batch = spec, images, batch
+        self.layout = spec.layout(images.program)
+        self.sentences, labels = random_sentences(images, samples, longest, rng)
+        sizes = [batch] * (steps - 1) + [max(batch - 1, 1)]
+        rates, common = StepSettings(**settings).with_rates([RATE] * steps, sizes, PerturbationTable(spec.generator))
+        drawn = [rng.integers(0, samples, size) for size in sizes]
+        self.orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
+        self.job = ZerothOrderJob(images.model, spec.generator, common, position)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Regions that are not written: program, weights, index, samples."""
+        rows, lengths = self.images.model.rows_of(self.sentences)
+        samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]))
+        return (*self.layout.network(self.images), *samples)
+
+    @property
+    def deltas(self) -> Bytes:
+        """Image of the deltas as they are."""
+        return self.layout.deltas(self.job.rows).image
+
+    def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
+        """Settings that count what there is."""
+        return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch}
+
+    def training(self) -> dict[str, int]:
+        """Settings of the next training command."""
+        return {"position": self.job.position, **self.spec.step_registers(self.job.settings, self.images)}
+
+    def train(self, orders: Sequence[StepOrder]) -> tuple[Bytes, dict[str, int], list[Bytes]]:
+        """Take steps; return the image of the records, the counters, and the images of the deltas after each step."""
+        before = self._counters()
+        found, images = list[ZerothOrderStep](), list[Bytes]()
+        for one in orders:
+            found += self.job.step(self.sentences[one.indices], one.labels, one.rate)
+            images.append(self.deltas)
+        counters = {name: value - before[name] for name, value in self._counters().items()}
+        return self.layout.records_image(found, self.batch), {"steps_done": len(orders), **counters}, images
+
+    def logits(self, orders: Sequence[StepOrder]) -> Bytes:
+        """Image of the logits of an inference."""
+        given = self.sentences[np.concatenate([one.indices for one in orders])]
+        return self.layout.logits_image(self.job.logits(given))
+
+    def _counters(self) -> dict[str, int]:
+        return counters_of(self.job)

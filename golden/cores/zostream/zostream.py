@@ -5,45 +5,39 @@ The core is generated for an array and buffers, not for a network: that is a pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
 from ...axi.memories import port_memories
-from ...block import Spec
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
-from ...stream.array.partial_sums import PartialSumsSpec
-from ...stream.array.stationary_load import StationaryLoadSpec
-from ...stream.array.tile_array import TileArraySpec
+from ...stream.forward import IntegerTransformer
 from ...stream.machine.core_size import CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.instruction import INSTRUCTION_BEATS
-from ...stream.machine.program import HEADER_BEATS, Program
+from ...stream.machine.layout import StreamLayout
+from ...stream.machine.program import HEADER_BEATS, Program, program_of
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
+from ...stream.machine.stream_engine import LANES, StreamEngineSpec
 from ...stream.norms import LARGEST_HIDDEN
-from ...stream.softmax.attention_softmax import AttentionSoftmaxSpec
-from ...stream.softmax.context_scale import ContextScaleSpec
-from ...stream.values.activation_function import ActivationFunctionSpec
-from ...stream.values.layer_norm import LayerNormSpec
-from ...stream.weights.tile_weights import TileWeightsSpec
 from ...stream.weights.word_offsets import WordOffsetsSpec
 from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.loss_difference import LossDifferenceSpec
 from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import CoreSpec, Reasons, Refusal, SettingValues
+from ..fit import TransformerFit
 from ..shell import CoreRegisters
 from .memory_layout import ZostreamLayout
+from .pass_memory import pass_memory
 from .registers import CORE, Command, Error
 
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
 """Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
-LANES = 4
-"""Values a cycle of the functions behind the array."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +112,7 @@ class ZostreamSpec(CoreSpec):
         super().__post_init__()
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
-        _ = self.parts, self.losses  # these refuse what is out of range
+        _ = self.sequencer, self.offsets, self.losses, self.engine.parts  # these refuse what is out of range
 
     @cached_property
     def size(self) -> CoreSize:
@@ -160,48 +154,19 @@ class ZostreamSpec(CoreSpec):
         """Most tokens of a sentence: both sides of it are on the chip at once."""
         return self.sums // 2
 
-    @property
-    def queries(self) -> int:
-        """Queries of a head whose scores are on the chip at once."""
-        return min(64, self.tokens)
-
-    @property
-    def keys(self) -> int:
-        """Keys for which these have room."""
-        return max(self.tokens, self.lanes, 2 * self.columns)
-
     @cached_property
-    def parts(self) -> tuple[Spec, ...]:
-        """Blocks of the core that stand for themselves."""
-        lanes, columns = self.lanes, self.columns
-        return (
-            self.sequencer,
-            self.offsets,
-            TileWeightsSpec(lanes=lanes, columns=columns, numbers=self.generator.width),
-            TileArraySpec(lanes=lanes, columns=columns),
-            StationaryLoadSpec(lanes=lanes, columns=columns),
-            PartialSumsSpec(columns=columns, sums=self.sums, drain=LANES),
-            ActivationFunctionSpec(lanes=LANES),
-            LayerNormSpec(lanes=self.norm_lanes, features=self.features),
-            AttentionSoftmaxSpec(
-                lanes=lanes,
-                columns=columns,
-                exponentials=self.exponentials,
-                queries=self.queries,
-                keys=self.keys,
-            ),
-            ContextScaleSpec(lanes=LANES, queries=self.queries, keys=self.keys),
-            self.losses,
-        )
+    def engine(self) -> StreamEngineSpec:
+        """Blocks that run a program."""
+        return StreamEngineSpec(self.size, self.features, self.generator.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
         """Memories of the core."""
         return (
-            MemoryShape("activations", self.rows, 24 * self.lanes, ultra=True),
-            MemoryShape("sums", self.wide_rows, 27 * self.columns, ultra=True),
-            *(shape for part in self.parts for shape in part.memories),
+            *self.engine.memories,
+            *(shape for part in (self.sequencer, self.offsets, self.losses) for shape in part.memories),
             *self.generator.memories,
+            pass_memory(self.tokens, self.address),
             LABEL_MEMORY,
             COEFFICIENT_MEMORY,
             *port_memories(self.reader, self.writer, self.memory_ports),
@@ -242,23 +207,50 @@ class ZostreamSpec(CoreSpec):
         """Regions of device memory of a job with a program."""
         return ZostreamLayout(program, self.generator)
 
+    @classmethod
+    def runs(cls, transformer: IntegerTransformer) -> list[TransformerFit]:
+        """Put a transformer on each preset, with its matrices in NF4."""
+        found = []
+        for preset, settings in cls.presets.items():
+            spec = cls(**settings)  # type: ignore[arg-type]
+            fit = TransformerFit(cls.name, preset, spec, spec.size)
+            matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
+            try:
+                program = program_of(StreamLayout(transformer, matrices, spec.size), bytes(32))
+                spec.check_program(program, transformer.network.name)
+            except UserError as refused:
+                found.append(replace(fit, refusal=str(refused)))
+            else:
+                found.append(replace(fit, longest=program.capacity // 2))
+        return found
+
     def check(self, images: StreamImages) -> None:
-        """Refuse a network that the core cannot run.
+        """Refuse a network that the core cannot run: by its program, or for another number of rows of deltas."""
+        name = images.model.transformer.network.name
+        self.check_program(images.program, name)
+        if images.model.times != self.times:
+            raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
+
+    def check_program(self, program: Program, name: str) -> None:
+        """Refuse a program that the core cannot run.
+
+        Parameters
+        ----------
+        program : Program
+        name : str
+            Of the network, for messages.
 
         Raises
         ------
         UserError
-            If its program is for another size, or longer, or it has more features, classes or rows of deltas.
+            If it is for another size, or longer, or has more features or classes.
         """
-        program, name = images.program, images.model.transformer.network.name
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
-        if images.model.times != self.times:
-            raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
         counts = {
             "operations": len(program.instructions),
             "features": max(one.outputs for one in program.instructions),
-            "classes": images.model.labels("cross_entropy"),
+            "classes": program.instructions[-1].outputs,
         }
         for setting, count in counts.items():
             if count > (most := getattr(self, setting)):

@@ -12,6 +12,7 @@ from ..array.linear_sequencer import LinearSequencerSpec
 from ..array.stationary_load import StationaryLoadSpec
 from ..memory.activation_memory import ActivationMemorySpec
 from ..memory.chunks import ChunkLayout
+from ..memory.sample_loader import SampleLoaderSpec
 from ..softmax.attention_sequencer import AttentionSequencerSpec
 from ..softmax.attention_softmax import AttentionSoftmaxSpec
 from ..softmax.context_scale import ContextScaleSpec
@@ -99,6 +100,11 @@ class StreamEngineSpec:
         return ActivationMemorySpec(**self._memory, row_tag=row, key_tag=key, operand_tag=1)
 
     @cached_property
+    def samples(self) -> SampleLoaderSpec:
+        """Tokens of a pass."""
+        return SampleLoaderSpec(**self._memory, sums=self.size.sums)
+
+    @cached_property
     def values(self) -> ValuePathSpec:
         """What becomes of sums and values."""
         return ValuePathSpec(**self._memory, features=self.features)
@@ -128,8 +134,9 @@ class StreamEngineSpec:
     def parts(self) -> tuple[Spec, ...]:
         """All blocks."""
         return (
-            self.feed,
+            *self.feed.parts,
             self.memory,
+            self.samples,
             self.linear,
             self.array,
             self.stationary,

@@ -45,12 +45,18 @@ class CommandSequences:
         # the perturbation of the step in progress, and whether it is the last one
         self._number, self._final = Signal(range(MOST_PERTURBATIONS)), Signal()
         self._slopes_left = Signal(range(MOST_PERTURBATIONS + 1), name="slopes_left")
-        self._position_given, self._loading, self._empty = Signal(), Signal(name="loading"), Signal(name="empty")
+        self._loaded = Signal(name="loaded")
+        self._position_given, self._asks_deltas, self._empty = (
+            Signal(),
+            Signal(name="asks_deltas"),
+            Signal(name="empty"),
+        )
 
     def add(self, m: Module, images: ImageReads) -> None:
         """Add all sequences to the trainer's module."""
         self._settings(m)
         self._results(m)
+        self._load_samples(m)
         images.offer(m)
         with m.FSM():
             self._idle(m, images)
@@ -103,6 +109,7 @@ class CommandSequences:
         clipped = Mux(self.infer, engine.clipped >> 1, engine.clipped)  # both sides are alike without a perturbation
         m.d.sync += [
             counts.saturations.eq(Mux(engine.done, clipped, 0)),
+            counts.offsets_clipped.eq(0),
             self._empty.eq(slopes.empty & self._trainer.logits.empty),
             self._slopes_left.eq(self._slopes_left + self._position_given - slopes.o.valid),
         ]
@@ -110,6 +117,20 @@ class CommandSequences:
             counts.coefficients_clipped.eq(slopes.clipped | self._updates.clipped),
             self._position_given.eq(slopes.position.valid & slopes.position.ready),
         ]
+
+    def _load_samples(self, m: Module) -> None:
+        """Load the samples of a pass as soon as its sentences are known: also while deltas and offsets change."""
+        passes, engine = self._passes, self._engine
+        with m.FSM(name="samples"):
+            with m.State("WAIT"), m.If(passes.complete):
+                m.d.comb += [engine.load.eq(1), self._trainer.samples.start.eq(1)]
+                m.next = "LOAD"
+            with m.State("LOAD"), m.If(engine.loaded):
+                m.next = "LOADED"
+            with m.State("LOADED"):
+                m.d.comb += self._loaded.eq(1)
+                with m.If(passes.clear):
+                    m.next = "WAIT"
 
     def _command(self, m: Module, kind: Kind, following: str) -> None:
         """Give a command for all rows of deltas, in the current state, and go on with a state."""
@@ -132,7 +153,7 @@ class CommandSequences:
             with m.Elif(control.start), m.Switch(control.command):
                 with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
                     m.d.comb += self._program.load.eq(control.command == Command.LOAD)
-                    m.d.sync += self._loading.eq(control.command == Command.LOAD_DELTAS)
+                    m.d.sync += self._asks_deltas.eq(control.command == Command.LOAD_DELTAS)
                     m.d.sync += [images.transferring.eq(1), images.requested.eq(1)]
                     m.next = "TRANSFER"
                 with m.Case(Command.SAVE_DELTAS):
@@ -147,12 +168,12 @@ class CommandSequences:
         command = self._deltas.command
         with m.State("TRANSFER"):
             m.d.comb += [
-                command.valid.eq(self._loading),
+                command.valid.eq(self._asks_deltas),
                 command.payload.kind.eq(Kind.LOAD),
                 command.payload.count.eq(self._program.rows),
             ]
             with m.If(command.ready):
-                m.d.sync += self._loading.eq(0)
+                m.d.sync += self._asks_deltas.eq(0)
             with m.If(images.accepted):
                 m.d.sync += images.requested.eq(0)
             with m.If(images.transferred):
@@ -228,14 +249,9 @@ class CommandSequences:
             m.next = following
 
     def _pass(self, m: Module) -> None:
-        """Passes of a perturbation, or of a step of samples alone: load samples, run the program, read the logits."""
+        """Passes of a perturbation, or of a step of samples alone: run the program, read the logits."""
         engine, passes, reader, step = self._engine, self._passes, self._trainer.reader, self._scheduler.step
-        with m.State("PASS"), m.If(passes.complete):
-            m.d.comb += [engine.load.eq(1), self._trainer.samples.start.eq(1)]
-            m.next = "SAMPLES"
-        with m.State("SAMPLES"), m.If(engine.loaded):
-            m.next = "BEGIN"
-        with m.State("BEGIN"):
+        with m.State("PASS"), m.If(self._loaded):
             m.d.comb += [engine.start.eq(1), self._program.run.eq(1)]
             m.next = "RUN"
         with m.State("RUN"), m.If(engine.done):

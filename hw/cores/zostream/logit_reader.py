@@ -84,7 +84,7 @@ class LogitReader(wiring.Component):
         # a register, as a logit goes a long way; the chunk is on offer until its last value is here
         here, last = self.o.valid, left == 1
         taken = operands.valid & (~here | self.o.ready)
-        value = mux_tree(column, [operands.payload[number] for number in range(columns)])
+        value = mux_tree(column, [operands.payload.value[number] for number in range(columns)])
         ends = last | (column == columns - 1)
         final = self.number == self.sentences - 1
         with m.If(self.o.ready):

@@ -66,22 +66,28 @@ class PassMemory(wiring.Component):
         m.submodules.sentences = memory = ram(platform, self._planned, self._entry)
         write, read = memory.write_port(), memory.read_port()
         given, longest = self.sentence.payload, self.longest
-        rows = self.rows + given.tokens
-        fits, offered = Signal(), self.sentence.valid & ~self.complete
+        rows, fits, written = Signal(len(self.rows) + 1, reset_less=True), Signal(reset_less=True), Signal()
+        m.d.sync += [rows.eq(self.rows + given.tokens), fits.eq(Cat(0, rows) <= self.capacity)]
         m.d.comb += [
-            fits.eq(Cat(0, rows) <= self.capacity),
-            self.sentence.ready.eq(~self.complete & fits),
-            write.en.eq(offered & fits),
+            self.sentence.ready.eq(written),
+            write.en.eq(written),
             write.addr.eq(self.sentences),
             *(write.data[name].eq(given[name]) for name in self._entry.members),
             read.addr.eq(self.number),
             self.entry.eq(read.data),
         ]
-        with m.If(offered):
-            m.d.sync += [self.complete.eq(given.last | ~fits), self.last.eq(given.last & fits)]
-            with m.If(fits):
-                m.d.sync += [self.sentences.eq(self.sentences + 1), self.rows.eq(rows)]
-                m.d.sync += longest.eq(Mux(given.tokens > longest, given.tokens, longest))
+        with m.FSM():
+            with m.State("WAIT"), m.If(self.sentence.valid & ~self.complete):
+                m.next = "SUM"
+            with m.State("SUM"):
+                m.next = "TAKE"
+            with m.State("TAKE"):
+                m.d.comb += written.eq(fits)
+                m.d.sync += [self.complete.eq(given.last | ~fits), self.last.eq(given.last & fits)]
+                with m.If(fits):
+                    m.d.sync += [self.sentences.eq(self.sentences + 1), self.rows.eq(rows)]
+                    m.d.sync += longest.eq(Mux(given.tokens > longest, given.tokens, longest))
+                m.next = "WAIT"
         with m.If(self.clear):
             m.d.sync += [self.complete.eq(0), self.sentences.eq(0), self.rows.eq(0), longest.eq(0)]
         return m

@@ -12,6 +12,11 @@ from ...rng.generators import generator_of
 from ...stream.machine.engine_port import REQUEST
 from ...stream.weights.word_offsets import WordOffsets
 from ...zo.steps.state_loader import StateLoader
+from ..shelled_core import Monitor
+from .delta_monitor import DeltaMonitor
+
+SHOWN = ("valid", "beat", "data")
+"""Members of a `Monitor` that show deltas."""
 
 
 class DeltaCommand(data.StructLayout):
@@ -61,6 +66,8 @@ class PerturbedDeltas(wiring.Component):
         See `EnginePort`.
     load, save : In, Out, streams of beats
         Images of deltas.
+    valid, beat, data : Out
+        Deltas as they are stored, see `Monitor`.
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:
@@ -86,6 +93,7 @@ class PerturbedDeltas(wiring.Component):
                 "offsets": Out(stream.Signature(layout(streams["offsets"]))),
                 "load": In(BEATS),
                 "save": Out(BEATS),
+                **{name: Monitor(1).members[name] for name in SHOWN},
             }
         )
 
@@ -98,16 +106,22 @@ class PerturbedDeltas(wiring.Component):
         wiring.connect(m, wiring.flipped(self.state), loader.beats)
         wiring.connect(m, deltas.offsets, wiring.flipped(self.offsets))
         command, own, request = deltas.command, self.command, self.request
+        # a register: long paths begin where commands are taken
+        held, kept = Signal(), Signal(DeltaCommand(), reset_less=True)
         taken = own.valid & own.ready
+        with m.If(taken):
+            m.d.sync += [held.eq(1), kept.eq(own.payload)]
+        with m.Elif(command.ready):
+            m.d.sync += held.eq(0)
         m.d.comb += [
             self.loaded.eq(loader.done),
-            command.valid.eq(own.valid | request.valid),
-            command.payload.kind.eq(Mux(own.valid, own.payload.kind, Kind.OFFSETS)),
-            command.payload.factor.eq(Mux(own.valid, own.payload.factor, request.payload.factor)),
-            command.payload.count.eq(Mux(own.valid, own.payload.count, request.payload.count)),
+            command.valid.eq(held | request.valid),
+            command.payload.kind.eq(Mux(held, kept.kind, Kind.OFFSETS)),
+            command.payload.factor.eq(Mux(held, kept.factor, request.payload.factor)),
+            command.payload.count.eq(Mux(held, kept.count, request.payload.count)),
             *(command.payload[name].eq(request.payload[name]) for name in ("word", "fraction", "wide")),
-            own.ready.eq(command.ready),
-            request.ready.eq(command.ready & ~own.valid),
+            own.ready.eq(~held),
+            request.ready.eq(command.ready & ~held),
             deltas.done.ready.eq(1),
             self.done.eq(deltas.done.valid),
             self.clipped.eq(deltas.done.payload.clipped),
@@ -118,20 +132,28 @@ class PerturbedDeltas(wiring.Component):
             self.save.payload.eq(deltas.save.payload),
             deltas.save.ready.eq(self.save.ready),
         ]
+        m.submodules.shown = shown = DeltaMonitor(self.spec)
+        m.d.comb += [
+            shown.valid.eq(deltas.stored),
+            *(getattr(shown, name).eq(getattr(deltas, name)) for name in ("row", "column", "delta")),
+            self.valid.eq(shown.beat_valid),
+            self.beat.eq(shown.beat),
+            self.data.eq(shown.data),
+        ]
         # words of the generator
         left, period = Signal.like(own.payload.count, name="words_left", reset_less=True), self.spec.generator.period
-        replays, marks, drawn = Signal(), Signal(), generator.o.valid & generator.o.ready
+        final, drawn = left == 1, generator.o.valid & generator.o.ready
         position, marked, after = (Signal(range(period), name=name) for name in ("position", "marked", "after"))
         with m.If(taken):
-            m.d.sync += [left.eq(own.payload.count), replays.eq(own.payload.replay), marks.eq(own.payload.mark)]
+            m.d.sync += left.eq(own.payload.count)
         with m.Elif(drawn):
             m.d.sync += left.eq(left - 1)
         m.d.comb += [
             deltas.u.valid.eq(generator.o.valid),
             deltas.u.payload.eq(generator.o.payload),
             generator.o.ready.eq(deltas.u.ready),
-            generator.replay.bit.eq(replays & (left == 1)),
-            generator.mark.bit.eq(marks & (left == 1)),
+            generator.replay.bit.eq(kept.replay & final),
+            generator.mark.bit.eq(kept.mark & final),
             after.eq(Mux(position == period - 1, 0, position + 1)),
             self.at.eq(position),
         ]

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -171,7 +171,7 @@ class ProgramLoader(wiring.Component):
                 m.d.comb += self.loaded.eq(1)
                 m.next = "IDLE"
 
-    def _fail(self, m: Module, reason: object, number: object) -> None:
+    def _fail(self, m: Module, reason: Value | int, number: Value) -> None:
         """Report a refusal, and go on for ever with nothing."""
         m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason), self.number.eq(number)]
         m.next = "FAILED"

@@ -18,10 +18,11 @@ from ..image_reads import Image, ImageReads
 from ..logit_writer import LogitWriter
 from ..memory_system import MemorySystem, buses
 from ..shell import Control
+from ..shelled_core import Monitor
 from .command_sequences import CommandSequences
 from .logit_reader import LogitReader
 from .pass_memory import PassMemory
-from .perturbed_deltas import PerturbedDeltas
+from .perturbed_deltas import SHOWN, PerturbedDeltas
 from .program_loader import ProgramLoader
 from .sample_reads import SampleReads
 from .sentence_scheduler import SentenceScheduler
@@ -50,6 +51,8 @@ class StreamTrainer(wiring.Component):
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
     engine : Out, `EnginePort`
+    monitor : Out, `Monitor`
+        Updates of the deltas.
     """
 
     def __init__(self, spec: ZostreamSpec) -> None:
@@ -64,13 +67,18 @@ class StreamTrainer(wiring.Component):
         self.reader = LogitReader(chunks, tokens, classes)
         self.slopes, self.updates = SlopeRecorder(classes, address), StepUpdates()
         self.logits = LogitWriter(address=address)
-        self.memory = MemorySystem(
-            READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address, buffered=("stream",)
-        )
+        self.memory = MemorySystem(READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address)
         engine = EnginePort(chunks, spec.sequencer, spec.offsets, address)
         self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
         self._delta_beats = Signal(BEAT_COUNT_BITS)
-        super().__init__({"control": In(Control(CORE, address)), **buses(1, address), "engine": Out(engine)})
+        super().__init__(
+            {
+                "control": In(Control(CORE, address)),
+                **buses(1, address),
+                "engine": Out(engine),
+                "monitor": Out(Monitor(1)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -88,7 +96,7 @@ class StreamTrainer(wiring.Component):
         return m
 
     def _program(self, m: Module) -> None:
-        """Connect the program with the engine and the deltas."""
+        """Connect the program and the deltas with the engine, and show the deltas."""
         program, sequencer, engine = self.program, self.sequencer, self.engine
         wiring.connect(m, program.command, sequencer.command)
         wiring.connect(m, sequencer.status, program.status)
@@ -98,6 +106,8 @@ class StreamTrainer(wiring.Component):
         wiring.connect(m, self.deltas.offsets, wiring.flipped(engine.offsets))
         m.d.comb += [
             program.beats.eq(self.control.settings.program_beats),
+            *(getattr(self.monitor, name).eq(getattr(self.deltas, name)) for name in SHOWN),
+            self.monitor.done.eq(self.control.counts.steps_done),
             engine.weights.eq(self.control.settings.weights),
             *(getattr(engine, name).eq(getattr(program, name)) for name in ("capacity", "features", "inputs")),
         ]

@@ -25,9 +25,9 @@ def chunk_layout(chunks: ChunkLayout) -> data.StructLayout:
     return data.StructLayout({"wide": 1, "address": shape(chunks.address), "part": shape(chunks.part)})
 
 
-def chunk_values(chunks: ChunkLayout) -> data.ArrayLayout:
-    """Layout of a chunk's values."""
-    return data.ArrayLayout(shape(Q11_16), chunks.columns)
+def chunk_values(chunks: ChunkLayout) -> data.StructLayout:
+    """Layout of a chunk's ``value``: those of all its columns."""
+    return data.StructLayout({"value": data.ArrayLayout(shape(Q11_16), chunks.columns)})
 
 
 class EnginePort(wiring.Signature):

@@ -78,6 +78,7 @@ class AttentionBlocks(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Step through the states; longer than most, as they are those of one machine."""
         m = Module()
         given = self.operation.payload
         one = Signal(layout(self.spec.streams()["operation"]), reset_less=True)
@@ -97,12 +98,16 @@ class AttentionBlocks(wiring.Component):
         )
         last_key, begin = (Signal.like(now.keys, name=name, reset_less=True) for name in ("last_key", "begin"))
         more, following, free = Signal(reset_less=True), Signal(), Signal()
+        # the key head's last query head; known long before the next head
+        over = Signal(reset_less=True)
         size = exact_log2(self.spec.queries)
         query_line, key_line = self._lines(m, settings)
-        m.d.comb += free.eq(~self.o.valid | self.o.ready)
+        # a cycle behind the taking of a phase, which is known late
+        m.d.comb += free.eq(~self.o.valid)
+        m.d.sync += over.eq(shared == one.heads)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
-        with m.FSM(name="blocks"):
+        with m.FSM():
             with m.State("idle"):
                 m.d.comb += self.operation.ready.eq(1)
                 with m.If(self.operation.valid):
@@ -155,10 +160,10 @@ class AttentionBlocks(wiring.Component):
                 with m.Else():
                     m.next = "final"
             with m.State("advance"):
-                m.d.comb += [query_line.advance.eq(1), key_line.advance.eq(shared == one.heads)]
+                m.d.comb += [query_line.advance.eq(1), key_line.advance.eq(over)]
                 m.d.sync += group.eq(group - 1)
                 with m.If(group == 0):
-                    m.d.sync += shared.eq(Mux(key_line.advance, 0, shared) + one.key_heads)
+                    m.d.sync += shared.eq(Mux(over, 0, shared) + one.key_heads)
                     m.next = "head"
             with m.State("final"), m.If(free):
                 self._give(m, before, one.destination, one.values, contexts=1, final=1)

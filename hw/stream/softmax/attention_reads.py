@@ -1,6 +1,6 @@
 """Reads of attention: rows of keys and values for tiles, and rows of queries, in the order of the array."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
@@ -87,10 +87,10 @@ class KeyReads(wiring.Component):
         m.d.sync += active.eq(take | (active & ~final))
         read = data_register(m, self.o.payload, "read")
         with m.If(move):
-            parts = range(spec.layout.parts)
+            parts = range(1, spec.layout.parts)
             before, behind = (
-                Cat(which(part) for part in parts)
-                for which in (lambda part: block.part > part, lambda part: block.last_part < part)
+                Cat(*(block.part >= part for part in parts), 0),
+                Cat(0, *(block.last_part < part for part in parts)),
             )
             m.d.sync += [
                 self.o.valid.eq(active),
@@ -151,13 +151,14 @@ class QueryReads(wiring.Component):
                 ("line", block.rows),
             )
         )
-        begins = Signal(reset_less=True)
-        last_query, last_line, last_tile = Signal(), Signal(), Signal()
+        begins, last_query, last_line, last_tile = Signal(reset_less=True), Signal(), Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
-        following = Mux(block.contexts, Cat(Const(0, lanes), tile + 1), Cat(Const(0, columns), tile + 1))
-        own = following - block.query
-        # the query whose own key is the first of the following tile
-        next_first = Mux(self.settings.causal & (own > 0), own, 0)
+        # the query whose own key is the first of the following tile, of the present one and of the first
+        own, own_first = (
+            Signal(signed(len(block.keys) + 2), name=name, reset_less=True) for name in ("own", "own_first")
+        )
+        next_first = Mux(self.settings.causal & ~own[-1], own, 0)
+        next_own = own + Mux(block.contexts, spec.lanes, spec.columns)
         move, order_moves = (~port.valid | port.ready for port in (self.o, self.order))
         m.d.comb += [
             step.eq(active & Mux(block.contexts, order_moves, move & (~begins | order_moves))),
@@ -171,16 +172,18 @@ class QueryReads(wiring.Component):
         with m.If(take):
             m.d.sync += [Value.cast(block).eq(Value.cast(given)), line.eq(given.rows), begins.eq(1)]
             m.d.sync += [tile.eq(0), number.eq(0), query.eq(0), first.eq(0)]
+            begin = Mux(given.contexts, spec.lanes, spec.columns) - given.query
+            m.d.sync += [own.eq(begin), own_first.eq(begin)]
         with m.Elif(step):
             m.d.sync += [query.eq(query + 1), begins.eq(last_query)]
             with m.If(last_query & block.contexts):
                 m.d.sync += [tile.eq(Mux(last_tile, 0, tile + 1)), number.eq(number + last_tile)]
-                m.d.sync += first.eq(Mux(last_tile, 0, next_first))
+                m.d.sync += [first.eq(Mux(last_tile, 0, next_first)), own.eq(Mux(last_tile, own_first, next_own))]
             with m.Elif(last_query & ~last_line):
                 m.d.sync += [number.eq(number + 1), line.eq(line + self.settings.stride), query.eq(first)]
             with m.Elif(last_query):
                 m.d.sync += [number.eq(0), tile.eq(tile + 1), line.eq(block.rows)]
-                m.d.sync += [query.eq(next_first), first.eq(next_first)]
+                m.d.sync += [query.eq(next_first), first.eq(next_first), own.eq(next_own)]
         m.d.sync += active.eq(take | (active & ~final))
         read, tile_order = data_register(m, self.o.payload, "read"), data_register(m, self.order.payload, "tile_order")
         with m.If(move):

@@ -74,7 +74,8 @@ class AttentionSequencer(wiring.Component):
         wiring.connect(m, wiring.flipped(self.sentences), blocks.sentences)
         for part in (keys, queries, places):
             m.d.comb += part.settings.eq(blocks.settings)
-        scored = self._give(m, blocks, (keys.phase, queries.phase, places.phase), owed)
+        scored = Signal()
+        m.d.sync += scored.eq(self._give(m, blocks, (keys.phase, queries.phase, places.phase), owed))
         counted = self._count(m, owed, begins)
         m.d.sync += owed.eq(owed + scored - (self.inverse.valid & self.inverse.ready & self.inverse.payload.last))
         for inner, outer in ((keys.o, self.keys_read), (queries.o, self.rows_read), (queries.order, self.order)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ....boards.cores.zostream.job import StreamTrainer
 from ....boards.host.driver import Core
-from ....golden.cores.zostream.memory_layout import ZostreamLayout
+from ....golden.cores.zostream.memory_layout import ZostreamLayout, counters_of
 from ....golden.cores.zostream.registers import CORE
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.fixed import Integers
@@ -62,10 +62,4 @@ class StreamJob(CoreJob[ZostreamSpec, StreamTrainer]):
     @staticmethod
     def counts(golden: ZerothOrderJob, steps: int) -> dict[str, int]:
         """Counters of a training command, as the integer job has them behind its last step."""
-        activations = sum(golden.saturated_places.values())
-        return {
-            "steps_done": steps,
-            "saturations": activations,
-            "offsets_clipped": golden.saturations - activations,
-            "coefficients_clipped": golden.coefficients_clipped,
-        }
+        return {"steps_done": steps, **counters_of(golden)}

@@ -83,7 +83,7 @@ def network(heads: int, key_heads: int, width: int, causal: bool) -> Transformer
 def programs(spec: ProgramSequencerSpec) -> list[Program]:
     """Programs that the core takes: of an encoder and a decoder, with sensitive weights in one."""
     found = []
-    for heads, key_heads, width, causal in ((3, 3, 8, False), (4, 2, 12, True)):
+    for heads, key_heads, width, causal in ((3, 3, 2 * spec.columns, False), (4, 2, spec.lanes, True)):
         made = on_paper(network(heads, key_heads, width, causal))
         matrices = frozenset(name for name in made.network.parameter_shapes if name[1] == "weight")
         first = min(matrices)
@@ -115,8 +115,10 @@ def _wrong(program: Program, rng: np.random.Generator) -> Program:
         value = int(rng.choice([value, 4095, 4096, 4097]))
         changed = {"inputs": value, "outputs": value}
     if name == "width" and rng.random() < 0.5:
-        # as many features, of heads of an odd width
-        changed = {"width": 1, "heads": one.inputs, "key_heads": one.inputs}
+        # as many features, of heads whose width is a part of the columns', or of the lanes
+        width = int(rng.choice([1, program.size.columns // 2, program.size.columns]))
+        heads = one.inputs // width
+        changed = {"width": width, "heads": heads, "key_heads": int(rng.choice([heads, heads // 2]))}
     instructions = list(program.instructions)
     instructions[number] = Instruction(**vars(one) | changed)
     return replace(program, instructions=tuple(instructions))

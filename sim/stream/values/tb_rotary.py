@@ -8,8 +8,9 @@ import numpy as np
 
 from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16, Format, Integers
-from ....golden.stream.attention import Q6_12, ROTATION
-from ....golden.stream.values.rotary import HALVES, TURN_LANES, RotarySpec
+from ....golden.stream.attention import HALVES, Q6_12, ROTATION
+from ....golden.stream.values.chunk_unit import operations_of
+from ....golden.stream.values.rotary import LEAST_COLUMNS, TURN_LANES, RotarySpec
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
 from .chunk_places import places
@@ -31,9 +32,15 @@ def stimulus(spec: RotarySpec, rng: np.random.Generator, words: int) -> dict[str
     return joined(parts)
 
 
-def operation(spec: RotarySpec, rng: np.random.Generator, heads: tuple[int, int, int], tokens: int) -> dict[str, Words]:
+def operation(
+    spec: RotarySpec,
+    rng: np.random.Generator,
+    heads: tuple[int, int, int],
+    tokens: int,
+    lengths: list[int] | None = None,
+) -> dict[str, Words]:
     """Make an operation of heads of queries and keys and their width, and of so many tokens of a side."""
-    lengths = random_lengths(rng, tokens, tokens)
+    lengths = lengths or random_lengths(rng, tokens, tokens)
     count, key_count, width = heads
     longest, first = max(lengths), np.cumsum([0, *lengths * 2])[:-1]
     groups = {"queries": count * width // spec.columns, "keys": key_count * width // spec.columns}
@@ -69,6 +76,10 @@ def _values(rng: np.random.Generator, shape: tuple[int, int], form: Format) -> I
 
 
 def scenario(spec: RotarySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second one without a reset; the first one's cycles are those of its operations."""
+    """Two jobs, the second one without a reset; then a sentence of each side in the cycles that are promised."""
     jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
-    return [replace(phase, cycles=None) for phase in jobs]
+    tokens = min(5, spec.longest)
+    whole = operation(spec, rng, (2, 1, spec.width), tokens, [tokens])
+    cycles = spec.cycles(operations_of(whole["operation"])[0], 2 * tokens) if spec.columns >= LEAST_COLUMNS else None
+    last = Phase(whole, spec.run(whole, _ALL), reset=True, cycles=cycles, quiet=True)
+    return [*(replace(phase, cycles=None) for phase in jobs), last]

@@ -15,6 +15,8 @@ from fabtune.golden.cores import shell
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import CORE
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
+from fabtune.golden.cores.zostream.registers import CORE as ZOSTREAM
+from fabtune.golden.cores.zotrain.registers import CORE as ZOTRAIN
 from fabtune.golden.errors import UserError
 from fabtune.golden.nn.arithmetic.loss import Loss
 
@@ -164,8 +166,10 @@ def test_the_signature_is_the_same_in_every_process():
     assert CORE.map["signature"].access == "R"
 
 
-def test_the_page_of_a_core_has_the_tables_of_its_map():
-    page = Path(__file__).parents[3] / "docs" / "blocks" / "cores" / "instantft.md"
+@pytest.mark.parametrize("core", [CORE, ZOTRAIN, ZOSTREAM], ids=lambda core: core.name)
+def test_the_page_of_a_core_has_the_tables_of_its_map(core):
+    page = Path(__file__).parents[3] / "docs" / "blocks" / "cores" / f"{core.name.removeprefix('fabtune_')}.md"
     text = page.read_text()
-    begin = text.index("| offset |")
-    assert text[begin : text.index("R: read, W: write")] == markdown(CORE.map) + "\n"
+    table = text[text.index("| offset |") :]
+    assert table.startswith(markdown(core.map))
+    assert not table.removeprefix(markdown(core.map)).lstrip().startswith("|")

@@ -1,6 +1,7 @@
 """Programs: what is encoded is decoded, computes what the transformer does, and is refused beyond a core's limits."""
 
 import dataclasses
+import math
 import re
 
 import numpy as np
@@ -24,19 +25,28 @@ from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.stream.words import tile_places
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
+from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from fabtune.golden.transformer.importers.folder import read_folder
 from tests.golden.stream.machine.program_machine import Machine
 from tests.golden.stream.machine.test_layout import made
-from tests.own_transformers import NETWORKS, rows_of
+from tests.own_transformers import NETWORKS, Drawn, rows_of
 from tests.stream_networks import connected, decoder, encoder
 
 LENGTHS = (5, 1, 7)
 SMALL = CoreSize.of_array("16x4")
 
 
+def own(name, size=SMALL):
+    """A network whose heads fit the array: of so many columns, or lanes where they share keys."""
+    width = size.columns * -(-8 // size.columns)
+    shared = math.lcm(size.lanes, size.columns)
+    sizes = {"encoder": {"hidden": 3 * width}, "decoder": {"width": shared}, "vision": {"hidden": 2 * width}}
+    return NETWORKS[name](**sizes.get(name, {}))
+
+
 def whole(name, size=SMALL):
     """Layout and program of a network."""
-    layout, _ = made(*NETWORKS[name](), size)
+    layout, _ = made(*own(name, size), size)
     return layout, program_of(layout, bytes(32))
 
 
@@ -59,7 +69,7 @@ def compare(layout, tensors, lengths, exact=None):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_activations_may_be_shifted(name):
     """All outputs of which the format is one's own choice have another one, each of its own."""
-    layout, tensors = made(*NETWORKS[name](), SMALL)
+    layout, tensors = made(*own(name), SMALL)
     plain = layout.transformer
     kept = {number for number, one in enumerate(plain.network.operations) if isinstance(one, PoolTokens | UnitLength)}
     forms = {
@@ -109,7 +119,7 @@ def test_scores_may_have_a_scale_of_their_own():
 @pytest.mark.parametrize("size", [SMALL, CoreSize(), CoreSize(64, 32), CoreSize(32, 12, sums=60)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_program_computes_what_the_transformer_does(name, size):
-    compare(*made(*NETWORKS[name](), size), (1,) * 6 if name == "connected" else LENGTHS)
+    compare(*made(*own(name, size), size), (1,) * 6 if name == "connected" else LENGTHS)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -198,3 +208,15 @@ def test_minilm_computes_its_logits_from_its_images():
     outputs, _ = base.transformer.run(base.integers, rows, (7, 4))
     logits, _ = Machine(program, layout.decode(image), body).run(rows, (7, 4))
     assert (logits == outputs[-1]).all()
+
+
+@pytest.mark.parametrize("twice", ["an activation", "the attention itself"])
+def test_what_is_turned_where_it_lies_is_read_by_nothing_else(twice):
+    drawn, made_network, attention = Drawn(1), TransformerBuilder("turned", 16), SelfAttention(1, 1, 16, True, 1e4)
+    q, k, v = (made_network.linear(one, INPUTS, drawn.weight(16, 16)) for one in "qkv")
+    if twice == "an activation":
+        made_network.activation("relu", q, "relu")
+    made_network.attention("attention", (q if twice == "an activation" else k, k, v), attention)
+    layout, _ = made(*made_network.finish(), SMALL)
+    with pytest.raises(UserError, match=r"attention.* turns its queries where they lie, and they are read by"):
+        program_of(layout, bytes(32))

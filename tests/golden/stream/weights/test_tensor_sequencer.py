@@ -1,7 +1,5 @@
 """`tensor_sequencer`: what its commands bring is every tensor of both sides of a transformer's model, in its order."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,18 +9,18 @@ from fabtune.golden.fixed import Narrower
 from fabtune.golden.stream.attention import rotations
 from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.machine.core_size import CoreSize
-from fabtune.golden.stream.machine.instruction import Instruction, Join, Kind
+from fabtune.golden.stream.machine.instruction import Instruction, Kind
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, StreamLayout
 from fabtune.golden.stream.machine.program import program_of
 from fabtune.golden.stream.transformer_model import TransformerModel, everything
-from fabtune.golden.stream.weights.tensor_sequencer import PassInstruction, TensorSequencerSpec, words_of
+from fabtune.golden.stream.weights.tensor_sequencer import PassInstruction, Request, TensorSequencerSpec, words_of
 from fabtune.golden.stream.weights.tile_weights import OffsetKind
 from fabtune.golden.stream.weights.word_offsets import Kind as CommandKind
 from fabtune.golden.stream.weights.word_offsets import WordOffsetsSpec
 from fabtune.golden.stream.words import tile_places
 from fabtune.golden.zo.deltas import Deltas, PerturbationTable
 from tests.golden.stream.weights.test_word_offsets import Commands, large
-from tests.own_transformers import NETWORKS, SOURCE, TIMES
+from tests.own_transformers import NETWORKS, SOURCE
 
 SIDES = ("plus", "minus")
 SIZES = {"small": CoreSize(16, 4, rows=4096, wide_rows=4096), "wide": CoreSize(8, 32, rows=4096, wide_rows=4096)}
@@ -32,8 +30,9 @@ EPS, POSITION = 1 << 12, 1234
 class Case:
     """A transformer with its image, program and both sides' parameters."""
 
-    def __init__(self, name, tuned, size):
-        (network, parameters), rng = NETWORKS[name](), np.random.default_rng(3)
+    def __init__(self, made, tuned, size, source=SOURCE):
+        (network, parameters), rng = made, np.random.default_rng(3)
+        self.source, times = source, len(source.base)
         matrices = [one for one in parameters if one[1] == "weight"]
         sensitive = {}
         if tuned == "sensitive":
@@ -53,11 +52,11 @@ class Case:
             base.integers,
             tuned=chosen[tuned],
             sensitive=sensitive,
-            times=TIMES,
+            times=times,
             lanes=size.lanes,
             columns=size.columns,
         )
-        table = PerturbationTable(SOURCE)
+        table = PerturbationTable(source)
         self.deltas = Deltas(table, large(rng, table.shape) >> 3)
         self.shapes, self.network = network.parameter_shapes, network
 
@@ -67,31 +66,24 @@ class Case:
         spread = (table.spread(self.deltas.along(POSITION, side), self.model.words) for side in (EPS, -EPS))
         return [self.model.parameters(narrow(one, 28, self.model.offset_format)) for one in spread]
 
-    def instructions(self):
-        """Instructions; positions that join a linear layer are instructions of their own here."""
-        for one in self.program.instructions:
-            yield one
-            if one.join == Join.POSITIONS:
-                yield replace(one, kind=Kind.POSITIONS)
-
 
 def brought(case, spec, longest):
-    """Words of both outputs of `tile_weights`, for what the commands bring of an image."""
-    given = [PassInstruction.of(one, longest, EPS) for one in case.instructions()]
-    found = spec.run({"operation": words_of(given, spec.streams()["operation"].fields)}, 1 << 30)
+    """Words of both outputs of `tile_weights`, for what the commands bring of an image; and of what is before them."""
+    given = [PassInstruction.of(one, longest, EPS) for one in case.program.instructions]
+    operations = words_of(given, spec.streams()["operation"].fields)
+    found = spec.run({"operation": operations}, 1 << 30)
     body = case.body.view("<i4").reshape(-1, 4).astype(np.int64)
     entries = case.body.view("<i4").reshape(-1, 2).astype(np.int64)
     reads, corrections = found["beats"], found["corrections"]
     beats = [body[first : first + count] for first, count in joined_columns(reads, "beat", "beats")]
     sensitive = [entries[2 * beat :][:count] for beat, count in joined_columns(corrections, "beat", "weights")]
     data, pairs = np.concatenate(beats), np.concatenate([np.zeros((0, 2), np.int64), *sensitive])
-    commands = Commands(WordOffsetsSpec(generator=SOURCE))
-    image = case.deltas.perturbation.spread(case.deltas.total, TIMES)
+    commands = Commands(WordOffsetsSpec(generator=case.source))
+    image = case.deltas.perturbation.spread(case.deltas.total, commands.spec.times)
     commands.load(np.pad(image, ((0, 0), (0, commands.spec.row_words - image.shape[1]))).reshape(-1, 4))
-    commands.perturb(POSITION, TIMES, factor=EPS)
-    names = [one.name for one in spec.streams()["offsets"].fields]
-    for row in zip(*(found["offsets"][name][:, 0].tolist() for name in names), strict=True):
-        fields = dict(zip(names, row, strict=True))
+    commands.perturb(POSITION, commands.spec.times, factor=EPS)
+    for row in joined_columns(found["offsets"], *Request._fields[:-1]):
+        fields = dict(zip(Request._fields, row, strict=False))
         commands.add(CommandKind.OFFSETS, fields.pop("words"), **fields)
     inputs = {
         "operation": found["tensors"],
@@ -106,10 +98,7 @@ def brought(case, spec, longest):
     used = [spec.weights.needs(tensor.operation) for one in given for tensor in spec.tensors(one)]
     for port in ("beats", "corrections", "offsets"):
         assert sum(one[port] for one in used) == len(next(iter(inputs[port].values())))
-    made = spec.weights.run(inputs, 1 << 30)
-    assert not made["w"]["error"].any()
-    assert not made["v"]["error"].any()
-    return made
+    return spec.weights.run(inputs, 1 << 30), operations, commands
 
 
 def joined_columns(words, *names):
@@ -151,10 +140,13 @@ class Taker:
 @pytest.mark.parametrize("tuned", ["all", "from a layer on", "sensitive"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_tensors_are_those_of_the_model(name, tuned, size):
-    case = Case(name, tuned, SIZES[size])
+    case = Case(NETWORKS[name](), tuned, SIZES[size])
     spec = TensorSequencerSpec(lanes=case.layout.size.lanes, columns=case.layout.size.columns)
     longest = 7
-    taker = Taker(case, spec, brought(case, spec, longest))
+    made, *_ = brought(case, spec, longest)
+    assert not made["w"]["error"].any()
+    assert not made["v"]["error"].any()
+    taker = Taker(case, spec, made)
     expected, seen = case.sides(), set()
 
     def check(name, found):
@@ -162,7 +154,7 @@ def test_tensors_are_those_of_the_model(name, tuned, size):
         for side, own in zip(found, expected, strict=True):
             assert (side == own[name][: len(side)]).all(), name
 
-    for one in case.instructions():
+    for one in case.program.instructions:
         if one.kind in (Kind.LINEAR, Kind.NORM):
             if one.biased:
                 check((one.number, "bias"), taker.vector(one.outputs))

@@ -139,7 +139,7 @@ class GoldenEngine:
         """Serve reads of results."""
         while True:
             (read,) = await self.take(ctx, self.port.operands_read)
-            await self.give(ctx, self.port.operands, self.memory[read.wide, read.address, read.part])
+            await self.give(ctx, self.port.operands, {"value": self.memory[read.wide, read.address, read.part]})
 
     @property
     def background(self):

@@ -16,7 +16,7 @@ from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.machine.images import StreamImages
 from fabtune.golden.stream.transformer_model import TransformerModel, padded
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
-from fabtune.golden.zo.deltas import PerturbationTable
+from fabtune.golden.zo.deltas import DELTA, PerturbationTable
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
@@ -35,12 +35,12 @@ SAMPLES, ORDER, BASE = 10, 3, 0x1_0000
 
 
 @cache
-def network():
+def network(wide):
     """Layer, pool and head on the core, and samples of one to nine tokens with their labels."""
     made, rng = TransformerBuilder("own", 12), np.random.default_rng(0)
-    up = made.linear("up", INPUTS, rng.normal(0, 0.3, (40, 12)), rng.normal(0, 0.1, 40))
+    up = made.linear("up", INPUTS, rng.normal(0, 0.3, (wide, 12)), rng.normal(0, 0.1, wide))
     pooled = made.pool("mean", made.activation("relu", up, "relu"), "mean")
-    made.linear("head", pooled, rng.normal(0, 0.5, (6, 40)), np.zeros(6))
+    made.linear("head", pooled, rng.normal(0, 0.5, (6, wide)), np.zeros(6))
     base = frozen_base(*made.finish())
     embeddings = Q8_16.from_float(rng.normal(0, 1, (VOCABULARY, 12)))
     model = TransformerModel(
@@ -58,8 +58,8 @@ class Board:
     settings : dict of str to int
     """
 
-    def __init__(self, stall=0.0):
-        self.images, self.tokens, self.labels = network()
+    def __init__(self, stall=0.0, wide=40):
+        self.images, self.tokens, self.labels = network(wide)
         self.outside, self.settings, self.next = Outside(stall), {}, BASE
         self.layout = SPEC.layout(self.images.program)
         self.model, self.sizes = self.images.model, {}
@@ -164,13 +164,16 @@ def test_a_step_and_the_logits_behind_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("split", "scalars", "stall"), [(Split(), False, 0.0), (Split(first=3), True, 0.3)], ids=["one", "three"]
+    ("split", "scalars", "wide", "stall"),
+    [(Split(), False, 40, 0.0), (Split(first=3), True, 40, 0.3), (Split(first=2), False, 16, 0.0)],
+    ids=["one", "three", "two without a gap"],
 )
-def test_a_job_is_that_of_golden(split, scalars, stall):
-    board, rng = Board(stall), np.random.default_rng(3)
+def test_a_job_is_that_of_golden(split, scalars, wide, stall):
+    board, rng = Board(stall, wide), np.random.default_rng(3)
     settings = StepSettings(eps_shift=8, split=split, scalars=scalars)
     rates, settings = settings.with_rates([0.02, 0.01, 0.04], [BATCH] * 3, PerturbationTable(GENERATOR))
     before = rng.integers(-(1 << 22), 1 << 22, (len(board.layout.rows), GENERATOR.width))
+    before[2, :2] = DELTA.maximum, DELTA.minimum
     job = ZerothOrderJob(board.model, GENERATOR, settings, POSITION)
     job.rows = before
     steps = board.steps(rng, rates)
@@ -179,6 +182,7 @@ def test_a_job_is_that_of_golden(split, scalars, stall):
     board.place(board.layout.deltas(before))
     board.place(board.layout.records(len(slopes), BATCH))
     board.settings |= SPEC.step_registers(settings, board.images) | {"position": POSITION}
+    assert (board.settings["gap"] > 0) == (wide == 40)
     found = {}
 
     async def body(bench):
@@ -193,5 +197,27 @@ def test_a_job_is_that_of_golden(split, scalars, stall):
     counts, _ = found[Command.TRAIN]
     assert counts["steps_done"] == len(steps)
     assert counts["saturations"] + counts["offsets_clipped"] == job.saturations
+    assert counts["offsets_clipped"] > 0
     assert counts["coefficients_clipped"] == job.coefficients_clipped
     assert engine.passes == expected_passes(board, steps, [job.eps] * split.first)
+
+
+def test_wrong_weights_and_a_missing_program_are_faults():
+    board, found = Board(), []
+    board.place(board.layout.deltas())
+
+    async def body(bench):
+        bench.set({"engine.failed": 1, "engine.number": 77})
+        await bench.tick()
+        found.append(tuple(bench.get(f"control.fault.{name}") for name in ("failed", "error", "address")))
+        bench.set({"engine.failed": 0})
+        await bench.tick()
+        assert not bench.get("control.fault.failed")
+        found.append(await command(bench, Command.SAVE_DELTAS, board.settings))
+        await bench.tick(5)
+        assert not bench.get("control.ready")
+
+    played(board, body)
+    wrong, (_, missing) = found
+    assert wrong == (1, Error.BAD_WEIGHTS, 77)
+    assert missing == (Error["PROGRAM_NO_PROGRAM"], 0)

@@ -1,0 +1,102 @@
+"""Self-test of `zostream`: an encoder with its deltas, one step, several steps, an inference; then a decoder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....golden.cores.zostream.random_network import NetworkKind, RandomJob, random_images
+from ....golden.cores.zostream.registers import Command
+from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....golden.zo.deltas import DELTA
+from ...selftest.job import SelfTest
+
+SAMPLES, BATCH, STEPS, TOKENS = 6, 3, 3, 5
+
+
+def selftest(spec: ZostreamSpec, seed: int = 1) -> SelfTest:
+    """Make the self-test of a core, with random networks and sentences.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+    seed : int
+    """
+    rng, test = np.random.default_rng(seed), SelfTest(spec)
+    encoder = _Network(test, "encoder", rng)
+    encoder.load()
+    encoder.load_deltas(rng)
+    encoder.save("save the same deltas")
+    encoder.infer("infer with one order", 0, 1)
+    encoder.train("train one step", 0, 1)
+    encoder.save("save its deltas")
+    encoder.train("train more steps", 1, STEPS)
+    encoder.save("save the last deltas")
+    encoder.infer("infer", 1, STEPS)
+    decoder = _Network(test, "decoder", rng, sensitive=5)
+    decoder.load()
+    decoder.train("train some weights of the decoder", 0, STEPS)
+    decoder.save("save the decoder's deltas")
+    decoder.infer("infer with the decoder", 0, STEPS)
+    test.copies("load the encoder", "load deltas", "save the same deltas")
+    return test
+
+
+class _Network:
+    """A network of the self-test: its regions, and the integer job."""
+
+    def __init__(self, test: SelfTest, kind: NetworkKind, rng: np.random.Generator, sensitive: int = 0) -> None:
+        assert isinstance(test.spec, ZostreamSpec)
+        images = random_images(test.spec, rng, kind, sensitive=sensitive)
+        self._test, self._kind, self._own = test, kind, RandomJob(test.spec, images, rng, SAMPLES, BATCH, STEPS, TOKENS)
+        layout, generator = self._own.layout, test.spec.generator
+        self._at = {region.register: test.place(region, f"{kind}_{region.register}") for region in self._own.regions}
+        self._orders = {
+            (first, end): test.place(layout.order(self._own.orders[first:end], BATCH), f"{kind}_order_{first}_{end}")
+            for first, end in ((0, 1), (1, STEPS), (0, STEPS))
+        }
+        positions = {first: first * self._own.job.layout.span % generator.period for first in (0, 1)}
+        self._states = {
+            first: test.place(layout.state(position), f"{kind}_state_{first}") for first, position in positions.items()
+        }
+        self._records = test.place(layout.records(STEPS, BATCH), f"{kind}_records")
+        self._logits = test.place(layout.logits(STEPS * BATCH), f"{kind}_logits")
+        self._saved = test.place(layout.deltas(), f"{kind}_saved")
+
+    def load(self) -> None:
+        """Load the network."""
+        settings = {name: self._at[name] for name in ("program", "weights")}
+        settings["program_beats"] = self._own.images.program.image_beats
+        self._test.stage(f"load the {self._kind}", Command.LOAD, settings)
+
+    def load_deltas(self, rng: np.random.Generator) -> None:
+        """Load random deltas."""
+        job, largest = self._own.job, DELTA.maximum >> 8
+        job.total = rng.integers(-largest, largest, job.total.shape)
+        place = self._test.place(self._own.layout.deltas(job.rows), f"{self._kind}_deltas")
+        self._test.stage("load deltas", Command.LOAD_DELTAS, {"deltas": place})
+
+    def save(self, name: str) -> None:
+        """Save the deltas."""
+        memory = {"deltas": (self._saved, self._own.deltas)}
+        self._test.stage(name, Command.SAVE_DELTAS, {"deltas": self._saved}, memory=memory)
+
+    def infer(self, name: str, first: int, end: int) -> None:
+        """Infer with the samples of some steps."""
+        memory = {"logits": (self._logits, self._own.logits(self._own.orders[first:end]))}
+        settings = self._settings(first, end) | {"logits": self._logits}
+        self._test.stage(name, Command.INFER, settings, memory=memory)
+
+    def train(self, name: str, first: int, end: int) -> None:
+        """Train some steps."""
+        settings = self._settings(first, end) | {"state": self._states[first], "records": self._records}
+        settings |= self._own.training()
+        before = self._own.deltas
+        records, counters, images = self._own.train(self._own.orders[first:end])
+        memory = {"records": (self._records, records)}
+        self._test.stage(name, Command.TRAIN, settings, counters, memory, [before, *images])
+
+    def _settings(self, first: int, end: int) -> dict[str, int]:
+        """Settings of a job with the samples of some steps."""
+        addresses = {name: self._at[name] for name in ("weights", "index", "samples")}
+        orders = self._own.orders[first:end]
+        return addresses | {"order": self._orders[first, end]} | self._own.counts(orders)

@@ -1,0 +1,59 @@
+"""Weights of a pass from memory to the array: its blocks, whose sizes follow from those of a tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...block import Spec
+from .tensor_sequencer import TensorSequencerSpec
+from .tile_stream import TileStreamSpec
+from .tile_weights import TileWeightsSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightFeedSpec:
+    """Blocks between instructions and the array.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Inputs and outputs of a tile.
+    numbers : int
+        Numbers of a perturbation a word.
+    depth, correction_depth, burst : int
+        Of the reads ahead, see `TileStreamSpec`.
+    """
+
+    lanes: int = 32
+    columns: int = 16
+    numbers: int = 31
+    depth: int = TileStreamSpec.depth
+    correction_depth: int = TileStreamSpec.correction_depth
+    burst: int = TileStreamSpec.burst
+
+    @cached_property
+    def sequencer(self) -> TensorSequencerSpec:
+        """Tensors of instructions."""
+        return TensorSequencerSpec(lanes=self.lanes, columns=self.columns, numbers=self.numbers)
+
+    @cached_property
+    def stream(self) -> TileStreamSpec:
+        """Reads of their beats; addresses are as wide as the ports'."""
+        return TileStreamSpec(
+            lanes=self.lanes,
+            columns=self.columns,
+            depth=self.depth,
+            correction_depth=self.correction_depth,
+            burst=self.burst,
+        )
+
+    @property
+    def weights(self) -> TileWeightsSpec:
+        """Weights of both sides."""
+        return self.sequencer.weights
+
+    @property
+    def parts(self) -> tuple[Spec, ...]:
+        """All blocks."""
+        return self.sequencer, self.stream, self.weights

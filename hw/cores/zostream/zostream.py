@@ -1,0 +1,93 @@
+"""RTL of `zostream`: the shell, and a trainer of transformers with its engine inside."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.cores.zostream.registers import CORE, Command, Error
+from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
+from ....golden.stream.machine.instruction import INSTRUCTION_BEATS
+from ....golden.stream.machine.program import HEADER_BEATS
+from ....golden.stream.machine.stream_engine import StreamEngineSpec
+from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
+from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
+from ...stream.machine.stream_engine import StreamEngine
+from ..memory_system import buses
+from ..shell import Check, Control
+from ..shelled_core import Monitor, ShelledCore
+from .stream_trainer import StreamTrainer
+
+
+class TransformerTrainer(wiring.Component):
+    """The trainer and the engine that runs its programs.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+
+    Attributes
+    ----------
+    control : In, `Control`
+        The shell.
+    reader0, writer0 : Out, `Read` and `Write`
+        AXI4 port to the memory outside.
+    monitor : Out, `Monitor`
+        Updates of the deltas.
+    """
+
+    def __init__(self, spec: ZostreamSpec) -> None:
+        self.steps = StreamTrainer(spec)
+        engine = StreamEngineSpec(spec.size, spec.features, spec.generator.width)
+        self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
+        super().__init__(
+            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(Monitor(1))}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.steps, m.submodules.engine = self.steps, self.engine
+        wiring.connect(m, wiring.flipped(self.control), self.steps.control)
+        wiring.connect(m, self.steps.engine, self.engine.port)
+        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
+        for bus in buses(1):
+            wiring.connect(m, getattr(self.steps, bus), wiring.flipped(getattr(self, bus)))
+        return m
+
+
+class Zostream(ShelledCore):
+    """The core, see `ShelledCore`; where a fault interrupts a command, program and deltas must be loaded again.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+    """
+
+    def __init__(self, spec: ZostreamSpec) -> None:
+        self.spec = spec
+        super().__init__(spec, 1)
+
+    def trainer(self) -> TransformerTrainer:
+        """Build the trainer inside."""
+        return TransformerTrainer(self.spec)
+
+    def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
+        """List the reasons to refuse a command."""
+        load, train, infer = (command == code for code in (Command.LOAD, Command.TRAIN, Command.INFER))
+        job, most_beats = train | infer, HEADER_BEATS + INSTRUCTION_BEATS * self.spec.operations
+        beats, steps, count, batch = settings.program_beats, settings.steps, settings.sample_count, settings.batch
+        position, eps, shift, p1 = settings.position, settings.eps_shift, settings.shift, settings.p1
+        return [
+            Check(load & (beats == 0), Error.ZERO_LENGTH, beats),
+            Check(load & (beats > most_beats), Error["PROGRAM_LENGTH"], beats),
+            Check(job & (steps == 0), Error.ZERO_LENGTH, steps),
+            Check(job & (count == 0), Error.ZERO_LENGTH, count),
+            Check(job & ((batch == 0) | (batch > LARGEST_BATCH)), Error.BAD_BATCH, batch),
+            Check(train & (position >= self.spec.generator.period), Error.BAD_POSITION, position),
+            Check(train & ((eps < STREAM_EPS_SHIFTS[0]) | (eps > STREAM_EPS_SHIFTS[-1])), Error.BAD_EPS, eps),
+            Check(train & (shift > LARGEST_SHIFT), Error.BAD_SHIFT, shift),
+            Check(train & ((p1 == 0) | (p1 > MOST_PERTURBATIONS)), Error.BAD_SPLIT, p1),
+            Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
+            Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
+        ]

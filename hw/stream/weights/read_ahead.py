@@ -1,0 +1,69 @@
+"""Reads ahead of their use: bursts are asked for as long as there is room for the longest one."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.axi.bus import BEAT
+from ...axi.bursts import BurstSplitter, command
+from ...axi.memory_port import ReadPort
+from ...primitives.fifo import Fifo
+
+
+class ReadAhead(wiring.Component):
+    """Read what commands ask for, a beat a cycle, and keep it until it is used.
+
+    What was asked for always has room, so that a port that others share does not wait for what uses the beats.
+
+    Parameters
+    ----------
+    depth : int
+        Beats ahead, a power of two, at least two bursts.
+    burst : int
+        Most beats of a read, a power of two.
+    address, count : int
+        Bits of a byte address, and of a command's number of beats.
+
+    Attributes
+    ----------
+    command : In, stream of ``address``, ``beats`` (`count` bits, from 1 up)
+        What to read.
+    port : Out, `ReadPort`
+        Reads that end at multiples of `burst`.
+    o : Out, stream of 128 bits
+        The beats of all commands, in order, two cycles after they come.
+    """
+
+    def __init__(self, depth: int, burst: int, address: int, count: int) -> None:
+        self.depth, self.burst, self.address, self.count = depth, burst, address, count
+        super().__init__(
+            {
+                "command": In(command(address, count)),
+                "port": Out(ReadPort(address)),
+                "o": Out(stream.Signature(8 * BEAT)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.splitter = splitter = BurstSplitter(self.address, 8 * BEAT, self.burst, self.count)
+        m.submodules.beats = beats = Fifo(8 * BEAT, self.depth)
+        wiring.connect(m, wiring.flipped(self.command), splitter.command)
+        wiring.connect(m, wiring.flipped(self.port.beats), beats.i)
+        wiring.connect(m, beats.o, wiring.flipped(self.o))
+        asks, burst = self.port.command, splitter.o.payload
+        # room for the longest read, not for this one: no comparison
+        free = Signal(range(self.depth + 1), init=self.depth)
+        room = free[splitter.length_bits :].any()
+        asked, taken = Signal(), Signal()
+        length = burst.length[: splitter.length_bits] + 1
+        m.d.comb += [
+            asks.valid.eq(splitter.o.valid & room),
+            asks.payload.address.eq(burst.address),
+            asks.payload.beats.eq(length),
+            splitter.o.ready.eq(asks.ready & room),
+            asked.eq(asks.valid & asks.ready),
+            taken.eq(self.o.valid & self.o.ready),
+        ]
+        m.d.sync += free.eq(free - Mux(asked, length, 0) + taken)
+        return m

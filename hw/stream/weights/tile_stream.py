@@ -1,0 +1,188 @@
+"""RTL of `tile_stream`: two readers, and the tile of the beat that comes next."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.utils import exact_log2
+
+from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.weights.tensor_sequencer import BEAT_NUMBER
+from ....golden.stream.weights.tile_dequant import LENGTH_BITS, MATRICES, TensorKind
+from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
+from ...axi.memory_port import byte_address
+from ...ports import members
+from ...primitives.fifo import Fifo
+from ...primitives.registers import data_register
+from .read_ahead import ReadAhead
+
+_TENSORS = 4
+"""Tensors whose beats are asked for, and have not all come."""
+
+
+class TileStream(wiring.Component):
+    """Read tensors and their sensitive weights, each in order and by a port of its own.
+
+    `fetched` and `correction_fetched` are ready whenever a beat that was asked for comes.
+
+    Parameters
+    ----------
+    spec : TileStreamSpec
+        Size of a tile, beats ahead, longest read.
+
+    Attributes
+    ----------
+    reads : In, stream of ``beat``, ``beats``, ``kind``, ``blocks``, ``tiles``, ``number``
+        A tensor's beats, as `TensorSequencer` gives them.
+    base : In, ``beat``
+        With `reads`: number in memory of the beat that is number 0.
+    command : Out, stream of ``address``, ``beats`` (16 bits)
+        Reads of at most `spec.burst` beats.
+    fetched : In, stream of ``data`` (4 x 32 bits)
+        Their beats.
+    place : Out, ``number`` (16 bits), ``tile``
+        Operation and tile of the beat that `fetched` gives next. Where no further beat comes, it stays.
+    beats : Out, stream of ``data`` (4 x 32 bits)
+        The beats, for `TileWeights`.
+    correction_reads, correction_base, correction_command, correction_fetched
+        The same for sensitive weights.
+    corrections : Out, stream of ``place`` (32 bits), ``value`` (18 bits)
+        Sensitive weights, one a cycle.
+    """
+
+    def __init__(self, spec: TileStreamSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._tensors(m)
+        self._corrections(m)
+        return m
+
+    def _tensors(self, m: Module) -> None:
+        """Read tensors, and follow the beats that come."""
+        spec, given, fetched = self.spec, self.reads.payload, self.fetched
+        m.submodules.reader = reader = ReadAhead(spec.depth, spec.burst, spec.address, BEAT_NUMBER.width)
+        m.submodules.asked = asked = Fifo(given.shape(), _TENSORS)
+        m.d.comb += [
+            asked.i.payload.eq(given),
+            asked.i.valid.eq(self.reads.valid & reader.command.ready),
+            reader.command.valid.eq(self.reads.valid & asked.i.ready),
+            self.reads.ready.eq(reader.command.ready & asked.i.ready),
+            reader.command.payload.address.eq(byte_address(self.base.beat + given.beat)),
+            reader.command.payload.beats.eq(given.beats),
+            self.command.valid.eq(reader.port.command.valid),
+            self.command.payload.eq(reader.port.command.payload),
+            reader.port.command.ready.eq(self.command.ready),
+            self.beats.valid.eq(reader.o.valid),
+            Value.cast(self.beats.payload).eq(reader.o.payload),
+            reader.o.ready.eq(self.beats.ready),
+        ]
+        place = data_register(m, self.place, "place_next")
+        active, left, final = Signal(), Signal(len(given.beats), reset_less=True), Signal(reset_less=True)
+        comes, ends = Signal(), Signal()
+        m.d.comb += [
+            reader.port.beats.valid.eq(fetched.valid & active),
+            reader.port.beats.payload.eq(Value.cast(fetched.payload)),
+            fetched.ready.eq(active & reader.port.beats.ready),
+            comes.eq(fetched.valid & fetched.ready),
+            ends.eq(comes & final),
+            asked.o.ready.eq(~active | ends),
+        ]
+        begins = asked.o.valid & asked.o.ready
+        with m.If(comes):
+            m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
+        with m.If(ends):
+            m.d.sync += active.eq(0)
+        with m.If(begins):
+            m.d.sync += [
+                active.eq(1),
+                left.eq(asked.o.payload.beats),
+                final.eq(asked.o.payload.beats == 1),
+                place.number.eq(asked.o.payload.number),
+            ]
+        self._tile(m, asked.o.payload, begins, comes, place.tile)
+
+    def _tile(self, m: Module, given: Any, begins: Value, comes: Value, tile: Value) -> None:
+        """Count the tiles of a tensor's beats: those behind the inputs are not counted."""
+        spec, dequant = self.spec, self.spec.sequencer.weights.dequant
+        each = BLOCK // spec.lanes
+        matrix, coded, blocks, block, tiles = (
+            Signal(bits, reset_less=True) for bits in (1, 1, len(given.blocks), len(given.blocks), len(given.tiles))
+        )
+        within = Signal(range(each + 1), reset_less=True)
+        beats = {kind: dequant.tile_beats(kind) for kind in MATRICES}
+        most = max(*beats.values(), beats[TensorKind.NF4] + dequant.scale_beats)
+        beat = Signal(range(most), reset_less=True)
+        closing, record_ends = Signal(), Signal()
+        tile_beats = Mux(coded, *(beats[kind] - 1 for kind in MATRICES))
+        scales = Mux(coded, dequant.scale_beats, 0)
+        m.d.comb += [
+            closing.eq(block == 1),
+            record_ends.eq((beat == 0) & (within == each - 1)),
+        ]
+        with m.If(comes & matrix):
+            m.d.sync += beat.eq(beat - 1)
+            with m.If(beat == 0):
+                m.d.sync += [beat.eq(tile_beats), within.eq(within + 1)]
+                with m.If(~closing | (within < tiles)):
+                    m.d.sync += tile.eq(tile + 1)
+            with m.If(record_ends):
+                m.d.sync += [
+                    beat.eq(tile_beats + scales),
+                    within.eq(0),
+                    block.eq(Mux(closing, blocks, block - 1)),
+                ]
+        with m.If(begins):
+            nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
+            m.d.sync += [
+                tile.eq(0),
+                matrix.eq(tiled),
+                coded.eq(nf4),
+                Cat(blocks, block).eq(given.blocks.replicate(2)),
+                tiles.eq(given.tiles),
+                within.eq(0),
+                beat.eq(Mux(nf4, beats[TensorKind.NF4] + dequant.scale_beats - 1, beats[TensorKind.MATRIX] - 1)),
+            ]
+
+    def _corrections(self, m: Module) -> None:
+        """Read sensitive weights, and give them one by one; of an odd number the last beat is half used."""
+        spec, given, fetched = self.spec, self.correction_reads.payload, self.correction_fetched
+        m.submodules.correction_reader = reader = ReadAhead(
+            spec.correction_depth, spec.correction_burst, spec.address, LENGTH_BITS
+        )
+        m.submodules.lists = lists = Fifo(len(given.weights), _TENSORS)
+        command = self.correction_command
+        m.d.comb += [
+            lists.i.payload.eq(given.weights),
+            lists.i.valid.eq(self.correction_reads.valid & reader.command.ready),
+            reader.command.valid.eq(self.correction_reads.valid & lists.i.ready),
+            self.correction_reads.ready.eq(reader.command.ready & lists.i.ready),
+            reader.command.payload.address.eq(byte_address(self.correction_base.beat + given.beat)),
+            reader.command.payload.beats.eq((given.weights + 1)[exact_log2(BEAT_CORRECTIONS) :]),
+            command.valid.eq(reader.port.command.valid),
+            command.payload.eq(reader.port.command.payload),
+            reader.port.command.ready.eq(command.ready),
+            reader.port.beats.valid.eq(fetched.valid),
+            reader.port.beats.payload.eq(Value.cast(fetched.payload)),
+            fetched.ready.eq(reader.port.beats.ready),
+        ]
+        active, final, half = Signal(), Signal(reset_less=True), Signal()
+        left = Signal(len(given.weights), reset_less=True)
+        moves, ends = Signal(), Signal()
+        entry = Mux(half, reader.o.payload[64:], reader.o.payload[:64])
+        m.d.comb += [
+            self.corrections.valid.eq(active & reader.o.valid),
+            Value.cast(self.corrections.payload).eq(entry),
+            moves.eq(self.corrections.valid & self.corrections.ready),
+            ends.eq(moves & final),
+            reader.o.ready.eq(moves & (half | final)),
+            lists.o.ready.eq(~active | ends),
+        ]
+        with m.If(moves):
+            m.d.sync += [half.eq(~half & ~final), left.eq(left - 1), final.eq(left == 2)]
+        with m.If(ends):
+            m.d.sync += active.eq(0)
+        with m.If(lists.o.valid & lists.o.ready):
+            m.d.sync += [active.eq(1), left.eq(lists.o.payload), final.eq(lists.o.payload == 1)]

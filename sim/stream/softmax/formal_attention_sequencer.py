@@ -1,0 +1,115 @@
+"""Rules of `attention_sequencer`: whole tiles, whole chunks, exact counts; a word of `done` an operation, and no hang.
+
+Which rows are read is golden's to say, and the bench's to compare. Here it is counted by the words alone.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+
+from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
+from ...formal.checker import Checker
+from ...formal.inside import parts_of, state_of, variables_of
+
+SPEC = AttentionSequencerSpec(lanes=8, columns=4, exponentials=2, queries=2, keys=8, rows=16, wide_rows=2, sums=4)
+_GROUPS = 2
+"""Most groups of a head's features that are assumed."""
+
+
+def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
+    """Add the rules: operations are assumed to be those of the contract, of heads of few features."""
+    given, sentence = checker.payload("operation"), checker.payload("sentences")
+    widths = [spec.columns * groups for groups in range(1, _GROUPS + 1)]
+    checker.assume((given.heads != 0) & (given.key_heads != 0) & (given.sentences != 0))
+    checker.assume(given.width.matches(*widths) & (sentence.length != 0) & (sentence.length <= spec.keys))
+    # the next operation is taken while the word of the one before is offered
+    busy = checker.words("operation", "done", 2)
+    checker.rule("operation_waits", ~checker.streams["operation"].ready | (busy == 0) | checker.streams["done"].valid)
+    _reciprocals(checker)
+    _chunks(checker, spec)
+    _tiles(checker, spec)
+    blocks = parts_of(checker.block).blocks
+    inside = variables_of(blocks)
+    checker.lemmas_together(
+        {
+            "groups": state_of(blocks, "idle") | (inside.settings.groups < _GROUPS),
+            "groups_left": ~state_of(blocks, "advance") | (inside.group < _GROUPS),
+        }
+    )
+    checker.progress(16)
+
+
+def _reciprocals(checker: Checker) -> None:
+    """Reciprocals pass in the same cycle."""
+    inverse, out = checker.streams["inverse"], checker.streams["reciprocals"]
+    same = [getattr(inverse.payload, name) == getattr(out.payload, name) for name in ("mantissa", "exponent", "last")]
+    checker.rule("reciprocals_same", ~out.valid | (inverse.valid & Cat(same).all()))
+    checker.rule("reciprocals_pass", checker.moves("inverse") == checker.moves("reciprocals"))
+
+
+def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
+    """A chunk is the words that came, and `done` tells what was clipped; it is offered behind the last write."""
+    m, contexts, write, done = checker.m, checker.payload("contexts"), checker.streams["write"], checker.streams["done"]
+    words = spec.columns // spec.exponentials
+    word = Signal(range(words), name="word")
+    gain, whole = checker.moves("contexts"), word == words - 1
+    clipped = Signal.like(done.payload.clipped, name="clipped")
+    kept = [Signal(len(Value.cast(contexts.value)), name=f"kept{number}") for number in range(words)]
+    with m.If(gain):
+        m.d.sync += word.eq(Mux(whole, 0, word + 1))
+        for number, into in enumerate(kept):
+            with m.If(word == number):
+                m.d.sync += into.eq(contexts.value)
+    checker.balance("write_words", [(gain & whole, 1)], [(write.valid, checker.moves("write"), 1)], 1)
+    values = [value for one in kept for value in _parts(one, spec.exponentials)]
+    into = _parts(Value.cast(write.payload.value), spec.columns)
+    same = [
+        (lane[:24] == value) & (lane[24:] == value[-1].replicate(3)) for lane, value in zip(into, values, strict=True)
+    ]
+    checker.rule("write_chunk", ~write.valid | (Cat(same).all() & ~write.payload.wide))
+    count = sum(Value.cast(contexts.clipped)) if spec.exponentials > 1 else contexts.clipped
+    with m.If(checker.moves("operation")):
+        m.d.sync += clipped.eq(0)
+    with m.Else():
+        counted = Mux(checker.moves("inverse"), checker.payload("inverse").clipped, 0)
+        m.d.sync += clipped.eq(clipped + Mux(gain, count, 0) + counted)
+    inside, parts = variables_of(checker.block), parts_of(checker.block)
+    # what is counted within an operation
+    checker.lemma("clipped_inside", ~inside.busy | (clipped == (inside.counted + parts.writer.clipped)[: len(clipped)]))
+    checker.lemma("counts_inside", inside.busy | ~(gain | checker.moves("inverse")))
+    checker.rule("done_clipped", ~done.valid | inside.busy | (done.payload.clipped == clipped))
+    checker.rule("done_behind", ~done.valid | inside.busy | ~write.valid)
+
+
+def _parts(value: Value, count: int) -> list[Value]:
+    width = len(value) // count
+    return [value[at * width : (at + 1) * width] for at in range(count)]
+
+
+def _tiles(checker: Checker, spec: AttentionSequencerSpec) -> None:
+    """Rows of a tile are alike, and as many as `stationary_load` takes; of a value no part is zero."""
+    m, read = checker.m, checker.streams["keys_read"]
+    keys = parts_of(checker.block).keys
+    inside, line = variables_of(keys), parts_of(keys).line
+    number, turn, part = (
+        Signal(range(spec.lanes), name="number"),
+        Signal(name="tile_turn"),
+        Signal.like(read.payload.part, name="tile_part"),
+    )
+    first = number == 0
+    final = number == Mux(read.payload.turn, spec.columns - 1, spec.lanes - 1)
+    with m.If(checker.moves("keys_read")):
+        m.d.sync += [number.eq(Mux(final, 0, number + 1)), turn.eq(read.payload.turn), part.eq(read.payload.part)]
+    row, block = Mux(inside.active, inside.row, 0), inside.block
+    size = Mux(block.contexts, spec.lanes, spec.columns)
+    holds = {
+        "tile_rows": Mux(read.valid, Mux(row == 0, final, row == number + 1), row == number),
+        "tile_inside": row < size,
+        "tile_ahead": (row == 0) | Mux(read.valid, read.payload.turn != block.contexts, turn != block.contexts),
+        "tile_turn": ~read.valid | first | (read.payload.turn == turn),
+        "part_ahead": (row == 0) | ~block.contexts | (line.part == Mux(read.valid, read.payload.part, part)),
+        "tile_part": ~read.valid | first | read.payload.turn | (read.payload.part == part),
+        "number_inside": first | (number < Mux(turn, spec.columns, spec.lanes)),
+    }
+    checker.lemmas_together(holds)
+    checker.rule("tile_zero", ~read.valid | read.payload.turn | (Value.cast(read.payload.zero) == 0))

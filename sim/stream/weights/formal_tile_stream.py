@@ -1,0 +1,52 @@
+"""Rules of `tile_stream`: it asks for all beats of a tensor, and for those alone that have room.
+
+That a FIFO keeps its words, and a splitter the beats of its commands, is proved of these parts.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Mux, Signal, Value
+
+from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
+from ...formal.checker import Checker
+from ...formal.inside import parts_of, variables_of
+
+SPEC = TileStreamSpec(lanes=8, columns=4, depth=4, correction_depth=4, burst=2, address=16)
+CUT = ("memories",)
+_MOST = 3
+"""Most beats of a tensor, or weights of a list; the count itself is a counter of any number."""
+
+
+def check(checker: Checker, spec: TileStreamSpec) -> None:
+    """Add the rules, for tensors of a few beats; a memory gives no more than it was asked for."""
+    parts = parts_of(checker.block)
+    given, lists = checker.payload("reads"), checker.payload("correction_reads")
+    for name, count in (("reads", given.beats), ("correction_reads", lists.weights)):
+        checker.assume(~checker.streams[name].valid | (count != 0) & (count <= _MOST))
+    beats = Signal(range(_MOST + 1), name="list_beats")
+    checker.m.d.comb += beats.eq((lists.weights[:2] + 1) >> 1)
+    assert BEAT_CORRECTIONS == 2
+    _reads(checker, spec, "reads", "", parts.reader, given.beats[:2])
+    _reads(checker, spec, "correction_reads", "correction_", parts.correction_reader, beats)
+
+
+def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, reader: object, beats: Value) -> None:
+    """Add the rules of one reader."""
+    m, inside, command, fetched = checker.m, variables_of(reader), f"{prefix}command", f"{prefix}fetched"
+    port, comes = checker.streams[fetched], checker.moves(fetched)
+    asked = checker.payload(command).beats
+    # what was asked for and has not come, and what waits
+    due, stored = (Signal(range(2 * spec.depth), name=f"{prefix}{name}") for name in ("due", "stored"))
+    m.d.sync += [
+        due.eq(due + Mux(checker.moves(command), asked[:2], 0) - comes),
+        stored.eq(stored + comes - inside.taken),
+    ]
+    checker.assume(~port.valid | (due != 0))
+    checker.rule(f"{command}_size", ~checker.streams[command].valid | (asked != 0) & (asked <= spec.burst))
+    checker.lemma(f"{prefix}room", inside.free + stored + due == spec.depth)
+    checker.rule(f"{fetched}_room", ~port.valid | variables_of(reader).beats.i.ready)
+    gains = [(checker.moves(reads) & beats[bit], 1 << bit) for bit in range(2)]
+    offers = [
+        (checker.streams[command].valid & asked[bit], checker.moves(command) & asked[bit], 1 << bit) for bit in range(2)
+    ]
+    checker.balance(f"{prefix}asked", gains, offers, 2 * _MOST)

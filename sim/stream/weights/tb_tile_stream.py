@@ -1,0 +1,73 @@
+"""Bench of `tile_stream`: tensors of all kinds and lists of sensitive weights, from one beat up, anywhere in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....golden.block import Words
+from ....golden.rng.perturbation import cycles_of
+from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.weights.tensor_sequencer import BEAT_NUMBER, CorrectionReads, Reads, words_of
+from ....golden.stream.weights.tile_dequant import MATRICES, TensorKind
+from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
+from ...phase import Phase
+from ...stimulus import two_jobs
+from .tb_tile_dequant import random_beats
+
+
+def random_reads(spec: TileStreamSpec, rng: np.random.Generator) -> Reads:
+    """Draw a tensor's beats: a vector about as long as a read, or some records of a matrix."""
+    kind = TensorKind(int(rng.integers(len(TensorKind))))
+    if kind in MATRICES:
+        records = int(rng.integers(1, 7))
+        beats = records * spec.sequencer.weights.dequant.record_beats(kind)
+        # groups within these records, or one that goes on behind them: a power of two more than there are
+        more = 1 << int(rng.integers(3, 16))
+        blocks = int(rng.integers(1, 4)) + int(rng.choice([0, more]))
+    else:
+        blocks = int(rng.integers(1, 1 << 16))
+        beats = int(rng.choice([1, 2, spec.burst, int(rng.integers(1, 3 * spec.burst))]))
+    tiles = int(rng.integers(1, BLOCK // spec.lanes, endpoint=True))
+    return Reads(_first_beat(rng, spec.burst), beats, kind, blocks, tiles, int(rng.integers(1 << 16)))
+
+
+def _first_beat(rng: np.random.Generator, burst: int) -> int:
+    """Draw a beat: about a multiple of a read, or any."""
+    near = burst * int(rng.integers(1, 1 << 20)) + int(rng.integers(-2, 3))
+    return int(rng.choice([near, int(rng.integers(BEAT_NUMBER.maximum))]))
+
+
+def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make tensors of so many beats, and lists of a quarter of them."""
+    reads, lists = list[Reads](), list[CorrectionReads]()
+    while sum(one.beats for one in reads) < words:
+        reads.append(random_reads(spec, rng))
+    most = 2 * BEAT_CORRECTIONS * spec.correction_burst
+    while sum(one.weights for one in lists) < words // 2:
+        weights = int(rng.choice([1, 2, 3, int(rng.integers(1, most, endpoint=True)), int(rng.integers(1, words))]))
+        lists.append(CorrectionReads(_first_beat(rng, spec.correction_burst), weights))
+    streams = spec.streams()
+
+    def base(count: int) -> Words:
+        return {"beat": rng.integers(1 << spec.address - 4, size=(count, 1))}
+
+    counts = sum(one.beats for one in reads), sum(cycles_of(one.weights, BEAT_CORRECTIONS) for one in lists)
+    return {
+        "reads": words_of(reads, streams["reads"].fields),
+        "base": base(len(reads)),
+        "fetched": {"data": random_beats(rng, counts[0])},
+        "correction_reads": words_of(lists, streams["correction_reads"].fields),
+        "correction_base": base(len(lists)),
+        "correction_fetched": {"data": random_beats(rng, counts[1])},
+    }
+
+
+def scenario(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs, whose streams have different numbers of words."""
+
+    def job(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> dict[str, Words]:
+        return stimulus(spec, rng, words)
+
+    return [replace(phase, cycles=None) for phase in two_jobs(spec, rng, 1 << 20, job)]

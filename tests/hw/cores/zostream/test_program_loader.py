@@ -1,0 +1,83 @@
+"""Program loader: what a program and its last instruction say, and programs that have no logits for the losses."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from fabtune.golden.cores.zostream.registers import PROGRAM, Error
+from fabtune.golden.stream.machine.instruction import Buffer, Instruction, Kind
+from fabtune.golden.stream.machine.limits import Reason
+from fabtune.golden.stream.machine.program_sequencer import ProgramSequencerSpec
+from fabtune.hw.cores.zostream.program_loader import ProgramLoader
+
+from ...play import play_interface
+
+SPEC = ProgramSequencerSpec(operations=16, lanes=16, columns=4, rows=512, wide_rows=128, sums=64)
+CLASSES, TIMES = 10, 255
+COUNTS = {"operations": 3, "capacity": 50, "features": 65, "inputs": 7, "words": 100, "stream_beats": 1, "beats": 1}
+LAST = Instruction(Kind.LINEAR, inputs=9, outputs=7, destination=Buffer(False, 6).bits, last=1)
+
+
+def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
+    """Load a program, and run it if it is accepted: ports at the end, commands, and instructions that are passed on."""
+    dut, ports = ProgramLoader(SPEC, Error, CLASSES, TIMES), {}
+
+    async def sequencer(bench):
+        await bench.take("command", 1)
+        await bench.give("status", [{"reason": reason, "place": place, **counts}])
+        if not reason:
+            await bench.take("command", 1)
+            await bench.give("o", [asdict(last)])
+
+    async def body(bench):
+        await bench.pulse("load", beats=22)
+        while not bench.get("loaded") and not bench.get("failed"):
+            await bench.tick()
+        await bench.tick(3)
+        ports.update({name: bench.get(name) for name in dut.signature.members if hasattr(getattr(dut, name), "shape")})
+        if ports["valid"]:
+            await bench.pulse("run")
+            assert await bench.take("command", 1) == [{"run": 1, "first": 0, "beats": 22}]
+            await bench.give("o", [asdict(last)])
+
+    seen = play_interface(dut, take={"instruction": None}, body=[body, sequencer], stall=0.3)
+    return ports, seen.words("instruction")
+
+
+def test_a_program_is_accepted_and_runs():
+    ports, instructions = loaded()
+    told = {"operations": 3, "capacity": 50, "features": 65, "inputs": 7, "words": 100}
+    # 65 values are three rows of 96 bytes
+    told |= {"valid": 1, "failed": 0, "rows": 100, "token_beats": 18, "logit_beats": 2, "outputs": 7, "base": 300}
+    assert {name: ports[name] for name in told} == told
+    # the one that was looked at stays here
+    assert instructions == [{name: int(value) for name, value in asdict(LAST).items()}]
+
+
+@pytest.mark.parametrize(("words", "rows"), [(1, 1), (254, 254), (255, 255), (256, 255), (1 << 20, 255)])
+def test_rows_of_deltas_are_those_of_words_until_they_return(words, rows):
+    assert loaded(COUNTS | {"words": words})[0]["rows"] == rows
+
+
+@pytest.mark.parametrize(
+    ("counts", "last", "reason"),
+    [
+        ({}, {"outputs": CLASSES + 1}, Reason.SIZE),
+        ({}, {"outputs": 1 << 20}, Reason.SIZE),
+        ({"features": 0}, {}, Reason.SIZE),
+        ({"features": 1 << 18}, {}, Reason.SIZE),
+        ({"words": 0}, {}, Reason.WORDS),
+        ({}, {"destination": Buffer(True, 6).bits}, Reason.FORMAT),
+        ({}, {"result_shift": 1}, Reason.FORMAT),
+    ],
+)
+def test_what_the_trainer_cannot_take_is_refused(counts, last, reason):
+    ports, instructions = loaded(COUNTS | counts, replace(LAST, **last))
+    assert (ports["failed"], ports["valid"], ports["error"], ports["number"]) == (1, 0, PROGRAM + reason, 2)
+    assert not instructions
+
+
+def test_what_the_sequencer_refuses_is_reported():
+    ports, _ = loaded(COUNTS, reason=Reason.OVERLAP, place=5)
+    assert (ports["failed"], ports["valid"]) == (1, 0)
+    assert (ports["error"], ports["number"]) == (Error["PROGRAM_OVERLAP"], 5)
