@@ -104,7 +104,8 @@ class SampleLoaderSpec(Spec):
             Field("features", self.features),
             Field("wide", BIT),
             Field("base", address),
-            Field("stride", address),
+            # that of a single row of tokens may be the whole memory
+            Field("stride", Format(max(self.rows, self.wide_rows).bit_length(), 0, signed=False)),
         )
         chunk = (Field("wide", BIT), Field("address", address), Field("part", self.layout.part))
         return {

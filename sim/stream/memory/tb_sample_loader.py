@@ -24,7 +24,7 @@ def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, wo
     features = int(rng.choice([1, UNIT, UNIT + 1, ROW, int(rng.integers(1, max(most, 2)))]))
     features = min(features, memory // 2 * width)
     lines = -(-features // width)
-    stride = int(rng.integers(2, max(3, min(memory // lines, spec.sums, 4 + words // 3)), endpoint=True))
+    stride = int(rng.integers(2, max(2, min(memory // lines, spec.sums, 4 + words // 3)), endpoint=True))
     rows = int(rng.choice([1, stride // 2, int(rng.integers(1, stride // 2, endpoint=True))]))
     if number in (2, 3):
         # as many features as there is room, or time, for
