@@ -15,6 +15,10 @@ from .norms import Q11_16
 
 Q6_12 = Format(6, 12)
 """Format of keys and values, which are stationary in the array: a DSP's narrow port."""
+SUM = Format(48, 0)
+"""Format of exact sums: of scores, and of weighted values."""
+WEIGHT = Format(4, 20)
+"""Format of weights as rows of the array have them, from 0 to 1."""
 _SCALE_BITS = 18
 CONTEXT_GUARD = 8
 """Bits below a value's last one that its weighted sum keeps before it is divided."""
@@ -169,6 +173,10 @@ def causal(queries: int, keys: int) -> NDArray[np.bool_]:
 
 ROTATION = Format(2, 16)
 """Format of cosines and sines."""
+HALVES = 8
+"""A head's features whose pairs the hardware turns are a multiple of it: each half is whole words of 4 values."""
+MOST_WIDTH = 256
+"""Most features of a head that the hardware turns."""
 
 
 def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[Integers, Integers]:

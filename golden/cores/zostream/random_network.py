@@ -75,7 +75,9 @@ def random_images(
         First operation that is tuned.
     """
     made = _Random(f"random {kind}", rng, gain)
-    {"perceptron": _perceptron, "encoder": _encoder, "decoder": _decoder}[kind](made, 2 * max(8, spec.columns))
+    # heads that share keys have whole rows
+    hidden = 2 * (spec.lanes if kind == "decoder" else max(8, spec.columns))
+    {"perceptron": _perceptron, "encoder": _encoder, "decoder": _decoder}[kind](made, hidden)
     network, parameters = made.finish()
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
     places = {

@@ -17,8 +17,8 @@ from ...errors import UserError
 from ...fixed import Q8_16, Format
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
-from ..softmax.attention_softmax import SUM as SCORE
-from ..softmax.attention_softmax import WEIGHT
+from ..attention import SUM as SCORE
+from ..attention import WEIGHT
 from .partial_sums import PartialSumsSpec
 from .tile_array import Q4_14, TileArraySpec
 

@@ -13,12 +13,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...axi.bus import BEAT
+from ...fixed import Q8_16
 from ..array.partial_sums import MOST_INPUTS, TOTAL
+from ..attention import HALVES, MOST_WIDTH
 from ..forward import SHIFT, WEIGHT_BITS
 from ..nf4_weights import BLOCK
-from ..norms import LARGEST_HIDDEN
+from ..norms import LARGEST_HIDDEN, Q11_16
 from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
 from ..values.requantize import FORMATS
+from ..values.value_operation import LARGEST_VECTOR, SQUARED
 from ..words import sensitive_word
 from .core_size import CoreSize
 from .instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
@@ -28,6 +31,7 @@ MOST_SHIFT = SHIFT.maximum
 """Most places by which activations are shifted."""
 MOST_FRACTION = WEIGHT_BITS - 1
 """Most fraction bits of weights."""
+_WIDE = FORMATS.index(Q11_16)
 
 
 class Reason(IntEnum):
@@ -234,6 +238,30 @@ class Limits:
             lambda: f"join {one.join} is unknown to {Kind(one.kind).name.lower()}",
             (linear & (one.join > max(Join))) | (other & (one.join != 0)),
         )
+        yield from self._attention(one, derived)
+        yield Check(
+            Reason.NORM,
+            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
+            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
+        )
+        yield Check(
+            Reason.FRACTION,
+            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
+            one.fraction > MOST_FRACTION,
+        )
+
+    def _attention(self, one: Any, derived: Derived) -> Iterator[Check]:
+        """Refuse heads that do not fit together or to the array, and scales beyond the softmax's."""
+        attention = one.kind == Kind.ATTENTION
+            Reason.JOIN,
+            lambda: "a squared ReLU takes the product, so that nothing joins it",
+            linear & (one.activation == SQUARED) & (one.join != Join.NONE),
+            Reason.FORMAT,
+            lambda: f"an activation and a gate take {Q8_16.width} bits, not {FORMATS[one.form]}",
+            linear & (one.form == _WIDE) & ((one.activation != 0) | (one.join == Join.GATE)),
+            Reason.SIZE,
+            lambda: f"a bias and a row of positions have at most {LARGEST_VECTOR} values, not {one.outputs}",
+            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > LARGEST_VECTOR),
 
         def heads() -> str:
             return f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"
@@ -251,24 +279,14 @@ class Limits:
             yield Check(Reason.HEADS, text, applies, 0, size, parts, one.width, equal=True)
         yield Check(
             Reason.ROTATION,
-            lambda: f"rotations of a head of {one.width} features",
-            attention & (one.rotary != 0) & ((one.width & 1) != 0),
+            lambda: f"rotations of a head of {one.width} features, not a multiple of {HALVES} up to {MOST_WIDTH}",
+            attention & (one.rotary != 0) & (((one.width & (HALVES - 1)) != 0) | (one.width > MOST_WIDTH)),
         )
         least, most = FACTOR_FRACTIONS[0], FACTOR_FRACTIONS[-1]
         yield Check(
             Reason.SCALE,
             lambda: f"a factor of scores has {least} to {most} fraction bits, not {one.factor_fraction}",
             attention & ((one.factor_fraction < least) | (one.factor_fraction > most)),
-        )
-        yield Check(
-            Reason.NORM,
-            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
-            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
-        )
-        yield Check(
-            Reason.FRACTION,
-            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
-            one.fraction > MOST_FRACTION,
         )
 
     def _rows(self, buffer: Any, features: Any) -> _Rows:
@@ -305,17 +323,24 @@ class Limits:
 
     @staticmethod
     def _narrow(one: Any) -> Iterator[Check]:
-        """Refuse values of the array, and contexts, in the wide memory."""
-        attention = one.kind == Kind.ATTENTION
-        array = attention | (one.kind == Kind.LINEAR)
+        """Refuse what the array, activations and gates take, and contexts, in the wide memory; sums in the other."""
+        linear, attention, gate = (one.kind == kind for kind in (Kind.LINEAR, Kind.ATTENTION, Kind.GATE))
         for name, applies in (
-            ("source", array),
-            ("second", attention),
+            ("source", linear | attention | gate | (one.kind == Kind.ACTIVATION)),
+            ("second", attention | gate),
             ("third", attention),
+            ("other", one.join == Join.GATE),
             ("destination", attention),
         ):
             text = partial("{} is in the wide memory, and to be in that of activations".format, name)
             yield Check(Reason.ROWS, text, applies & ((getattr(one, name) >> ROW_BITS) != 0))
+        sums = (one.kind == Kind.ADD) | (one.kind == Kind.POSITIONS) | (one.join == Join.ADD)
+        passed = linear & (one.activation == 0) & (one.join == Join.NONE) & (one.form == _WIDE)
+        yield Check(
+            Reason.ROWS,
+            lambda: "destination is in the memory of activations, and to be in the wide one",
+            (sums | passed) & ((one.destination >> ROW_BITS) == 0),
+        )
 
     def _inside(self, name: str, rows: _Rows, applies: Any) -> Check:
         most = self.choose(rows.wide, self.size.wide_rows, self.size.rows)

@@ -26,6 +26,7 @@ from ...transformer.blocks import (
     Positions,
     Residual,
     SelfAttention,
+    Transformer,
     UnitLength,
 )
 from ...transformer.builder import INPUTS
@@ -237,6 +238,7 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
         If it has no place on the core, with the operation's number and reason.
     """
     size, schedule = layout.size, layout.schedule
+    _check_rotations(layout.transformer.network)
     capacity = min(size.rows // schedule.rows, size.wide_rows // schedule.wide_rows, size.sums)
     if not capacity:
         raise UserError(
@@ -253,6 +255,17 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
     program = Program(size, capacity, layout.transformer.network.features, inputs, *counts, stream, instructions)
     program.check()
     return program
+
+
+def _check_rotations(network: Transformer) -> None:
+    """Refuse queries and keys that are turned where they lie, and read by something else."""
+    for number, operation in enumerate(network.operations):
+        if isinstance(operation, SelfAttention) and operation.rotary_base is not None:
+            for name, turned in zip(("queries", "keys"), network.reads[number], strict=False):
+                readers = [one for one, reads in enumerate(network.reads) for read in reads if read == turned]
+                if len(readers) > 1:
+                    others = ", ".join(network.titles[one] for one in readers)
+                    raise network.error(number, f"turns its {name} where they lie, and they are read by {others}")
 
 
 def _buffer(place: Place) -> int:

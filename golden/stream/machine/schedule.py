@@ -121,7 +121,9 @@ class Schedule:
                 result = number
                 activation = self._only(readers[result], Activation)
                 result = number if activation is None else activation
-                joined = self._only(readers[result], Residual, Gate)
+                # a square takes the product behind an activation
+                squared = network.operations[result] == Activation("relu-squared")
+                joined = None if squared else self._only(readers[result], Residual, Gate)
                 if joined is not None:
                     others = [read for read in network.reads[joined] if read != result]
                     joined = joined if known.issuperset(others) else None

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...block import Field, Spec, Stream, Words, tag_fields
 from ...errors import UserError
@@ -154,7 +155,7 @@ class _Contents:
         """Read rows of the narrow memory."""
         address = words["address"][:, 0]
         self._inside(False, address)
-        self._check(False, address, self._known[False][address].all(axis=1))
+        self._check(False, address, np.logical_and.reduce(self._known[False][address], axis=1))
         values = self._values[False]
         return values[address].reshape(len(address), values[0].size)
 
@@ -173,7 +174,7 @@ class _Contents:
         if address.max(initial=0) >= rows:
             raise UserError(f"address {address.max()} is outside the {_TITLES[wide]} memory of {rows} rows")
 
-    def _check(self, wide: bool, address: Integers, known: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+    def _check(self, wide: bool, address: Integers, known: NDArray[np.bool_]) -> None:
         if not known.all():
             row = address[np.flatnonzero(~known)[0]]
             raise UserError(f"row {row} of the {_TITLES[wide]} memory is read and was never written")

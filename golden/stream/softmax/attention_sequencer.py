@@ -83,7 +83,8 @@ def attention_operation(one: Instruction, capacity: int, sentences: int) -> Atte
     places = (Buffer.of(value).first * capacity for value in (one.source, one.second, one.third, one.destination))
     shifts = one.source_shift, one.second_shift, one.third_shift, one.result_shift
     heads = one.heads, one.key_heads, one.width, one.causal
-    return AttentionOperation(*heads, *places, capacity, sentences, one.factor, one.factor_fraction, *shifts)
+    factor = one.factor, one.factor_fraction
+    return AttentionOperation._make((*heads, *places, capacity, sentences, *factor, *shifts))
 
 
 class Block(NamedTuple):

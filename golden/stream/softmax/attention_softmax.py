@@ -18,15 +18,11 @@ from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
-from ..attention import Q6_12, exponents, weights
+from ..attention import Q6_12, SUM, WEIGHT, exponents, weights
 from ..forward import SHIFT
 from ..functions import INVERSE, POWER_TABLE, RECIPROCAL_TABLE
 from ..pwl_memory import FunctionMemory
 
-SUM = Format(48, 0)
-"""Format of exact sums."""
-WEIGHT = Format(4, 20)
-"""Format of weights as rows of the array have them, from 0 to 1."""
 EXPONENT = Format(5, 0, signed=False)
 """Format of a reciprocal's exponent."""
 FACTOR = Format(17, 0, signed=False)

@@ -17,10 +17,10 @@ from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...packets import packets_of
 from ...rng.urng import BIT
-from ..attention import CONTEXT_GUARD, Q6_12, contexts
+from ..attention import CONTEXT_GUARD, Q6_12, SUM, contexts
 from ..forward import SHIFT
 from ..functions import INVERSE, POWER, Inverse
-from .attention_softmax import EXPONENT, SUM
+from .attention_softmax import EXPONENT
 
 
 @dataclass(frozen=True, kw_only=True)

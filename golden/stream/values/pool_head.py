@@ -73,6 +73,12 @@ class PoolHeadSpec(ChunkUnitSpec):
         rounding = -(-(len(self.drops) - 1).bit_length() // 2) + 3
         return 6 + 2 + rounding + 3 + self.squares.bit_length() + 6
 
+    @property
+    def unit_chunks(self) -> int:
+        """Chunks of results that are under way at most: as many as come until the first one is written."""
+        latency = 6 + 2 + -(-(len(self.drops) - 1).bit_length() // 2) + 3
+        return 1 << (3 + latency * UNIT_LANES // self.columns).bit_length()
+
     def cycles(self, inputs: dict[str, Words]) -> int:
         """Cycles from an idle block's first operation to the last word, inputs valid and outputs ready.
 

@@ -15,19 +15,16 @@ from ...block import Field, Stream, Words
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, Overflow, narrow
 from ...memories.plan import MemoryShape
-from ..attention import Q6_12, ROTATION, rotated
+from ..attention import HALVES, MOST_WIDTH, Q6_12, ROTATION, rotated
 from ..machine.instruction import FIELD_BITS, Buffer, Instruction
 from ..memory.chunks import Chunk, Place
 from .chunk_unit import ChunkUnitSpec, chunk_words, chunks_of, operations_of
 
 TURN_LANES = 4
 """Values a cycle: cosines or sines of the table that come in, and results."""
-HALVES = 2 * TURN_LANES
-"""A head's features are a multiple of it: each half is whole words."""
+assert HALVES == 2 * TURN_LANES
 LEAST_COLUMNS = 16
 """Values of a chunk with which chunks are read and written in less time than they are turned, and a pause a token."""
-MOST_WIDTH = 256
-"""Most features of a head, of the default block and of a program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +55,8 @@ class RotarySpec(ChunkUnitSpec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a word that is read of a buffer to its result's word in the other: 4, and rounding 4."""
-        return 8
+        """Cycles from a word that is read of a buffer to its result's word in the other: 5, and rounding 4."""
+        return 9
 
     def cycles(self, operation: dict[str, int], tokens: int) -> int:
         """Cycles from an idle block's operation to its `done`, inputs valid and outputs ready.
@@ -96,27 +93,21 @@ class RotarySpec(ChunkUnitSpec):
         places, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
         taken = {"rows": 0, "turns": 0, "operands": 0}
         for one in operations_of(inputs["operation"]):
-            each, counted = one["width"] // TURN_LANES, Narrower()
-            own = rows[taken["rows"] :][: one["longest"] * one["sentences"]]
-            table = turns[taken["turns"] :][: one["longest"] * each].reshape(-1, 2, one["width"] // 2)
+            count, each, counted = one["longest"] * one["sentences"], one["width"] // TURN_LANES, Narrower()
+            own = rows[taken["rows"] :][:count]
             positions = np.arange(len(own)) // one["sentences"]
             tokens = [(int(p), int(first + p)) for p, (first, length) in zip(positions, own, strict=True) if length > p]
             chunks = (one["heads"] + one["key_heads"]) * one["width"] // self.columns
+            table = turns[taken["turns"] :][: one["longest"] * each]
             given = operands[taken["operands"] :][: len(tokens) * chunks]
-            if (
-                len(own) < one["longest"] * one["sentences"]
-                or len(table) < one["longest"]
-                or len(given) < len(tokens) * chunks
-            ):
+            if (len(own), len(table), len(given)) != (count, one["longest"] * each, len(tokens) * chunks):
                 break
+            table = table.reshape(one["longest"], 2, -1)
             for number, (position, row) in enumerate(tokens):
                 places += self._places(one, row)
                 values += self._turned(one, given[number * chunks : (number + 1) * chunks], table[position], counted)
-            taken = {
-                "rows": taken["rows"] + len(own),
-                "turns": taken["turns"] + one["longest"] * each,
-                "operands": taken["operands"] + len(given),
-            }
+            for name, part in (("rows", own), ("turns", turns[: one["longest"] * each]), ("operands", given)):
+                taken[name] += len(part)
             clipped.append(counted.saturations)
         made = {
             "operands_read": chunk_words(places),

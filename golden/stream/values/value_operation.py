@@ -19,7 +19,8 @@ LARGEST_VECTOR = 4096
 """Most values of a bias, and of a row of positions."""
 KINDS = (Kind.LINEAR, Kind.ACTIVATION, Kind.GATE, Kind.ADD, Kind.POSITIONS)
 """Kinds of instructions that pass."""
-_SQUARED = activation_function.KINDS.index("relu-squared")
+SQUARED = activation_function.KINDS.index("relu-squared")
+"""Number of the activation that takes the product, so that nothing can join it."""
 _JOINS = {name: number for number, name in enumerate(elementwise.KINDS)}
 
 
@@ -164,7 +165,7 @@ def settings(
     """
     linear, positions = one.kind == Kind.LINEAR, one.kind == Kind.POSITIONS
     active = (linear | (one.kind == Kind.ACTIVATION)) & (one.activation != 0)
-    squared = active & (one.activation == _SQUARED)
+    squared = active & (one.activation == SQUARED)
     adds = (one.kind == Kind.ADD) | (linear & (one.join == Join.ADD))
     gates = (one.kind == Kind.GATE) | (linear & (one.join == Join.GATE))
     # shifts of what leaves the first part, and of what an activation makes of it

@@ -98,11 +98,9 @@ class StreamEngine(wiring.Component):
             m.submodules[name] = getattr(self, name)
         # rows of a side: tokens, behind a pool sentences
         self._unit, self._rows = Signal(Unit), Signal.like(self.port.rows, reset_less=True)
-        self._held, self._holds, self._fed = (
-            Signal.like(self.port.instruction.payload, reset_less=True),
-            Signal(),
-            Signal(),
-        )
+        # the next instruction: it is there, its tensors are asked for, its vectors are those that come
+        self._held = Signal.like(self.port.instruction.payload, reset_less=True)
+        self._holds, self._fed, self._counted = Signal(), Signal(), Signal()
         self._weights(m)
         self._array(m)
         self._attention(m)
@@ -138,8 +136,34 @@ class StreamEngine(wiring.Component):
             m.d.sync += [self._holds.eq(1), self._fed.eq(0), self._held.eq(port.instruction.payload)]
         with m.Elif(feed.operation.valid & feed.operation.ready):
             m.d.sync += self._fed.eq(1)
+        self._vectors(m, taken)
+
+    def _vectors(self, m: Module, taken: Value) -> None:
+        """Give vectors to the unit of their instruction: biases as soon as there is room, others when it is at work."""
+        port, held, given = self.port, self._held, self.feed.v
+        left, unit = Signal(range(self.spec.size.sums + 1)), Signal(Unit, reset_less=True)
+        count, owner = Signal.like(left), Signal(Unit)
+        with m.Switch(held.kind):
+            with m.Case(Kind.LINEAR):
+                m.d.comb += [owner.eq(Unit.VALUES), count.eq(held.biased)]
+            with m.Case(Kind.NORM):
+                m.d.comb += [owner.eq(Unit.NORM), count.eq(held.biased + 1)]
+            with m.Case(Kind.POSITIONS):
+                m.d.comb += [owner.eq(Unit.VALUES), count.eq(port.longest)]
+            with m.Case(Kind.ATTENTION):
+                m.d.comb += [owner.eq(Unit.ROTARY), count.eq(Mux(held.rotary, port.longest, 0))]
+        with m.If(taken):
+            m.d.sync += self._counted.eq(0)
+        with m.Elif(self._holds & ~self._counted & (left == 0)):
+            m.d.sync += [self._counted.eq(1), left.eq(count), unit.eq(owner)]
+        with m.If(given.valid & given.ready & given.payload.last):
+            m.d.sync += left.eq(left - 1)
         vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
-        self._choose(m, feed.v, vectors)
+        for number, stream in vectors.items():
+            works = True if number == Unit.VALUES else self._unit == number
+            with m.If((left != 0) & (unit == number) & works):
+                m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
+            m.d.comb += _same(stream.payload, given.payload)
 
     def _array(self, m: Module) -> None:
         """Connect the array with rows, weights, the order of tiles, and what becomes of its sums."""
@@ -323,6 +347,7 @@ class StreamEngine(wiring.Component):
             with m.If(unit.operation.ready):
                 m.d.sync += flag.eq(0)
         clipped = port.clipped
+        m.d.sync += port.done.eq(0)
         m.d.comb += [
             bases.capacity.eq(port.capacity),
             *(into.eq(getattr(one, name)) for into, name in zip(bases.buffers, BUFFERS, strict=True)),
@@ -350,7 +375,7 @@ class StreamEngine(wiring.Component):
                     m.next = "IDLE"
             with m.State("FETCH"):
                 m.d.sync += turned.eq(0)
-                with m.If(self._holds & self._fed):
+                with m.If(self._holds & self._fed & self._counted):
                     m.d.comb += bases.start.eq(1)
                     m.next = "PLACES"
             with m.State("PLACES"), m.If(bases.done):
@@ -408,8 +433,6 @@ class StreamEngine(wiring.Component):
                                 m.next = "IDLE"
                             with m.If(pooled):
                                 m.d.sync += self._rows.eq(port.sentences)
-        with m.If(port.done):
-            m.d.sync += port.done.eq(0)
 
 
 def _same(into: Any, given: Any) -> Iterator[Any]:

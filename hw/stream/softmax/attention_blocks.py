@@ -78,6 +78,7 @@ class AttentionBlocks(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Step through the states; longer than most, as they are those of one machine."""
         m = Module()
         given = self.operation.payload
         one = Signal(layout(self.spec.streams()["operation"]), reset_less=True)
@@ -106,7 +107,7 @@ class AttentionBlocks(wiring.Component):
         m.d.sync += over.eq(shared == one.heads)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
-        with m.FSM(name="blocks"):
+        with m.FSM():
             with m.State("idle"):
                 m.d.comb += self.operation.ready.eq(1)
                 with m.If(self.operation.valid):

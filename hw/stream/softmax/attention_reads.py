@@ -87,10 +87,10 @@ class KeyReads(wiring.Component):
         m.d.sync += active.eq(take | (active & ~final))
         read = data_register(m, self.o.payload, "read")
         with m.If(move):
-            parts = range(spec.layout.parts)
+            parts = range(1, spec.layout.parts)
             before, behind = (
-                Cat(which(part) for part in parts)
-                for which in (lambda part: block.part > part, lambda part: block.last_part < part)
+                Cat(*(block.part >= part for part in parts), 0),
+                Cat(0, *(block.last_part < part for part in parts)),
             )
             m.d.sync += [
                 self.o.valid.eq(active),
@@ -151,8 +151,7 @@ class QueryReads(wiring.Component):
                 ("line", block.rows),
             )
         )
-        begins = Signal(reset_less=True)
-        last_query, last_line, last_tile = Signal(), Signal(), Signal()
+        begins, last_query, last_line, last_tile = Signal(reset_less=True), Signal(), Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
         # the query whose own key is the first of the following tile, of the present one and of the first
         own, own_first = (

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ....golden.fixed import Q8_16
-from ....golden.stream.attention import Q6_12
+from ....golden.stream.attention import Q6_12, SUM
 from ....golden.stream.forward import SHIFT
 from ....golden.stream.norms import Q11_16
-from ....golden.stream.softmax.attention_softmax import FACTOR, FRACTIONS, SUM, AttentionSoftmaxSpec
+from ....golden.stream.softmax.attention_softmax import FACTOR, FRACTIONS, AttentionSoftmaxSpec
 from ...ports import shape
 from ...primitives.pipeline import Pipeline, Placed
 from ...primitives.ram import ram

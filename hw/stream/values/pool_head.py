@@ -10,8 +10,8 @@ from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...ports import elements, members
 from ..memory.chunk_line import ChunkLine
 from .operand_reads import operand_reads
-from .pool_average import PoolAverage
-from .unit_rows import UnitRows
+from .pooling.pool_average import PoolAverage
+from .pooling.unit_rows import UnitRows
 
 
 class PoolHead(wiring.Component):
@@ -58,14 +58,14 @@ class PoolHead(wiring.Component):
         m.submodules.average = average = PoolAverage(spec.columns, spec.longest)
         m.submodules.unit = unit = UnitRows(spec)
         # of the last feature
-        lane, last = Signal(exact_log2(spec.columns)), Signal(range(-(-spec.features // spec.columns)))
+        lane = Signal(exact_log2(spec.columns), reset_less=True)
+        last = Signal(range(-(-spec.features // spec.columns)), reset_less=True)
         self._item, self._group, self._last = Signal(range(spec.sums)), Signal.like(last), last
         values = elements(self.operands.payload.value, spec.streams()["operands"].fields[0])
         ends = self._group == last
         # 0 beyond the features
         chunk = Cat(Mux(ends & (lane < number), 0, value) if number else value for number, value in enumerate(values))
         m.d.comb += [
-            Cat(lane, last).eq(settings.features - 1),
             *(line.stride.eq(settings.stride) for line in (source, destination)),
             source.wide.eq(settings.source_wide),
             source.base.eq(settings.source),
@@ -74,6 +74,8 @@ class PoolHead(wiring.Component):
             Value.cast(average.value).eq(chunk),
             Value.cast(unit.i.payload).eq(chunk),
         ]
+        with m.If(self.operation.ready):
+            m.d.sync += Cat(lane, last).eq(self.operation.payload.features - 1)
         self._reads(m, source, unit)
         self._states(m, source, destination, average, unit)
         return m

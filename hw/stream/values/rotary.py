@@ -4,13 +4,13 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
-from ....golden.stream.attention import ROTATION
-from ....golden.stream.values.rotary import HALVES, RotarySpec
+from ....golden.stream.attention import HALVES, ROTATION
+from ....golden.stream.values.rotary import RotarySpec
 from ...ports import elements, members, shape
 from ...primitives.fifo import Fifo
-from .head_turn import HeadTurn
-from .head_walk import HeadWalk
 from .operand_reads import operand_reads
+from .rotation.head_turn import HeadTurn
+from .rotation.head_walk import HeadWalk
 
 ROWS = 4
 """Tokens whose chunks were asked for and that wait to be written."""

@@ -8,7 +8,7 @@ from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16, Format, Integers
 from ....golden.stream.array.array_path import ArrayPathSpec, TileKind
 from ....golden.stream.array.tile_array import Q4_14
-from ....golden.stream.softmax.attention_softmax import WEIGHT
+from ....golden.stream.attention import WEIGHT
 from ...phase import Phase
 from ...stimulus import two_jobs
 

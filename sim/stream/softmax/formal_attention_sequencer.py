@@ -87,12 +87,12 @@ def _parts(value: Value, count: int) -> list[Value]:
 
 
 def _tiles(checker: Checker, spec: AttentionSequencerSpec) -> None:
-    """Rows of a tile are alike, and as many as `stationary_load` takes; a key has features of the head."""
+    """Rows of a tile are alike, and as many as `stationary_load` takes; of a value no part is zero."""
     m, read = checker.m, checker.streams["keys_read"]
     keys = parts_of(checker.block).keys
-    inside = variables_of(keys)
+    inside, line = variables_of(keys), parts_of(keys).line
     number, turn, part = (
-        Signal.like(inside.row, name="number"),
+        Signal(range(spec.lanes), name="number"),
         Signal(name="tile_turn"),
         Signal.like(read.payload.part, name="tile_part"),
     )
@@ -107,6 +107,8 @@ def _tiles(checker: Checker, spec: AttentionSequencerSpec) -> None:
         "tile_inside": row < size,
         "tile_ahead": (row == 0) | Mux(read.valid, read.payload.turn != block.contexts, turn != block.contexts),
         "tile_turn": ~read.valid | first | (read.payload.turn == turn),
+        "part_ahead": (row == 0) | ~block.contexts | (line.part == Mux(read.valid, read.payload.part, part)),
+        "tile_part": ~read.valid | first | read.payload.turn | (read.payload.part == part),
         "number_inside": first | (number < Mux(turn, spec.columns, spec.lanes)),
     }
     checker.lemmas_together(holds)

@@ -41,7 +41,7 @@ def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: in
     factor = int(rng.integers(1 << 16, 1 << 17)), int(rng.choice(FRACTIONS))
     stride = int(rng.integers(sum(lengths), spec.sums, endpoint=True))
     addresses = rng.integers(0, spec.rows - (heads[0] * width // spec.lanes + 1) * stride, 4).tolist()
-    one = AttentionOperation(*heads, *addresses, stride, len(lengths), *factor, *shifts)
+    one = AttentionOperation._make((*heads, *addresses, stride, len(lengths), *factor, *shifts))
     starts = np.cumsum([0, *lengths[:-1]])
     given = {
         "operation": {name: np.array([[value]]) for name, value in one._asdict().items()},

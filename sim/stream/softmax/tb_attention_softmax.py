@@ -6,8 +6,9 @@ import numpy as np
 
 from ....golden.block import Words, joined
 from ....golden.fixed import Integers
+from ....golden.stream.attention import SUM
 from ....golden.stream.forward import SHIFT
-from ....golden.stream.softmax.attention_softmax import FRACTIONS, SUM, AttentionSoftmaxSpec
+from ....golden.stream.softmax.attention_softmax import FRACTIONS, AttentionSoftmaxSpec
 from ...phase import Phase
 
 _ENDLESS = 1 << 62

@@ -8,9 +8,9 @@ import numpy as np
 
 from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16, Format, Integers
-from ....golden.stream.attention import Q6_12, ROTATION
+from ....golden.stream.attention import HALVES, Q6_12, ROTATION
 from ....golden.stream.values.chunk_unit import operations_of
-from ....golden.stream.values.rotary import HALVES, LEAST_COLUMNS, TURN_LANES, RotarySpec
+from ....golden.stream.values.rotary import LEAST_COLUMNS, TURN_LANES, RotarySpec
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
 from .chunk_places import places

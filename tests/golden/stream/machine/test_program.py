@@ -25,10 +25,11 @@ from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.stream.words import tile_places
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
+from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from fabtune.golden.transformer.importers.folder import read_folder
 from tests.golden.stream.machine.program_machine import Machine
 from tests.golden.stream.machine.test_layout import made
-from tests.own_transformers import NETWORKS, rows_of
+from tests.own_transformers import NETWORKS, Drawn, rows_of
 from tests.stream_networks import connected, decoder, encoder
 
 LENGTHS = (5, 1, 7)
@@ -207,3 +208,15 @@ def test_minilm_computes_its_logits_from_its_images():
     outputs, _ = base.transformer.run(base.integers, rows, (7, 4))
     logits, _ = Machine(program, layout.decode(image), body).run(rows, (7, 4))
     assert (logits == outputs[-1]).all()
+
+
+@pytest.mark.parametrize("twice", ["an activation", "the attention itself"])
+def test_what_is_turned_where_it_lies_is_read_by_nothing_else(twice):
+    drawn, made_network, attention = Drawn(1), TransformerBuilder("turned", 16), SelfAttention(1, 1, 16, True, 1e4)
+    q, k, v = (made_network.linear(one, INPUTS, drawn.weight(16, 16)) for one in "qkv")
+    if twice == "an activation":
+        made_network.activation("relu", q, "relu")
+    made_network.attention("attention", (q if twice == "an activation" else k, k, v), attention)
+    layout, _ = made(*made_network.finish(), SMALL)
+    with pytest.raises(UserError, match="attention.* turns its queries where they lie, and they are read by"):
+        program_of(layout, bytes(32))

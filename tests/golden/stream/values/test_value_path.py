@@ -20,6 +20,7 @@ from fabtune.golden.transformer.blocks import PoolTokens, UnitLength
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from tests.golden.stream.machine.program_machine import Machine
 from tests.golden.stream.machine.test_layout import made
+from tests.golden.stream.machine.test_program import own
 from tests.own_transformers import NETWORKS, Drawn, rows_of
 
 SMALL, LENGTHS = CoreSize.of_array("16x4"), (5, 1, 7)
@@ -163,16 +164,21 @@ def mixed():
     gated = made.residual("sum", made.gate("gate", squares, gelu), gelu)
     normed = made.layer_norm("norm", gated, drawn.near(1, 40), drawn.near(0, 40), 1e-5)
     up = made.activation("up squares", made.linear("up", normed, drawn.weight(9, 40) * 9), "relu-squared")
-    made.linear("head", up, drawn.weight(5, 9), drawn.near(0, 5))
+    other = made.linear("other", normed, drawn.weight(9, 40))
+    made.linear("head", made.gate("second gate", up, other), drawn.weight(5, 9), drawn.near(0, 5))
     return made.finish()
 
 
-ALL = NETWORKS | {"mixed": mixed}
+ALL = [*NETWORKS, "mixed"]
+
+
+def network(name, size):
+    return made(*(mixed() if name == "mixed" else own(name, size)), size)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_instructions_of_networks_are_those_of_the_machine(name):
-    seen = compare(*made(*ALL[name](), SMALL), LENGTHS)
+    seen = compare(*network(name, SMALL), LENGTHS)
     if name == "mixed":
         kinds = Counter(one[0] for one in seen if one != "clipped")
         assert {*kinds} == {*KINDS} - {Kind.POSITIONS}
@@ -182,7 +188,7 @@ def test_instructions_of_networks_are_those_of_the_machine(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_activations_may_be_shifted(name):
-    layout, tensors = made(*ALL[name](), CoreSize.of_array("32x16"))
+    layout, tensors = network(name, CoreSize())
     plain = layout.transformer
     kept = {number for number, one in enumerate(plain.network.operations) if isinstance(one, PoolTokens | UnitLength)}
     forms = {

@@ -4,16 +4,16 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.fixed import Q8_16, Format
-from ....golden.stream.functions import INVERSE, MANTISSA
-from ....golden.stream.norms import Q11_16
-from ....golden.stream.values.pool_head import NEAR_OCTAVE, PASSES, UNIT_LANES, PoolHeadSpec
-from ...ports import shape
-from ...primitives.pipeline import Pipeline, delayed
-from ...primitives.registers import register
-from ...primitives.shifter import RoundingShifter
-from ..pwl import PiecewiseLinear
-from .normalise import normalise, normalise_latency
+from .....golden.fixed import Q8_16, Format
+from .....golden.stream.functions import INVERSE, MANTISSA
+from .....golden.stream.norms import Q11_16
+from .....golden.stream.values.pool_head import NEAR_OCTAVE, PASSES, UNIT_LANES, PoolHeadSpec
+from ....ports import shape
+from ....primitives.pipeline import Pipeline, delayed
+from ....primitives.registers import register
+from ....primitives.shifter import RoundingShifter
+from ...pwl import PiecewiseLinear
+from ..normalise import normalise, normalise_latency
 
 _NEAR = Format(19, 0)
 """Format of a value shifted so that its row's largest has 17 bits, and rounded: up to 2**17."""

@@ -5,14 +5,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.fixed import Q8_16, Format
-from ....golden.stream.attention import Q6_12, ROTATION
-from ....golden.stream.values.rotary import HALVES, TURN_LANES, RotarySpec
-from ...ports import shape
-from ...primitives.pipeline import Pipeline
-from ...primitives.ram import ram
-from ...primitives.registers import register
-from ...primitives.rounding import RoundSaturate, saturate_to
+from .....golden.fixed import Q8_16, Format
+from .....golden.stream.attention import HALVES, Q6_12, ROTATION
+from .....golden.stream.values.rotary import TURN_LANES, RotarySpec
+from ....ports import shape
+from ....primitives.pipeline import Pipeline
+from ....primitives.ram import ram
+from ....primitives.registers import register
+from ....primitives.rounding import RoundSaturate, saturate_to
 
 _WORD, _TURNS = TURN_LANES * Q8_16.width, TURN_LANES * ROTATION.width
 _SUM = Q8_16.width + ROTATION.width + 1
@@ -77,7 +77,17 @@ class HeadTurn(wiring.Component):
         m = Module()
         spec = self.spec
         pipeline = Pipeline(
-            m, {"address": 0, "word": 1, "product": 1, "sum": 1, "result": 1, "rounded": RoundSaturate.LATENCY, "o": 1}
+            m,
+            {
+                "address": 0,
+                "place": 1,
+                "word": 1,
+                "product": 1,
+                "sum": 1,
+                "result": 1,
+                "rounded": RoundSaturate.LATENCY,
+                "o": 1,
+            },
         )
         assert pipeline.latency("address", "o") == spec.latency
         at, second = Signal.like(self.pairs), Signal()
@@ -113,10 +123,12 @@ class HeadTurn(wiring.Component):
         with m.If(ends):
             m.d.sync += base.eq(base + count)
         bank_bits = exact_log2(spec.columns // TURN_LANES)
-        self._bank = bank = Signal(bank_bits)
-        self._row = row = Signal(range(spec.ring))
-        m.d.comb += [bank.eq(place[:bank_bits]), row.eq(base + place[bank_bits:])]
-        word, turns = self._before(m, platform, taken), self._table(m, platform, at)
+        row = Signal(range(spec.ring))
+        m.d.comb += row.eq(base + place[bank_bits:])
+        self._row = pipeline.place("address", row, "row", reset_less=True)
+        self._bank = pipeline.place("address", place[:bank_bits], "bank", reset_less=True)
+        pair = pipeline.place("address", at, "pair", reset_less=True).at("place")
+        word, turns = self._before(m, platform, taken), self._table(m, platform, pair)
         results = self._turned(m, pipeline, word, turns, second, self._keys(m, ends))
         found = pipeline.place_flag("address", step, Signal(spec.latency, name="steps")).at("o")
         self._behind(m, platform, pipeline, results, found, given)
@@ -135,10 +147,10 @@ class HeadTurn(wiring.Component):
                 write.addr.eq(into),
                 write.data.eq(chunk[number * _WORD : (number + 1) * _WORD]),
                 write.en.eq(taken),
-                read.addr.eq(self._row),
+                read.addr.eq(self._row.at("place")),
             ]
             found.append(read.data)
-        return Cat(found).word_select(self._bank, _WORD)
+        return Cat(found).word_select(self._bank.at("place"), _WORD)
 
     def _table(self, m: Module, platform: object, at: Value) -> list[Value]:
         """Write a row of the table while the other one is read; the cosines and the sines of a word."""
@@ -161,13 +173,13 @@ class HeadTurn(wiring.Component):
         """Results of each lane, and whether they are clipped, at "o"."""
         later = pipeline.place("address", second, "later", reset_less=True)
         of_keys = pipeline.place("address", keys, "of_keys", reset_less=True).at("rounded")
-        width, found = Q8_16.width, list[tuple[Value, Value]]()
+        width, found, now = Q8_16.width, list[tuple[Value, Value]](), later.at("place")
         for lane in range(TURN_LANES):
             value = register(m, f"value{lane}", word.word_select(lane, width).as_signed())
             cosine, sine = (one.word_select(lane, ROTATION.width).as_signed() for one in turns)
             products = [
                 register(m, f"{name}_product{lane}", value * register(m, f"{name}_factor{lane}", factor))
-                for name, factor in (("first", Mux(second, sine, cosine)), ("second", Mux(second, cosine, sine)))
+                for name, factor in (("first", Mux(now, sine, cosine)), ("second", Mux(now, cosine, sine)))
             ]
             first, other = (
                 Signal(signed(_SUM), name=f"{name}_sum{lane}", reset_less=True) for name in ("first", "second")
@@ -197,8 +209,7 @@ class HeadTurn(wiring.Component):
     ) -> None:
         """Write results into the ring behind the multipliers, give its chunks, and count what is clipped."""
         spec = self.spec
-        row = pipeline.place("address", self._row, "row", reset_less=True).at("o")
-        bank = pipeline.place("address", self._bank, "bank", reset_less=True).at("o")
+        row, bank = self._row.at("o"), self._bank.at("o")
         out, chunk = Signal(range(spec.ring)), list[Value]()
         m.d.sync += out.eq(out + given)
         for number in range(spec.columns // TURN_LANES):

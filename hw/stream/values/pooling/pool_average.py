@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.stream.norms import Q11_16
-from ...ports import shape
-from ...primitives.registers import register
+from .....golden.stream.norms import Q11_16
+from ....ports import shape
+from ....primitives.registers import register
 
 _WIDTH = Q11_16.width
 

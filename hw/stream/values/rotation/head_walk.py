@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.stream.values.rotary import RotarySpec
-from ...ports import shape
-from ..memory.chunk_line import ChunkLine
+from .....golden.stream.values.rotary import RotarySpec
+from ....ports import shape
+from ...memory.chunk_line import ChunkLine
 
 
 class HeadWalk(wiring.Component):

@@ -1,0 +1,1 @@
+"""RTL of parts of `rotary`: the walk over heads, and their rotation."""

@@ -1,0 +1,60 @@
+"""Rules of the walk of `value_path`: each operation ends once, a chunk that is written passes, and nothing hangs.
+
+Chunks are counted for operations of two chunks of features and two rows a side at most.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Mux, Signal
+
+from ....golden.stream.values.value_operation import KINDS, settings
+from ....golden.stream.values.value_path import ValuePathSpec
+from ....hw.stream.values.value_walk import ValueWalk
+from ...formal.checker import Checker
+from ...formal.inside import state_of, variables_of
+
+_GROUPS, _ROWS, _STUCK = 2, 2, 8
+
+
+def part() -> ValueWalk:
+    """Walk in small memories."""
+    return ValueWalk(ValuePathSpec(lanes=8, columns=4, rows=4, wide_rows=4, features=8, sums=4))
+
+
+def check(checker: Checker, walk: ValueWalk) -> None:
+    """Add the rules: an operation begins behind the end of the one before."""
+    m, given, streams = checker.m, walk.operation, checker.streams
+    words, results = streams["words"], streams["results"]
+    active, positions = Signal(name="active"), Signal(name="active_positions")
+    end = checker.moves("results") & results.payload.end
+    m.d.sync += active.eq(walk.begin | (active & ~end))
+    with m.If(walk.begin):
+        m.d.sync += positions.eq(settings(given, Mux).positions)
+    checker.assume(~walk.begin | ~active)
+    counts = given.rows, given.sentences, given.longest
+    checker.assume(given.kind.matches(*KINDS) & (given.features != 0) & (given.features <= _GROUPS * walk.spec.columns))
+    checker.assume(Cat((one != 0) & (one <= _ROWS) for one in counts).all())
+    # room is taken by what goes in alone
+    taken = Cat(walk.asked, checker.moves("words"), checker.moves("results"))
+    room, left = Cat(walk.room, words.ready, results.ready), Signal(len(taken), name="left")
+    m.d.sync += left.eq(room & ~taken)
+    checker.assume((left & ~room) == 0)
+    inside, idle = variables_of(walk, "_walk"), state_of(walk, "idle")
+    issue = variables_of(walk, "_issue")
+    last = issue.valid & inside.job.result.end & inside.job.writes
+    checker.lemma("walks", active == (~idle | last))
+    checker.lemma("last", ~last | idle)
+    checker.rule("end_made", ~(results.valid & results.payload.end) | active)
+    chunk = results.valid & ~results.payload.empty & ~results.payload.end
+    checker.rule("words_written", chunk == (words.valid & ~words.payload.release))
+    checker.rule("asked_with_room", (walk.asked & ~walk.room) == 0)
+    checker.rule("asked_read", walk.asked.any() == checker.moves("read"))
+    checker.rule("sentences_taken", ~streams["sentences"].ready | positions)
+    # what is read belongs to a chunk that passes
+    reads = Signal(range(3), name="reads")
+    passes = checker.moves("words") & ~words.payload.release
+    m.d.sync += reads.eq(Mux(passes, 0, reads + checker.moves("read")))
+    checker.rule("two_reads", reads <= 1)
+    willing = walk.room.all() & (streams["sentences"].valid | ~positions) & checker.all_ready
+    still = ~(checker.moves("words") | checker.moves("results") | checker.moves("read") | checker.moves("sentences"))
+    checker.passes("progress", active & willing & still, _STUCK)
