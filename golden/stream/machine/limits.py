@@ -238,6 +238,21 @@ class Limits:
             lambda: f"join {one.join} is unknown to {Kind(one.kind).name.lower()}",
             (linear & (one.join > max(Join))) | (other & (one.join != 0)),
         )
+        yield Check(
+            Reason.JOIN,
+            lambda: "a squared ReLU takes the product, so that nothing joins it",
+            linear & (one.activation == SQUARED) & (one.join != Join.NONE),
+        )
+        yield Check(
+            Reason.FORMAT,
+            lambda: f"an activation and a gate take {Q8_16.width} bits, not {FORMATS[one.form]}",
+            linear & (one.form == _WIDE) & ((one.activation != 0) | (one.join == Join.GATE)),
+        )
+        yield Check(
+            Reason.SIZE,
+            lambda: f"a bias and a row of positions have at most {LARGEST_VECTOR} values, not {one.outputs}",
+            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > LARGEST_VECTOR),
+        )
         yield from self._attention(one, derived)
         yield Check(
             Reason.NORM,
@@ -253,15 +268,6 @@ class Limits:
     def _attention(self, one: Any, derived: Derived) -> Iterator[Check]:
         """Refuse heads that do not fit together or to the array, and scales beyond the softmax's."""
         attention = one.kind == Kind.ATTENTION
-            Reason.JOIN,
-            lambda: "a squared ReLU takes the product, so that nothing joins it",
-            linear & (one.activation == SQUARED) & (one.join != Join.NONE),
-            Reason.FORMAT,
-            lambda: f"an activation and a gate take {Q8_16.width} bits, not {FORMATS[one.form]}",
-            linear & (one.form == _WIDE) & ((one.activation != 0) | (one.join == Join.GATE)),
-            Reason.SIZE,
-            lambda: f"a bias and a row of positions have at most {LARGEST_VECTOR} values, not {one.outputs}",
-            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > LARGEST_VECTOR),
 
         def heads() -> str:
             return f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"

@@ -218,5 +218,5 @@ def test_what_is_turned_where_it_lies_is_read_by_nothing_else(twice):
         made_network.activation("relu", q, "relu")
     made_network.attention("attention", (q if twice == "an activation" else k, k, v), attention)
     layout, _ = made(*made_network.finish(), SMALL)
-    with pytest.raises(UserError, match="attention.* turns its queries where they lie, and they are read by"):
+    with pytest.raises(UserError, match=r"attention.* turns its queries where they lie, and they are read by"):
         program_of(layout, bytes(32))
