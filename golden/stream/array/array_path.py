@@ -100,6 +100,11 @@ class ArrayPathSpec(Spec):
         """Fields of a word for a tile."""
         return Field("kind", Format(2, 0, signed=False)), Field("rows", Format(self.sums.bit_length(), 0, signed=False))
 
+    @property
+    def used_field(self) -> Field:
+        """Field of the lanes that a tile's rows fill; what the others have counts as 0."""
+        return Field("used", Format(self.lanes.bit_length(), 0, signed=False))
+
     def streams(self) -> dict[str, Stream]:
         """Streams: `order`, rows and weights of both kinds in; sums, scores and contexts out."""
         sums = self.partial_sums.streams()["o"].fields
@@ -107,7 +112,7 @@ class ArrayPathSpec(Spec):
         weight = Field("weight", Q4_14, 2 * self.columns)
         contexts = (Field("sum", SCORE, self.drain), Field("query", self.query_number), sums[-1])
         return {
-            "order": Stream("in", self.order_fields),
+            "order": Stream("in", (*self.order_fields, self.used_field)),
             "rows": Stream("in", (Field("value", Q8_16, self.lanes), *self.row_fields)),
             "terms": Stream("in", (*terms, Field("first", BIT), Field("last", BIT))),
             "weights": Stream("in", (weight,)),
@@ -128,14 +133,14 @@ class ArrayPathSpec(Spec):
         Raises
         ------
         UserError
-            If a kind is none, or a tile has no rows or too many.
+            If a kind is none, or a tile has no rows or lanes, or too many.
         """
         used = dict.fromkeys(("rows", "terms", "weights", "keys"), 0)
         given: dict[TileKind, list[Words]] = {kind: [] for kind in TileKind}
-        order = (inputs["order"][name][:, 0].tolist() for name in ("kind", "rows"))
-        for number, rows in zip(*order, strict=True):
-            if number not in list(TileKind) or not 1 <= rows <= self.sums:
-                raise UserError(f"a tile of kind {number} with {rows} rows")
+        order = (inputs["order"][name][:, 0].tolist() for name in ("kind", "rows", "used"))
+        for number, rows, used_lanes in zip(*order, strict=True):
+            if number not in list(TileKind) or not 1 <= rows <= self.sums or not 1 <= used_lanes <= self.lanes:
+                raise UserError(f"a tile of kind {number} with {rows} rows of {used_lanes} lanes")
             kind = TileKind(number)
             sources = {
                 "terms" if kind == TileKind.CONTEXTS else "rows": rows,
@@ -147,14 +152,14 @@ class ArrayPathSpec(Spec):
             row, tile = (
                 {name: column[used[port] : end] for name, column in inputs[port].items()} for port, end in ends.items()
             )
-            given[kind].append(self._terms(row, tile))
+            given[kind].append(self._terms(row, tile, used_lanes))
             used |= ends
         return self._outputs({kind: self._complete(parts) for kind, parts in given.items()}, words)
 
-    def _terms(self, rows: Words, tile: Words) -> Words:
+    def _terms(self, rows: Words, tile: Words, used: int) -> Words:
         """Multiply rows by a tile: terms of their sums."""
         swap = (np.arange(len(rows["first"])) == 0)[:, None].astype(np.int64)
-        values = rows["value"] if "value" in rows else rows["weight"]
+        values = (rows["value"] if "value" in rows else rows["weight"]) * (np.arange(self.lanes) < used)
         array = TileArraySpec(lanes=self.lanes, columns=self.columns)
         terms = array.run({"w": tile, "x": {"value": values, "swap": swap}}, len(values))["o"]
         number = rows["row"] if "row" in rows else rows["query"]

@@ -98,6 +98,11 @@ class LinearSequencerSpec(Spec):
         """Format of a row's number, side included."""
         return Format((self.sums - 1).bit_length(), 0, signed=False)
 
+    @property
+    def used(self) -> Format:
+        """Format of the lanes that a tile's rows fill."""
+        return Format(self.lanes.bit_length(), 0, signed=False)
+
     def streams(self) -> dict[str, Stream]:
         """Streams: a word of `operation` for each layer; reads of rows, and `order` of tiles."""
         count = Format(self.sums.bit_length(), 0, signed=False)
@@ -110,7 +115,7 @@ class LinearSequencerSpec(Spec):
             "rows_read": Stream(
                 "out", (Field("address", address), Field("row", self.row), Field("first", BIT), Field("last", BIT))
             ),
-            "order": Stream("out", (Field("rows", count),)),
+            "order": Stream("out", (Field("rows", count), Field("used", self.used))),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
@@ -121,18 +126,20 @@ class LinearSequencerSpec(Spec):
         UserError
             If a layer has no features or rows, or more rows than sums.
         """
-        reads, order = list[Words](), list[int]()
+        reads, order = list[Words](), list[tuple[int, int]]()
         given = (inputs["operation"][name][:, 0].tolist() for name in LinearOperation._fields)
         for one in (LinearOperation(*values) for values in zip(*given, strict=True)):
             if not (one.inputs and one.outputs and 1 <= one.rows <= self.sums // 2):
                 raise UserError(f"{one.inputs} inputs, {one.outputs} outputs, {one.rows} rows of a side")
             tiles, groups = -(-one.inputs // self.lanes), -(-one.outputs // self.columns)
-            tile, row = (axis.reshape(-1) for axis in np.mgrid[:tiles, : 2 * one.rows])
+            of_tile, row = (axis.reshape(-1) for axis in np.mgrid[:tiles, : 2 * one.rows])
             lines = np.arange(tiles) * self.layout.parts
             place = Place(False, one.source)
             begins = np.array([self.layout.chunk(place, int(line), 0, one.stride).address for line in lines])
-            group = {"address": begins[tile] + row, "row": row, "first": tile == 0, "last": tile == tiles - 1}
+            group = {"address": begins[of_tile] + row, "row": row, "first": of_tile == 0, "last": of_tile == tiles - 1}
             reads.append({name: np.tile(column, groups)[:, None].astype(np.int64) for name, column in group.items()})
-            order += [one.rows] * (2 * tiles * groups)
+            used = [min(one.inputs - tile * self.lanes, self.lanes) for tile in range(tiles) for _ in range(2)]
+            order += [(one.rows, lanes) for lanes in used] * groups
         found = {name: np.concatenate([part[name] for part in reads])[:words] for name in reads[0]} if reads else {}
-        return {"rows_read": found, "order": {"rows": np.array(order[:words], np.int64)[:, None]}}
+        words_of_tiles = np.array(order[:words], np.int64).reshape(-1, 2)
+        return {"rows_read": found, "order": {"rows": words_of_tiles[:, :1], "used": words_of_tiles[:, 1:]}}

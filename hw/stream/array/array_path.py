@@ -25,9 +25,9 @@ class ArrayPath(wiring.Component):
 
     Attributes
     ----------
-    order : In, stream of ``kind``, ``rows``
-        A word for each tile: `TileKind`, and how many rows pass, at least 1. A tile of a layer behind one of attention,
-        or the other way round, waits until all sums have left.
+    order : In, stream of ``kind``, ``rows``, ``used``
+        A word for each tile: `TileKind`, how many rows pass, and how many of their lanes count, both at least 1. A tile
+        of a layer behind one of attention, or the other way round, waits until all sums have left.
     rows : In, stream of ``value`` (lanes of 24 bits), ``row``, ``first``, ``last``
         Rows of a layer and queries. Of queries `row` is the number in the block.
     terms : In, stream of ``weight`` (lanes of 24 bits), ``query``, ``first``, ``last``
@@ -104,6 +104,7 @@ class ArrayPath(wiring.Component):
         active, swap = Signal(name="passes"), Signal(reset_less=True)
         contexts, other = replicas(_CHOICES, "contexts"), Signal(name="of_attention", reset_less=True)
         left = Signal.like(word.rows, name="left", reset_less=True)
+        unused = Signal(spec.lanes, reset_less=True)
         attention, leaves, taken = Signal(name="attention"), Signal(name="leaves"), Signal(name="taken_row")
         # complete rows that the partial sums have room for
         room = Signal(range(spec.sums + 1), init=spec.sums)
@@ -122,7 +123,10 @@ class ArrayPath(wiring.Component):
             ),
             array.x.valid.eq(free & Mux(contexts[0], terms.valid, given.valid)),
             Value.cast(array.x.payload.value).eq(
-                Cat(Mux(contexts[lane * _CHOICES // spec.lanes], *pair) for lane, pair in enumerate(values))
+                Cat(
+                    Mux(unused[lane], 0, Mux(contexts[lane * _CHOICES // spec.lanes], *pair))
+                    for lane, pair in enumerate(values)
+                )
             ),
             array.x.payload.swap.eq(swap),
             tag.row.eq(Mux(contexts[0], query, given.payload.row)),
@@ -137,6 +141,7 @@ class ArrayPath(wiring.Component):
             m.d.sync += [swap.eq(0), left.eq(left - 1)]
         with m.If(order.o.ready):
             m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1)]
+            m.d.sync += [unused.eq(Cat(lane >= word.used for lane in range(spec.lanes)))]
             m.d.sync += [other.eq(word.kind != TileKind.LINEAR)]
             m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in contexts]
         m.d.sync += room.eq(room + leaves - (taken & last))

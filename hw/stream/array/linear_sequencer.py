@@ -1,6 +1,6 @@
 """RTL of `linear_sequencer`: four counters, the innermost of rows, and a line of the memory."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
@@ -22,8 +22,8 @@ class LinearSequencer(wiring.Component):
         addresses from a row to the next. Taken when all reads of the layer before are.
     rows_read : Out, stream of ``address``, ``row``, ``first``, ``last``
         Reads of the activation memory with their tags: the row's number, and whether its sums begin or end.
-    order : Out, stream of ``rows``
-        A word for each tile of each side: so many rows pass.
+    order : Out, stream of ``rows``, ``used``
+        A word for each tile of each side: so many rows pass, of which so many lanes have inputs.
     """
 
     def __init__(self, spec: LinearSequencerSpec) -> None:
@@ -47,7 +47,10 @@ class LinearSequencer(wiring.Component):
         row, minus = Signal.like(given.rows, reset_less=True), Signal(reset_less=True)
         ends = Signal.like(given.rows, reset_less=True)
         first, ahead = Signal(reset_less=True), Signal()
+        # lanes of the layer's last tile; the next word is of that one: behind a first read it is one further
+        filled = Signal.like(self.order.payload.used, reset_less=True)
         final_row, final_tile, final = Signal(), Signal(), Signal()
+        of_last = Mux(first | ~minus, final_tile, Mux(final_tile, 0, tile + 1) == tiles)
         m.d.comb += [
             self.operation.ready.eq(~active),
             final_row.eq(row == ends),
@@ -55,6 +58,7 @@ class LinearSequencer(wiring.Component):
             final.eq(minus & final_tile & (groups == 0)),
             self.order.valid.eq(active & ~ahead & (first | ~final)),
             self.order.payload.rows.eq(settings.rows),
+            self.order.payload.used.eq(Mux(of_last, filled, spec.lanes)),
             self.rows_read.valid.eq(active & (ahead | ~first)),
             read.address.eq(line + row),
             read.row.eq(row),
@@ -64,6 +68,7 @@ class LinearSequencer(wiring.Component):
         taken = self.rows_read.valid & self.rows_read.ready
         m.d.sync += ahead.eq((ahead & ~(taken & first)) | (self.order.valid & self.order.ready))
         with m.If(~active):
+            m.d.sync += filled.eq(((given.inputs - 1) & (spec.lanes - 1)) + 1)
             m.d.sync += [
                 settings.eq(given),
                 active.eq(self.operation.valid),

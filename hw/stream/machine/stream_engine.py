@@ -183,6 +183,7 @@ class StreamEngine(wiring.Component):
             feed.w.ready.eq(array.weights.ready),
             array.order.valid.eq(Mux(layer, linear.order.valid, attention.order.valid)),
             array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, attention.order.payload.rows)),
+            array.order.payload.used.eq(Mux(layer, linear.order.payload.used, self.spec.size.lanes)),
             array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, attention.order.payload.kind)),
             linear.order.ready.eq(layer & array.order.ready),
             attention.order.ready.eq(~layer & array.order.ready),

@@ -61,6 +61,10 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
     )
     checker.rule("reads", ~read.valid | (busy & same & (word.address == address)))
     checker.rule("operation_taken", operation.ready == ~busy)
+    # a word behind a first read is that of the tile's other side, or of the next tile
+    following = Mux(begins | ~minus, tile, Mux(final_tile, 0, tile + 1))
+    used = Mux(following == tiles, ((layer.inputs - 1) & (spec.lanes - 1)) + 1, spec.lanes)
+    checker.rule("order_used", ~checker.streams["order"].valid | (checker.streams["order"].payload.used == used))
     _order(checker, layer, busy, begins, final_tile & final_group & minus)
     checker.progress(2)
 

@@ -34,7 +34,11 @@ def _tile(
         for port, chosen in (("weights", kind == TileKind.LINEAR), ("keys", kind != TileKind.LINEAR))
     }
     return {
-        "order": {"kind": np.array([[kind]], np.int64), "rows": np.array([[count]])},
+        "order": {
+            "kind": np.array([[kind]], np.int64),
+            "rows": np.array([[count]]),
+            "used": rng.choice([spec.lanes, int(rng.integers(1, spec.lanes, endpoint=True))], (1, 1)),
+        },
         "rows": {"value": values, "row": number[: len(values)], **given},
         "terms": {"weight": terms, "query": number[: len(terms)], **other},
         **tiles,

@@ -104,7 +104,15 @@ class Attention(wiring.Component):
         for read, into in ((memory.keys, tiles.i), (memory.rows, array.rows)):
             joined(m, read, into)
         wiring.connect(m, tiles.o, array.keys)
-        wiring.connect(m, sequencer.order, array.order)
+        m.d.comb += [
+            array.order.valid.eq(sequencer.order.valid),
+            sequencer.order.ready.eq(array.order.ready),
+            *(
+                getattr(array.order.payload, name).eq(getattr(sequencer.order.payload, name))
+                for name in ("kind", "rows")
+            ),
+            array.order.payload.used.eq(own.array.lanes),
+        ]
         wiring.connect(m, array.scores, softmax.scores)
         wiring.connect(m, sequencer.softmax, softmax.operation)
         wiring.connect(m, softmax.inverse, sequencer.inverse)
