@@ -1,6 +1,8 @@
 """Perturbed deltas: the generator, and the block of deltas and offsets behind it; position of the perturbations."""
 
-from amaranth.hdl import Module, Mux, Signal
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -140,7 +142,12 @@ class PerturbedDeltas(wiring.Component):
             self.beat.eq(shown.beat),
             self.data.eq(shown.data),
         ]
-        # words of the generator
+        self._numbers(m, taken, kept)
+        return m
+
+    def _numbers(self, m: Module, taken: Value, kept: data.View[DeltaCommand]) -> None:
+        """Words of the generator go to the deltas; count their positions, and those of a command."""
+        generator, deltas, own = self.generator, self.offsets_block, self.command
         left, period = Signal.like(own.payload.count, name="words_left", reset_less=True), self.spec.generator.period
         final, drawn = left == 1, generator.o.valid & generator.o.ready
         position, marked, after = (Signal(range(period), name=name) for name in ("position", "marked", "after"))
@@ -163,4 +170,3 @@ class PerturbedDeltas(wiring.Component):
             m.d.sync += position.eq(Mux(generator.replay.bit, marked, after))
             with m.If(generator.mark.bit):
                 m.d.sync += marked.eq(after)
-        return m
