@@ -17,7 +17,7 @@ from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...nn.arithmetic.average import average
 from ..functions import INVERSE, ROOT_TABLES
-from ..machine.instruction import POOLS, Instruction, Kind
+from ..instruction import POOLS, Instruction, Kind
 from ..memory.chunks import Chunk
 from ..norms import Q11_16, unit_rows
 from ..pwl_memory import FunctionMemory

@@ -1,6 +1,8 @@
 """Perturbed deltas: the generator, and the block of deltas and offsets behind it; position of the perturbations."""
 
-from amaranth.hdl import Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +11,7 @@ from ....golden.zo.coefficient import COEFFICIENT
 from ...axi.memory_port import BEATS
 from ...ports import layout, shape
 from ...rng.generators import generator_of
-from ...stream.machine.engine_port import REQUEST
+from ...stream.engine.engine_port import REQUEST
 from ...stream.weights.word_offsets import WordOffsets
 from ...zo.steps.state_loader import StateLoader
 from ..shelled_core import Monitor
@@ -140,7 +142,12 @@ class PerturbedDeltas(wiring.Component):
             self.beat.eq(shown.beat),
             self.data.eq(shown.data),
         ]
-        # words of the generator
+        self._draw(m, taken, kept)
+        return m
+
+    def _draw(self, m: Module, taken: Value, kept: Any) -> None:
+        """Give words of the generator, as many as a command takes, and count where it stands."""
+        generator, deltas, own = self.generator, self.offsets_block, self.command
         left, period = Signal.like(own.payload.count, name="words_left", reset_less=True), self.spec.generator.period
         final, drawn = left == 1, generator.o.valid & generator.o.ready
         position, marked, after = (Signal(range(period), name=name) for name in ("position", "marked", "after"))
@@ -163,4 +170,3 @@ class PerturbedDeltas(wiring.Component):
             m.d.sync += position.eq(Mux(generator.replay.bit, marked, after))
             with m.If(generator.mark.bit):
                 m.d.sync += marked.eq(after)
-        return m
