@@ -103,7 +103,7 @@ class PerturbedDeltas(wiring.Component):
         m = Module()
         m.submodules.generator = generator = self.generator
         m.submodules.loader = loader = self.loader
-        m.submodules.deltas = deltas = self.offsets_block
+        m.submodules.word_offsets = deltas = self.offsets_block
         wiring.connect(m, loader.load, generator.load)
         wiring.connect(m, wiring.flipped(self.state), loader.beats)
         wiring.connect(m, deltas.offsets, wiring.flipped(self.offsets))

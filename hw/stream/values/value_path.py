@@ -217,8 +217,10 @@ class ValuePath(wiring.Component):
         ]
         with m.If(step):
             m.d.sync += word.eq(word + 1)
+        # the first value of a chunk always is; with one word no comparison says so
         there = [
-            ~target.empty & (~target.partial | (Cat(Const(lane, exact_log2(VALUES)), word) <= last))
+            ~target.empty
+            & (~target.partial | (Cat(Const(lane, exact_log2(VALUES)), word) <= last if lane or spec.words > 1 else 1))
             for lane in range(VALUES)
         ]
         written = data_register(m, write.payload, "written")

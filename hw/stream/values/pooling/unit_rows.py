@@ -55,7 +55,7 @@ class UnitRows(wiring.Component):
         results, at = Signal((columns - UNIT_LANES) * _RESULT, reset_less=True), Signal(range(words))
         chunk, taken, given = Signal(columns * _RESULT), Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq((filled <= 1) & room.any()),
+            self.i.ready.eq(((filled <= 1) if words > 1 else 1) & room.any()),
             taken.eq(self.i.valid & self.i.ready),
             given.eq(self.o.valid & self.o.ready),
             lanes.step.eq(self.step),
