@@ -80,7 +80,7 @@ class StreamEngine(wiring.Component):
         self.softmax, self.scale = AttentionSoftmax(spec.softmax), ContextScale(spec.scale)
         self.values, self.norm = ValuePath(spec.values), NormPath(spec.norm)
         self.pool, self.rotary = PoolHead(spec.pool), Rotary(spec.rotary)
-        self.units = {
+        self.units: dict[Unit, Any] = {
             Unit.VALUES: self.values,
             Unit.NORM: self.norm,
             Unit.POOL: self.pool,
@@ -264,12 +264,10 @@ class StreamEngine(wiring.Component):
         m.d.comb += [table.clear.eq(port.load), table.rows.eq(port.rows), table.count.eq(port.sentences)]
         samples = self.samples
         wiring.connect(m, wiring.flipped(port.beats), samples.beats)
-        settings, lanes = samples.operation.payload, self.spec.size.lanes
-        # whole rows of the narrow memory, as weights of lanes behind the features have offsets: samples end in zeros
-        row = (port.features + (lanes - 1)) & ~(lanes - 1)
+        settings = samples.operation.payload
         m.d.comb += [
             settings.rows.eq(port.rows),
-            settings.features.eq(Mux(self.bases.wide[0], port.features, row)),
+            settings.features.eq(port.features),
             settings.stride.eq(port.capacity),
             settings.wide.eq(self.bases.wide[0]),
             settings.base.eq(self.bases.base[0]),
