@@ -37,6 +37,8 @@ LARGE = (
     "sample_loader",
     "program_sequencer",
     "value_path",
+    "pool_head",
+    "rotary",
 )
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
@@ -108,6 +110,8 @@ VARIATIONS = [
     ("norm_path", "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
     ("stationary_load", "lanes=8 columns=2"),
+    ("pool_head", "lanes=8 columns=4 rows=64 wide_rows=128 sums=16"),
+    ("rotary", "lanes=8 columns=4 rows=512 wide_rows=128 sums=16 width=32"),
     ("value_path", "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16"),
     ("attention_sequencer", "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16"),
     ("activation_memory", "lanes=8 columns=2 rows=300 wide_rows=200 key_tag=0"),
@@ -171,6 +175,10 @@ SLOW_VARIATIONS = [
     ("tile_array", "lanes=4 columns=1"),
     ("partial_sums", "columns=4 sums=16"),
     ("stationary_load", "columns=32"),
+    ("pool_head", "columns=32 rows=100 wide_rows=70 sums=1024"),
+    ("pool_head", "lanes=16 columns=8 wide_rows=2 sums=4"),
+    ("rotary", "lanes=16 columns=8 wide_rows=2 sums=32 width=64"),
+    ("rotary", "columns=32 rows=600 sums=64 width=32"),
     ("value_path", "columns=32 features=96"),
     ("value_path", "lanes=16 features=32 sums=4"),
     ("value_path", "columns=8 sums=1024"),
@@ -179,7 +187,7 @@ SLOW_VARIATIONS = [
     ("attention_sequencer", "lanes=16 columns=2 exponentials=2 queries=4 keys=64 rows=2048 sums=64"),
     ("sample_loader", "lanes=16 columns=4 sums=32"),
     ("sample_loader", "columns=32"),
-    ("sample_loader", "lanes=4 columns=1 sums=8"),
+    ("sample_loader", "lanes=4 columns=1 rows=4 wide_rows=4 sums=4"),
     ("activation_memory", "lanes=16 columns=4 rows=1024 wide_rows=512"),
     ("activation_memory", "columns=32 rows=70 wide_rows=130 row_tag=0"),
     ("stationary_load", "lanes=4 columns=1"),

@@ -32,8 +32,8 @@ PASSES = 3
 """Times that a row is read to be divided by its norm: for its largest value, its squares, and the results."""
 NEAR_OCTAVE = 16
 """Octave of a row's largest value where its squares are summed, as in `unit_rows`."""
-AVERAGE_CYCLES = Q11_16.width + 1
-"""Cycles in which all sums of a chunk are divided: a bit a cycle, and a rounding."""
+AVERAGE_CYCLES = Q11_16.width + 2
+"""Cycles in which all sums of a chunk are divided: a bit a cycle, a comparison of the rest, and a rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ class RotarySpec(ChunkUnitSpec):
             Of all of them.
         """
         words, heads = operation["width"] // TURN_LANES, operation["heads"] + operation["key_heads"]
-        drain = 2 * operation["width"] // self.columns + self.latency + 4
+        drain = 2 * operation["width"] // self.columns + self.latency + 5
         return 3 + words + operation["longest"] * drain + tokens * heads * words
 
     def streams(self) -> dict[str, Stream]:

@@ -8,7 +8,7 @@ _MOST = 7
 """Most of them: as many as come while one is under way."""
 
 
-def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Value) -> tuple[Value, Value]:
+def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Value) -> tuple[Value, Value, Signal]:
     """Drive the handshakes of a block's reads of operands: none is taken that was not asked for.
 
     Parameters
@@ -24,8 +24,8 @@ def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Val
 
     Returns
     -------
-    (Value, Value)
-        A chunk is asked for; one is on offer that was asked for.
+    (Value, Value, Signal)
+        A chunk is asked for; one is on offer that was asked for; how many are to come.
     """
     owed, asked, there = Signal(range(_MOST + 1)), Signal(name="asked"), Signal(name="there")
     m.d.comb += [
@@ -35,4 +35,4 @@ def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Val
         operands.ready.eq(takes & owed.any()),
     ]
     m.d.sync += owed.eq(owed + asked - (there & takes))
-    return asked, there
+    return asked, there, owed

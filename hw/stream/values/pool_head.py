@@ -17,7 +17,7 @@ from .pooling.unit_rows import UnitRows
 class PoolHead(wiring.Component):
     """Operation after operation, of which one is at work at a time.
 
-    A pool takes a chunk of a sentence's tokens after the other, and writes their mean `PoolAverage.STEPS` + 1 cycles
+    A pool takes a chunk of a sentence's tokens after the other, and writes their mean `AVERAGE_CYCLES` cycles
     later. The division of a row by its norm takes a chunk in as many cycles as it has words of `UNIT_LANES` values, in
     each of three passes.
 
@@ -89,7 +89,7 @@ class PoolHead(wiring.Component):
         self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
         self._is_unit, self._came = Signal(), Signal()
         takes = self._wants & (~self._is_unit | unit.i.ready)
-        self._asked, there = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
+        self._asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
         m.d.comb += [
             self._is_unit.eq(self._settings.kind == KINDS.index("unit")),
             *_place(self.operands_read.payload, source, self._row),
@@ -112,11 +112,13 @@ class PoolHead(wiring.Component):
         settings, sentence = self._settings, self.sentences.payload
         step, count, fresh = Signal(range(PASSES)), Signal.like(average.count, reset_less=True), Signal(reset_less=True)
         steps, mean, final_item = Signal(range(average.STEPS), reset_less=True), Signal(), Signal()
+        rounds = Signal()
         m.d.comb += [
             mean.eq(settings.kind == KINDS.index("mean")),
             final_item.eq(self._item == settings.rows - 1),
             *_place(self.write.payload, destination, self._item),
-            average.first.eq(fresh & ~average.round),
+            average.first.eq(fresh),
+            average.round.eq(rounds),
             average.add.eq(self._came),
             average.count.eq(count),
             unit.step.eq(step),
@@ -173,9 +175,12 @@ class PoolHead(wiring.Component):
                 m.d.comb += average.divide.eq(1)
                 m.d.sync += steps.eq(steps - 1)
                 with m.If(steps == 0):
-                    m.next = "ROUND"
+                    m.next = "COMPARE"
+            with m.State("COMPARE"):
+                m.d.sync += rounds.eq(1)
+                m.next = "ROUND"
             with m.State("ROUND"):
-                m.d.comb += average.round.eq(1)
+                m.d.sync += rounds.eq(0)
                 m.next = "WRITE"
             with m.State("WRITE"):
                 m.d.comb += self.write.valid.eq(1)

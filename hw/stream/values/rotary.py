@@ -8,6 +8,7 @@ from ....golden.stream.attention import HALVES, ROTATION
 from ....golden.stream.values.rotary import RotarySpec
 from ...ports import elements, members, shape
 from ...primitives.fifo import Fifo
+from ...primitives.registers import data_register
 from .operand_reads import operand_reads
 from .rotation.head_turn import HeadTurn
 from .rotation.head_walk import HeadWalk
@@ -87,7 +88,7 @@ class Rotary(wiring.Component):
     def _chunks(self, m: Module, reader: HeadWalk, writer: HeadWalk, turn: HeadTurn) -> None:
         """Read and write the chunks of rows: `_rows` are those that are read and not written yet."""
         m.submodules.rows = self._rows = rows = Fifo(shape(self.spec.row), ROWS)
-        asked, there = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
+        asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
         values = elements(self.operands.payload.value, self.spec.streams()["operands"].fields[0])
         results = elements(self.write.payload.value, self.spec.streams()["write"].fields[-1])
         m.d.comb += [
@@ -142,8 +143,8 @@ class Rotary(wiring.Component):
             row.eq(sentence.first + position),
             reader.row.eq(row),
             self._rows.i.payload.eq(row),
-            self.done.payload.clipped.eq(turn.clipped),
         ]
+        clipped = data_register(m, self.done.payload.clipped, "clipped")
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.operation.ready.eq(1), turn.begin.eq(1)]
@@ -167,7 +168,7 @@ class Rotary(wiring.Component):
                     with m.If(item == settings.sentences - 1):
                         m.next = "SETTLE"
             with m.State("SETTLE"), m.If(self._under_way == 0):
-                m.d.sync += position.eq(position + 1)
+                m.d.sync += [position.eq(position + 1), clipped.eq(turn.clipped)]
                 m.next = "TABLE"
                 with m.If(position == settings.longest - 1):
                     m.next = "DONE"

@@ -33,7 +33,7 @@ class PoolAverage(wiring.Component):
     divide : In(1)
         Compute the next bit of the quotients, in `STEPS` cycles; not beside `add`.
     round : In(1)
-        Round them by what is left of the division, to the nearest, ties to even.
+        Round them by what is left of the division, to the nearest, ties to even; two cycles after the last `divide`.
     count : In(range(longest + 1))
         Chunks of the sum. It stays from a cycle before `divide` to `round`.
     o : Out, array of Q11.16
@@ -58,7 +58,7 @@ class PoolAverage(wiring.Component):
             less = Signal(len(count) + 2, name=f"less{number}")
             m.d.comb += less.eq(longer - count)
             fits = ~less[-1]
-            up = Cat(low[0], rest) > count
+            up = register(m, f"up{number}", Cat(low[0], rest) > count)
             addend = Mux(self.round, up, Cat(value[:-1], ~value[-1]))
             with m.If(self.divide):
                 m.d.sync += total.eq(Cat(fits, low[:-1], Mux(fits, less, longer)[: len(rest)]))

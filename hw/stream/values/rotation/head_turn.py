@@ -11,7 +11,7 @@ from .....golden.stream.values.rotary import TURN_LANES, RotarySpec
 from ....ports import shape
 from ....primitives.pipeline import Pipeline
 from ....primitives.ram import ram
-from ....primitives.registers import register
+from ....primitives.registers import data_register, register
 from ....primitives.rounding import RoundSaturate, saturate_to
 
 _WORD, _TURNS = TURN_LANES * Q8_16.width, TURN_LANES * ROTATION.width
@@ -91,26 +91,27 @@ class HeadTurn(wiring.Component):
         )
         assert pipeline.latency("address", "o") == spec.latency
         at, second = Signal.like(self.pairs), Signal()
-        step, begins, ends = Signal(), Signal(), Signal()
-        # chunks that wait and are not begun; places in front of and behind the multipliers; chunks of results
+        step, begins, ends, given = Signal(), Signal(), Signal(), Signal()
+        # chunks that wait and are not begun; places in front of and behind the multipliers; results
         stored, before, behind, made = (
             Signal(range(spec.ring + 1), name=name, init=init)
             for name, init in (("stored", 0), ("before", spec.ring), ("behind", spec.ring), ("made", 0))
         )
-        count = self.last + 1
+        count = register(m, "count", self.last + 1)
         m.d.comb += [
             begins.eq(step & (at == 0) & ~second),
             ends.eq(step & second & (at == self.pairs)),
-            step.eq((at.any() | second) | (stored >= count) & (behind >= count)),
+            step.eq((at.any() | second) | (stored > self.last) & (behind > self.last)),
             self.i.ready.eq(before.any()),
-            self.o.valid.eq(made.any()),
+            given.eq(made.any() & (~self.o.valid | self.o.ready)),
         ]
         with m.If(step):
             m.d.sync += [second.eq(~second), at.eq(Mux(ends, 0, at + second))]
         flags = Signal(spec.latency)
         finished = pipeline.place_flag("address", ends, flags).at("o")
-        taken, given = self.i.valid & self.i.ready, self.o.valid & self.o.ready
+        taken = self.i.valid & self.i.ready
         m.d.sync += [
+            self.o.valid.eq(given | (self.o.valid & ~self.o.ready)),
             stored.eq(stored + taken - Mux(begins, count, 0)),
             before.eq(before - taken + Mux(ends, count, 0)),
             behind.eq(behind + given - Mux(begins, count, 0)),
@@ -224,7 +225,9 @@ class HeadTurn(wiring.Component):
             chunk.append(read.data)
         beyond = [Mux(found, one, 0) for _, one in results]
         some = register(m, "some", sum(beyond[1:], beyond[0]))
-        m.d.comb += Value.cast(self.o.payload).eq(Cat(chunk))
+        payload = data_register(m, self.o.payload, "o_payload")
+        with m.If(given):
+            m.d.sync += Value.cast(payload).eq(Cat(chunk))
         m.d.sync += self.clipped.eq(self.clipped + some)
         with m.If(self.begin):
             m.d.sync += self.clipped.eq(0)
@@ -232,7 +235,10 @@ class HeadTurn(wiring.Component):
     def _keys(self, m: Module, ends: Value) -> Signal:
         """Whether the head that is turned is one of keys."""
         head, keys, final = Signal.like(self.heads), Signal(), Signal()
-        m.d.comb += final.eq(head == Mux(keys, self.key_heads, self.heads) - 1)
+        last_heads = [
+            register(m, f"last_head{number}", one - 1) for number, one in enumerate((self.heads, self.key_heads))
+        ]
+        m.d.comb += final.eq(head == Mux(keys, last_heads[1], last_heads[0]))
         with m.If(ends):
             m.d.sync += [head.eq(Mux(final, 0, head + 1)), keys.eq(keys ^ final)]
         return keys

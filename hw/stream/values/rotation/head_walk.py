@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from .....golden.stream.values.rotary import RotarySpec
 from ....ports import shape
+from ....primitives.registers import register
 from ...memory.chunk_line import ChunkLine
 
 
@@ -19,7 +20,7 @@ class HeadWalk(wiring.Component):
     Attributes
     ----------
     heads, key_heads : In, as wide as those of an instruction
-        They stay while a row is walked over, as the next four.
+        They stay from two cycles before a row to its end, as the next four.
     last : In, range of the chunks of the widest head
         Chunks of a head, less one.
     queries, keys, stride : In, as wide as an address
@@ -64,10 +65,13 @@ class HeadWalk(wiring.Component):
         m.submodules.line = line = ChunkLine(self.spec.layout)
         row, keys = Signal.like(self.row, reset_less=True), Signal(reset_less=True)
         head, chunk = Signal.like(self.heads, reset_less=True), Signal.like(self.last, reset_less=True)
+        last_heads = [
+            register(m, f"last_head{number}", one - 1) for number, one in enumerate((self.heads, self.key_heads))
+        ]
         ends_head, ends, turn = Signal(), Signal(), Signal()
         m.d.comb += [
             ends_head.eq(chunk == self.last),
-            ends.eq(ends_head & (head == Mux(keys, self.key_heads, self.heads) - 1)),
+            ends.eq(ends_head & (head == Mux(keys, last_heads[1], last_heads[0]))),
             turn.eq(self.advance & ends & ~keys),
             self.final.eq(ends & keys),
             line.stride.eq(self.stride),

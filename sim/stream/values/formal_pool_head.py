@@ -1,0 +1,70 @@
+"""Rules of `pool_head`: no chunk that was not asked for, one `done` an operation behind all reads, a queue with room.
+
+Chunks have one word here, so that those of results under way are counted by the flags of the lanes.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+from amaranth.hdl import Mux, Signal, Value
+
+from ....golden.stream.values.pool_head import PASSES, PoolHeadSpec
+from ...formal.checker import Checker
+from ...formal.inside import parts_of, state_of, variables_of
+
+SPEC = PoolHeadSpec(lanes=4, columns=4, rows=4, wide_rows=4, sums=4)
+CUT = ("multipliers", "memories")
+
+
+def check(checker: Checker, spec: PoolHeadSpec) -> None:
+    """Add the rules; an operation has features and rows, and a sentence tokens."""
+    m, block = checker.m, checker.block
+    given, sentence = checker.payload("operation"), checker.payload("sentences")
+    checker.assume((given.features != 0) & (given.features <= spec.features) & (given.rows != 0))
+    checker.assume((sentence.length != 0) & (sentence.length <= spec.longest))
+    whole = variables_of(block)
+    own, step = whole.self, variables_of(block, "_states").step
+    state = {name: state_of(block, name) for name in ("IDLE", "OPEN", "READ", "DRAIN", "DONE")}
+    owed = Signal(4, name="operands_owed")
+    m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
+    to_come = own._owed + Mux(own._asking, own._left + 1, 0)
+    _results(checker, spec, step)
+    checker.lemmas_together(
+        {
+            "owed_counted": owed == own._owed,
+            "due_counted": Mux(state["READ"], to_come == own._due + 1, to_come == 0),
+        }
+    )
+    checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))
+    checker.rule("reads_bounded", owed <= 7)
+    busy = Signal(name="busy")
+    m.d.sync += busy.eq((busy | checker.moves("operation")) & ~checker.moves("done"))
+    checker.lemma("states", busy == ~state["IDLE"])
+    checker.rule("operation_alone", ~checker.streams["operation"].ready | ~busy)
+    checker.rule("done_alone", ~checker.streams["done"].valid | busy & (owed == 0) & ~checker.streams["write"].valid)
+
+
+def _results(checker: Checker, spec: PoolHeadSpec, step: Value) -> None:
+    """Count chunks of results under way: there is a place for each in the queue."""
+    unit = parts_of(checker.block).unit
+    inside, lanes, queue = variables_of(unit), parts_of(unit).lanes, parts_of(unit).queue
+    flags = variables_of(lanes).under_way
+    stored = (variables_of(queue).level + 1)[: len(variables_of(queue).level)] + queue.o.valid
+    under_way = inside.filled + sum(list(flags)[1:], flags[0])
+    latency = spec.pass_latency
+    aged = reduce(and_, (~flag | (inside.waits >= latency - age) for age, flag in enumerate(flags)))
+    results = step == PASSES - 1
+    unit_reads = state_of(checker.block, "READ") | state_of(checker.block, "DRAIN")
+    checker.lemmas_together(
+        {
+            "aged": aged & (inside.waits <= latency),
+            "room": inside.room + Mux(results, under_way, 0) + stored == spec.unit_chunks,
+            "none_of_others": results | (stored == 0),
+            "drained": unit_reads | unit.idle,
+            "words": inside.filled <= 1,
+            "steps": (step < PASSES),
+        }
+    )
+    checker.rule("results_room", ~queue.i.valid | queue.i.ready)

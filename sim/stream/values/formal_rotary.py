@@ -1,0 +1,46 @@
+"""Rules of `rotary`: no chunk that was not asked for, none lost or made in the rings, one `done` an operation.
+
+A head is a chunk here, of a single pair of words.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Signal
+
+from ....golden.stream.values.rotary import RotarySpec
+from ...formal.checker import Checker
+from ...formal.inside import parts_of, state_of, variables_of
+
+SPEC = RotarySpec(lanes=8, columns=8, rows=4, wide_rows=4, sums=4, width=8)
+CUT = ("multipliers", "memories")
+
+
+def check(checker: Checker, spec: RotarySpec) -> None:
+    """Add the rules; an operation has heads, positions and sentences."""
+    m, block, given = checker.m, checker.block, checker.payload("operation")
+    checker.assume((given.heads != 0) & (given.key_heads != 0) & (given.width == spec.width))
+    checker.assume((given.longest != 0) & (given.sentences != 0))
+    owed = Signal(4, name="operands_owed")
+    m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
+    turn = parts_of(block).turn
+    inside = variables_of(turn)
+    heads = sum(list(inside.flags)[1:], inside.flags[0])
+    chunks = Signal(6, name="chunks_inside")
+    m.d.sync += chunks.eq(chunks + checker.moves("operands") - checker.moves("write"))
+    checker.lemmas_together(
+        {
+            "owed_counted": owed == block._owed,
+            "before_counted": inside.stored + inside.before + inside.second == spec.ring,
+            "behind_counted": inside.behind + inside.made + inside.second + heads == spec.ring,
+            "chunks_counted": chunks == inside.stored + inside.second + heads + inside.made + turn.o.valid,
+        }
+    )
+    checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))
+    checker.rule("reads_bounded", owed <= 7)
+    checker.rule("write_made", ~checker.streams["write"].valid | (chunks != 0))
+    checker.rule("chunks_lost", chunks <= 2 * spec.ring + 1)
+    busy = Signal(name="busy")
+    m.d.sync += busy.eq((busy | checker.moves("operation")) & ~checker.moves("done"))
+    checker.lemma("states", busy == ~state_of(block, "IDLE"))
+    checker.rule("operation_alone", ~checker.streams["operation"].ready | ~busy)
+    checker.rule("done_alone", ~checker.streams["done"].valid | busy)
