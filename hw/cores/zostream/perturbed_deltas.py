@@ -100,6 +100,7 @@ class PerturbedDeltas(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Connect generator and deltas; longer than most, as it is a list of wires."""
         m = Module()
         m.submodules.generator = generator = self.generator
         m.submodules.loader = loader = self.loader

@@ -80,7 +80,7 @@ class StreamEngine(wiring.Component):
         self.softmax, self.scale = AttentionSoftmax(spec.softmax), ContextScale(spec.scale)
         self.values, self.norm = ValuePath(spec.values), NormPath(spec.norm)
         self.pool, self.rotary = PoolHead(spec.pool), Rotary(spec.rotary)
-        self.units = {
+        self.units: dict[Unit, Any] = {
             Unit.VALUES: self.values,
             Unit.NORM: self.norm,
             Unit.POOL: self.pool,
