@@ -72,6 +72,8 @@ def performed(spec, given):
     keys, rows, order = (commands[name] for name in ("keys_read", "rows_read", "order"))
     load = {"value": given.memory[keys["address"][:, 0]], **{name: keys[name] for name in ("turn", "part", "zero")}}
     beats = StationaryLoadSpec(lanes=spec.lanes, columns=spec.columns).run({"i": load}, MANY)["o"]["weight"]
+    # rows fill all lanes
+    order = order | {"used": np.full_like(order["rows"], spec.lanes)}
     inputs = {
         "order": order,
         "rows": {
