@@ -6,6 +6,7 @@ from .axi.axi_write import AxiWriteSpec
 from .block import Spec
 from .cores.core import CoreSpec
 from .cores.instantft.instantft import InstantftSpec
+from .cores.zostream.zostream import ZostreamSpec
 from .cores.zotrain.zotrain import ZotrainSpec
 from .lora.adapter import AdapterSpec
 from .lora.mseloss import MselossSpec
@@ -114,3 +115,5 @@ BLOCKS: dict[str, type[Spec]] = {
 }
 CORES: dict[str, type[CoreSpec]] = {name: spec for name, spec in BLOCKS.items() if issubclass(spec, CoreSpec)}
 """Cores among them: a user instantiates them with a driver."""
+TRANSFORMER_CORES: dict[str, type[CoreSpec]] = {ZostreamSpec.name: ZostreamSpec}
+"""Cores that run programs of transformers; not yet in `BLOCKS` and `CORES`, as they lack packages, rules and trials."""

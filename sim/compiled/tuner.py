@@ -12,7 +12,7 @@ from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.models.network import Network
 from ...golden.nn.arithmetic.forward import StageIntegers
-from ...golden.registry import CORES
+from ...golden.registry import CORES, TRANSFORMER_CORES
 from ...golden.rng.pezo import PezoSpec
 from ...golden.train.federated.configuration import FederatedConfig
 from ...golden.train.tuned.network import TunedNetwork
@@ -197,7 +197,7 @@ def transformer_tuner_of(method: str) -> TransformerTuner:
     UserError
         If there is none.
     """
-    parts = (spec.part("sim", "tune", "TRANSFORMER_TUNER") for spec in CORES.values())
+    parts = (spec.part("sim", "tune", "TRANSFORMER_TUNER") for spec in TRANSFORMER_CORES.values())
     found: TransformerTuner | None = next((part for part in parts if part and method in part.methods), None)
     if found is None:
         raise UserError(f"no core runs the jobs of {method} on transformers")

@@ -187,7 +187,7 @@ SLOW_VARIATIONS = [
     ("attention_sequencer", "lanes=16 columns=2 exponentials=2 queries=4 keys=64 rows=2048 sums=64"),
     ("sample_loader", "lanes=16 columns=4 sums=32"),
     ("sample_loader", "columns=32"),
-    ("sample_loader", "lanes=4 columns=1 sums=8"),
+    ("sample_loader", "lanes=4 columns=1 rows=4 wide_rows=4 sums=4"),
     ("activation_memory", "lanes=16 columns=4 rows=1024 wide_rows=512"),
     ("activation_memory", "columns=32 rows=70 wide_rows=130 row_tag=0"),
     ("stationary_load", "lanes=4 columns=1"),

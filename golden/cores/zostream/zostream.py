@@ -23,6 +23,7 @@ from ...stream.machine.layout import StreamLayout
 from ...stream.machine.program import HEADER_BEATS, Program, program_of
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
 from ...stream.machine.stream_engine import LANES, StreamEngineSpec
+from ...stream.memory.samples import ROW
 from ...stream.norms import LARGEST_HIDDEN
 from ...stream.weights.word_offsets import WordOffsetsSpec
 from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
@@ -112,6 +113,8 @@ class ZostreamSpec(CoreSpec):
         super().__post_init__()
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
+        if self.lanes > ROW:
+            raise UserError(f"lanes = {self.lanes} are more than the {ROW} values of a sample's row")
         _ = self.sequencer, self.offsets, self.losses, self.engine.parts  # these refuse what is out of range
 
     @cached_property

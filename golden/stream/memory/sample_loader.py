@@ -21,8 +21,6 @@ from .chunks import Chunk, ChunkLayout, Place
 from .samples import ROW, token_beats, tokens_of
 
 WORD = Format(32, 0, signed=False)
-FEATURES = Format(24, 0, signed=False)
-"""Format of a number of features, as in an instruction."""
 UNIT = 16
 """Values of whole beats, at least: their beats make whole chunks."""
 
@@ -87,6 +85,12 @@ class SampleLoaderSpec(Spec):
         """Cycles from an operation to its first beat at the earliest: settings, checks."""
         return 2
 
+    @property
+    def features(self) -> Format:
+        """Format of a number of features, of as many as either memory has room for on two sides; a row's at least."""
+        most = max(self.rows * self.lanes, self.wide_rows * self.columns) // 2
+        return Format(max(most, ROW).bit_length(), 0, signed=False)
+
     def cycles(self, rows: int, features: int) -> int:
         """Cycles from an operation to the end of its `done`, where no stream waits, with 16 columns or more."""
         padded = self.unit == UNIT and -(-features // UNIT) % 2
@@ -97,10 +101,11 @@ class SampleLoaderSpec(Spec):
         address = self.layout.address
         operation = (
             Field("rows", Format((self.sums // 2).bit_length(), 0, signed=False)),
-            Field("features", FEATURES),
+            Field("features", self.features),
             Field("wide", BIT),
             Field("base", address),
-            Field("stride", address),
+            # that of a single row of tokens may be the whole memory
+            Field("stride", Format(max(self.rows, self.wide_rows).bit_length(), 0, signed=False)),
         )
         chunk = (Field("wide", BIT), Field("address", address), Field("part", self.layout.part))
         return {

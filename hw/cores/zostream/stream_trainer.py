@@ -107,6 +107,8 @@ class StreamTrainer(wiring.Component):
         m.d.comb += [
             program.beats.eq(self.control.settings.program_beats),
             *(getattr(self.monitor, name).eq(getattr(self.deltas, name)) for name in SHOWN),
+            # deltas that are loaded or cleared are another program's
+            self.monitor.valid.eq(self.deltas.valid & (self.control.command == Command.TRAIN)),
             self.monitor.done.eq(self.control.counts.steps_done),
             engine.weights.eq(self.control.settings.weights),
             *(getattr(engine, name).eq(getattr(program, name)) for name in ("capacity", "features", "inputs")),

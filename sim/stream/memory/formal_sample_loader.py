@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.utils import exact_log2
 
 from ....golden.stream.memory.sample_loader import SampleLoaderSpec, Status
 from ....golden.stream.memory.samples import ROW, ROW_BEATS
 from ....hw.primitives.mux_tree import mux_tree
 from ...formal.checker import Checker
+from ...formal.inside import state_of, variables_of
 
-SPEC = SampleLoaderSpec(lanes=8, columns=4, rows=16, wide_rows=8, sums=4)
-MOST = 2 * ROW
+SPEC = SampleLoaderSpec(lanes=16, columns=16, rows=16, wide_rows=8, sums=4)
+MOST = ROW
 """Most values of a token in the proof."""
 
 
@@ -31,14 +33,47 @@ def check(checker: Checker, spec: SampleLoaderSpec) -> None:
     beats = _Tokens(checker, "beats", tokens, [ROW_BEATS * (at + 1) for at in range(MOST // ROW)], last // ROW)
     chunks = [2 * (at + 1) for at in range(MOST // spec.columns)]
     writes = _Tokens(checker, "write", tokens, chunks, last // spec.columns)
-    checker.rule("done_early", ~checker.streams["done"].valid | ~(beats.left.any() | writes.left.any()))
+    _aligned(checker, beats, writes)
+    for name, one in (("beats", beats), ("writes", writes)):
+        checker.rule(f"done_{name}", ~checker.streams["done"].valid | (one.left == 0))
     checker.rule("done_status", ~checker.streams["done"].valid | (status == due))
     # what is written is sign-extended
-    for column in range(spec.columns):
-        value = checker.payload("write").value[column]
-        checker.rule(f"write_signed_{column}", value[-4:].all() | ~value[-4:].any())
+    ends = [value[-4:] for value in checker.payload("write").value]
+    checker.rule("write_signed", Cat(end.all() | ~end.any() for end in ends).all())
     # beats wait for two writes of each chunk at most
     checker.progress(2 * spec.unit // spec.columns + spec.latency)
+
+
+def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
+    """Add lemmas: a unit, here a chunk, is written before the next one is whole, and padding is none; both counts hold.
+
+    Checks of an operation end before the block's own counts begin.
+    """
+    block = checker.block
+    checks, inner, gather = state_of(block, "CHECK"), variables_of(block, "_write"), variables_of(block, "_gather")
+    last, row = inner.last, ROW_BEATS * SPEC.unit // ROW
+    full, whole = inner.self._full, beats.word >= row
+    chunks, written = writes.size[1:], writes.word[1:]
+    same = (writes.left == beats.left) & (whole == written + full)
+    ahead = (writes.left == beats.left + 1) & full & (written + 1 == chunks) & ~whole
+    padding = (writes.left + 1 == beats.left) & ~full & (writes.word == 0) & whole & (chunks == 1)
+    checker.lemmas_together(
+        {
+            "aligned": same | ahead | padding,
+            "tokens": gather.tokens == Mux(checks, 0, beats.left),
+            "active": inner.active == (~checks & writes.left.any()),
+            "size": (beats.left == 0) | ((last < MOST) & (beats.size == 2 * row)),
+            "chunks": (writes.left == 0) | ((last < MOST) & (chunks == last[exact_log2(SPEC.columns) :] + 1)),
+            "beat": beats.word == gather.beat + Mux((gather.tokens != 0) & (gather.units == 0), row, 0),
+            "beat_least": gather.beat < row,
+            "units": (gather.tokens == 0) | (gather.units <= 1),
+            "group": ~inner.active | (written + inner.groups + 1 == chunks),
+            "side": writes.word[0] == inner.side,
+            "none": inner.active | (writes.word == 0),
+            "rows": ~inner.active | (inner.plus + writes.left == inner.rows),
+            "some": inner.active | ~full,
+        }
+    )
 
 
 class _Tokens:
@@ -47,7 +82,9 @@ class _Tokens:
     def __init__(self, checker: Checker, name: str, tokens: Value, sizes: list[int], index: Value) -> None:
         m, moves = checker.m, checker.moves(name)
         self.left = Signal(range(SPEC.sums // 2 + 1), name=f"{name}_tokens")
-        word, size = (Signal(range(max(sizes) + 1), name=f"{name}_{kind}") for kind in ("word", "size"))
+        self.word, self.size = word, size = [
+            Signal(range(max(sizes) + 1), name=f"{name}_{kind}") for kind in ("word", "size")
+        ]
         ends = word == size - 1
         with m.If(checker.moves("operation")):
             chosen = index[: (len(sizes) - 1).bit_length()]

@@ -9,7 +9,7 @@ import numpy as np
 from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16
 from ....golden.stream.memory.sample_loader import UNIT, SampleLoaderSpec, Status
-from ....golden.stream.memory.samples import ROW, token_rows
+from ....golden.stream.memory.samples import ROW, ROW_BEATS, token_rows
 from ...phase import Phase
 
 _ENDLESS = 1 << 62
@@ -22,13 +22,19 @@ def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, wo
     wide, most = number % 2, min(words * 16 // 3, ROW * 4)
     width, memory = (spec.columns, spec.wide_rows) if wide else (spec.lanes, spec.rows)
     features = int(rng.choice([1, UNIT, UNIT + 1, ROW, int(rng.integers(1, max(most, 2)))]))
+    features = min(features, memory // 2 * width)
     lines = -(-features // width)
-    stride = int(rng.integers(2, max(3, min(memory // lines, spec.sums, 4 + words // 3)), endpoint=True))
-    rows = int(rng.choice([1, stride // 2, int(rng.integers(1, stride // 2, endpoint=True))]))
+    most = memory // lines
+    stride = int(rng.choice([most, int(rng.integers(2, max(2, min(most, spec.sums)), endpoint=True))]))
+    room = min(stride, spec.sums, 4 + words // 3) // 2
+    rows = int(rng.choice([1, room, int(rng.integers(1, room, endpoint=True))]))
+    if number in (2, 3):
+        # as many features as there is room, or time, for
+        rows, stride = 1, 2
+        features = min(memory // stride * width, words * ROW // ROW_BEATS)
+        lines = -(-features // width)
     if number % 5 == 4:
-        features, rows = ((0, rows), (features, 0), (features, stride // 2 + 1))[number // 5 % 3]
-        rows = min(rows, spec.sums // 2)
-        stride = min(stride, 2 * rows - 1) if rows > stride // 2 else stride
+        features, rows = ((features, min(stride, spec.sums) // 2 + 1), (0, rows), (features, 0))[number // 5 % 3]
     fields = {"rows": rows, "features": features, "wide": wide, "stride": stride}
     fields["base"] = int(rng.integers(0, memory - lines * stride, endpoint=True))
     data = np.zeros((0, 4), np.int64)

@@ -46,6 +46,7 @@ def check(checker: Checker, walk: ValueWalk) -> None:
     checker.lemma("last", ~last | idle)
     checker.rule("end_made", ~(results.valid & results.payload.end) | active)
     chunk = results.valid & ~results.payload.empty & ~results.payload.end
+    checker.rule("end_alone", ~(results.payload.end & results.payload.empty) | ~results.valid)
     checker.rule("words_written", chunk == (words.valid & ~words.payload.release))
     checker.rule("asked_with_room", (walk.asked & ~walk.room) == 0)
     checker.rule("asked_read", walk.asked.any() == checker.moves("read"))

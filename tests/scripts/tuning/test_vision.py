@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from safetensors.torch import save_file
 
@@ -44,8 +45,7 @@ def test_a_run(fabtune, tmp_path, weights, method, engine):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--method", "pezo-otf", "--core", "small"), "no core runs the jobs of pezo-otf on transformers"),
-        (("--method", "pezo-otf", "--engine", "rtl"), "no core runs the jobs of pezo-otf on transformers"),
+        (("--method", "pezo-otf", "--core", "chip"), "there is no core 'chip'; there are: tiny, small, fast"),
         (("--method", "pezo-otf", "--from-layer", "1"), "--from-layer belongs to a text task"),
         (("--method", "pezo-otf", "--base", "fp8"), "base = 'fp8' is not one of nf4, 18-bit"),
         (("--method", "sparse-zo"), "--method sparse-zo is for a network of layers or text, not for vit-digits"),
@@ -69,3 +69,21 @@ def test_it_learns(fabtune):
     report = json.loads(out)
     assert report["accuracy_before"] < 0.5
     assert report["accuracy_after"] > report["accuracy_before"] + 0.1
+
+
+@pytest.mark.slow
+def test_the_core_is_the_integer_job(fabtune, tmp_path, weights):
+    asked = ("--network", "vit-digits", "--weights", weights, "--method", "pezo-otf", "--core", "tiny")
+    asked += ("--steps", 3, "--batch", 4, "--json")
+    found = {}
+    for engine in ("rtl", "golden"):
+        status, out, err = fabtune("tune", *asked, "--engine", engine, "--delta", f"{engine}.safetensors")
+        assert status == 0, err
+        found[engine] = json.loads(out)
+    rtl, golden = found["rtl"], found["golden"]
+    assert (rtl["mismatches"], rtl["steps_compared"], rtl["logits_compared"]) == (0, 3, 8)
+    for name in ("accuracy_before", "accuracy_after", "loss_last", "saturations", "trained_parameters", "array"):
+        assert rtl[name] == golden[name], name
+    deltas = [load_saved(tmp_path / f"{engine}.safetensors")[0]["deltas"] for engine in ("rtl", "golden")]
+    assert np.array_equal(*deltas)
+    assert deltas[0].any()

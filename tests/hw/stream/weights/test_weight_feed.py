@@ -34,7 +34,7 @@ BASE = 0x4_0000
 LIMIT = 30_000
 SMALL = {
     "encoder": lambda: encoder(hidden=8, heads=2, wide=12, layers=1, classes=3),
-    "decoder": lambda: decoder(hidden=8, heads=2, key_heads=1, width=4, wide=12, layers=1, classes=3),
+    "decoder": lambda: decoder(hidden=8, heads=2, key_heads=1, width=8, wide=12, layers=1, classes=3),
     "vision": lambda: vision(hidden=8, heads=2, wide=12, classes=3),
 }
 

@@ -1,0 +1,38 @@
+"""Rules of the queue of operands: what was asked for is taken, its words leave in order, and nothing overflows."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Mux, Signal
+
+from ....hw.stream.memory.chunk_words import ChunkWords
+from ...formal.checker import Checker
+from ...formal.inside import parts_of, variables_of
+
+_WORDS, _DEPTH = 2, 4
+
+
+def part() -> ChunkWords:
+    """Chunks of two words of a bit."""
+    return ChunkWords(1, _WORDS, _DEPTH)
+
+
+def check(checker: Checker, part: ChunkWords) -> None:
+    """Add the rules: a chunk is asked for while there is room, and comes when it was asked for."""
+    m, given, taken = checker.m, checker.streams["i"], checker.moves("i")
+    owed = Signal(range(_DEPTH), name="owed")
+    m.d.sync += owed.eq(owed + part.asked - taken)
+    checker.assume(~part.asked | part.room)
+    checker.assume(~given.valid | owed.any())
+    words = checker.balance("o", [(taken, _WORDS)], [(part.o.valid, checker.moves("o"), 1)], _DEPTH, _WORDS + 4)
+    places = variables_of(part).places
+    checker.lemma("places_counted", places + words + Mux(owed[1], 2 * _WORDS, 0) + Mux(owed[0], _WORDS, 0) == _DEPTH)
+    checker.rule("queue_room", ~variables_of(part).full | parts_of(part).queue.i.ready)
+    checker.passes("i_waits", given.valid & ~given.ready, _WORDS)
+    ahead, inside, word = Signal.like(words, name="ahead"), Signal(name="inside"), Signal(2, name="word")
+    checker.ports["choose"] = choose = Signal(name="choose")
+    due, leaves = inside & (ahead < _WORDS), checker.moves("o")
+    with m.If(taken & choose & ~inside):
+        m.d.sync += [inside.eq(1), ahead.eq(words - leaves + _WORDS - 1), word.eq(given.payload)]
+    with m.Elif(leaves):
+        m.d.sync += [ahead.eq(ahead - 1), inside.eq(inside & ahead.any())]
+    checker.rule("o_in_order", ~(due & part.o.valid) | (part.o.payload == Mux(ahead == 0, word[1], word[0])))

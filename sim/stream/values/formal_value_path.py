@@ -1,0 +1,54 @@
+"""Rules of `value_path`: an operation is taken when the one before is done, which is told once, behind its last write.
+
+The queues and the three pipelines, which have proofs of their own, are left out: the queue of places gives as many as
+went in, the last of an operation ends it. The walk and the queues of operands have more rules, as parts.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Signal
+
+from ....golden.stream.values.value_operation import KINDS
+from ....golden.stream.values.value_path import ValuePathSpec
+from ...formal.checker import Checker
+from ...formal.inside import leave_out, parts_of
+
+SPEC = ValuePathSpec(lanes=8, columns=4, rows=4, wide_rows=4, features=8, sums=4)
+_QUEUED = 3
+"""Most chunks that the queue of places is assumed to hold."""
+
+
+def check(checker: Checker, spec: ValuePathSpec) -> None:
+    """Add the rules."""
+    m, parts, operation = checker.m, parts_of(checker.block), checker.payload("operation")
+    leave_out(checker, checker.block, keep="walk")
+    walk, places, jobs = parts.walk, parts.places, parts.jobs
+    counts = operation.rows, operation.sentences, operation.longest
+    checker.assume(operation.kind.matches(*KINDS) & (operation.features != 0))
+    checker.assume(Cat((one != 0) & (one <= spec.longest) for one in counts).all())
+    # room is taken by what goes in alone
+    taken = Cat(walk.asked, jobs.i.valid & jobs.i.ready, places.i.valid & places.i.ready)
+    room, left = Cat(parts.first.room, parts.second.room, jobs.i.ready, places.i.ready), Signal(4, name="left")
+    m.d.sync += left.eq(room & ~taken)
+    checker.assume((left & ~room) == 0)
+    queued, ends = Signal(range(_QUEUED + 1), name="queued"), Signal(name="ends")
+    leaves = places.o.valid & places.o.ready
+    m.d.sync += queued.eq(queued + taken[3] - leaves)
+    with m.If(taken[3] & places.i.payload.end):
+        m.d.sync += ends.eq(1)
+    with m.Elif(leaves & places.o.payload.end):
+        m.d.sync += ends.eq(0)
+    checker.assume(~places.i.ready | (queued != _QUEUED))
+    checker.assume(~places.o.valid | (queued != 0))
+    checker.assume(~places.o.valid | (places.o.payload.end == (ends & (queued == 1))))
+    checker.assume(~(places.o.payload.end & places.o.payload.empty))
+    owed = checker.words("operation", "done", 1)
+    checker.rule("operation_taken", checker.streams["operation"].ready == (owed == 0))
+    checker.rule("done_last", ~checker.streams["done"].valid | ~checker.streams["write"].valid)
+    checker.rule("write_owed", ~checker.streams["write"].valid | (owed != 0))
+    biases, full = checker.streams["biases"], Signal(name="full")
+    released = jobs.o.valid & jobs.o.payload.release
+    m.d.sync += full.eq((full & ~released) | (checker.moves("biases") & biases.payload.last))
+    checker.rule("biases_taken", biases.ready == ~full)
+    sums = checker.streams["sums"]
+    checker.rule("sums_taken", ~sums.ready | (jobs.o.valid & ~jobs.o.payload.release))

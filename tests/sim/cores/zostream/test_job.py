@@ -1,0 +1,48 @@
+"""Jobs of `zostream` on the compiled core: records, deltas after every step, counters, logits; networks in turn."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
+from fabtune.golden.cores.zostream.zostream import ZostreamSpec
+from fabtune.sim.compiled.comparison import simulated_core
+from fabtune.sim.compiled.session import Dram
+from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
+from fabtune.sim.cores.zostream.job import StreamJob
+
+SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
+KINDS = [("perceptron", {}), ("encoder", {}), ("decoder", {}), ("encoder", {"sensitive": 9}), ("decoder", {"first": 8})]
+pytestmark = pytest.mark.slow
+
+
+def drawn(kind, given, seed=0, **settings):
+    """A job of four steps, the last one of fewer samples."""
+    rng = np.random.default_rng(seed)
+    own = RandomJob(SPEC, random_images(SPEC, rng, kind, **given), rng, 6, 4, 4, 7, position=33, **settings)
+    return own, StreamJob(own.images, own.sentences, own.orders, own.job.settings, 33)
+
+
+@pytest.mark.parametrize(("kind", "given"), KINDS, ids=str)
+def test_a_job_is_the_integer_job(kind, given):
+    own, job = drawn(kind, given)
+    slopes, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2])
+    assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
+    assert len({slope.coefficient for slope in slopes}) == 4
+
+
+def test_a_hostile_memory_changes_no_bit():
+    own, job = drawn("encoder", {}, seed=1)
+    _, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2], Dram.stressed(), seed=3)
+    assert comparison.mismatches == 0
+
+
+def test_networks_one_after_the_other_on_one_core():
+    device = simulated_core(SPEC, None, 0, lambda _: None)
+    host = drawn("encoder", {})[1].driver(SPEC, device)
+    for kind, given in KINDS[:3]:
+        own, job = drawn(kind, given, seed=2)
+        job.load(host)
+        trained = host.train(job.inputs, job.steps, job.settings, job.position)
+        steps = zip(job.run_golden(SPEC, own.job), trained.slopes, strict=True)
+        assert all(same(*golden, found) for golden, found in steps)
+        assert np.array_equal(job.found(host), own.job.rows)
