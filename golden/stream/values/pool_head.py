@@ -158,7 +158,8 @@ class PoolHeadSpec(ChunkUnitSpec):
 
     def _there(self, features: int) -> Integers:
         """Flags of the values of all chunks of a row: 0 beyond its features."""
-        return chunks_of(np.ones((1, features), np.int64), self.columns)[0]
+        there: Integers = chunks_of(np.ones((1, features), np.int64), self.columns)[0]
+        return there
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
