@@ -8,10 +8,10 @@ input and reset timing are not golden's: they stand with the block's bench, in `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from .memories.plan import Device, MemoryPlan, MemoryShape
 
 Words = dict[str, Integers]
 """Words of a stream: for each field an array (words, lanes)."""
+Row = TypeVar("Row")
 
 
 def joined(parts: Sequence[Mapping[str, Words]]) -> dict[str, Words]:
@@ -31,6 +32,12 @@ def joined(parts: Sequence[Mapping[str, Words]]) -> dict[str, Words]:
         port: {name: np.concatenate([part[port][name] for part in parts]) for name in fields}
         for port, fields in first.items()
     }
+
+
+def rows_of(words: Words, kind: Callable[..., Row]) -> list[Row]:
+    """List words of single numbers, each as a named tuple of its fields."""
+    columns = (words[name][:, 0].tolist() for name in kind._fields)  # type: ignore[attr-defined]
+    return [kind(*row) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,14 @@ from ...axi.memories import port_memories
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
+from ...stream.engine.stream_engine import LANES, StreamEngineSpec
 from ...stream.forward import IntegerTransformer
+from ...stream.instruction import INSTRUCTION_BEATS
 from ...stream.machine.core_size import CoreSize
 from ...stream.machine.images import StreamImages
-from ...stream.machine.instruction import INSTRUCTION_BEATS
 from ...stream.machine.layout import StreamLayout
 from ...stream.machine.program import HEADER_BEATS, Program, program_of
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
-from ...stream.machine.stream_engine import LANES, StreamEngineSpec
-from ...stream.memory.samples import ROW
 from ...stream.norms import LARGEST_HIDDEN
 from ...stream.weights.word_offsets import WordOffsetsSpec
 from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
@@ -113,8 +112,6 @@ class ZostreamSpec(CoreSpec):
         super().__post_init__()
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
-        if self.lanes > ROW:
-            raise UserError(f"lanes = {self.lanes} are more than the {ROW} values of a sample's row")
         _ = self.sequencer, self.offsets, self.losses, self.engine.parts  # these refuse what is out of range
 
     @cached_property

@@ -16,7 +16,7 @@ from ...block import Field, Spec, Stream, Words
 from ...errors import UserError
 from ...fixed import Format
 from ...rng.urng import BIT
-from ..machine.instruction import FIELD_BITS, Buffer, Instruction
+from ..instruction import FIELD_BITS, Buffer, Instruction
 from ..memory.chunks import ChunkLayout, Place
 
 

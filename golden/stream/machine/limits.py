@@ -17,6 +17,7 @@ from ...fixed import Q8_16
 from ..array.partial_sums import MOST_INPUTS, TOTAL
 from ..attention import HALVES, MOST_WIDTH
 from ..forward import SHIFT, WEIGHT_BITS
+from ..instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
 from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN, Q11_16
 from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
@@ -24,7 +25,6 @@ from ..values.requantize import FORMATS
 from ..values.value_operation import LARGEST_VECTOR, SQUARED
 from ..words import sensitive_word
 from .core_size import CoreSize
-from .instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
 from .layout import record_beats
 
 MOST_SHIFT = SHIFT.maximum

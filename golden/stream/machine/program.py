@@ -31,12 +31,7 @@ from ...transformer.blocks import (
 )
 from ...transformer.builder import INPUTS
 from ..attention import Attention
-from ..norms import Q11_16, Norm
-from ..transformer_model import TransformerModel, everything
-from ..values.requantize import FORMATS
-from ..words import TensorName
-from .core_size import CoreSize
-from .instruction import (
+from ..instruction import (
     ACTIVATIONS,
     INSTRUCTION_BEATS,
     NO_WORD,
@@ -47,6 +42,11 @@ from .instruction import (
     Kind,
     shifted_format,
 )
+from ..norms import Q11_16, Norm
+from ..transformer_model import TransformerModel, everything
+from ..values.requantize import FORMATS
+from ..words import TensorName
+from .core_size import CoreSize
 from .layout import Rotation, StreamLayout
 from .limits import Counts, Limits, Reason
 from .schedule import Place, Step

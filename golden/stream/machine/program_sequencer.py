@@ -19,8 +19,8 @@ from ...errors import UserError
 from ...fixed import Format
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
+from ..instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
 from .core_size import CoreSize
-from .instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
 from .limits import Reason
 from .program import Program, ProgramError, read_program
 

@@ -22,7 +22,7 @@ from ...packets import packets_of
 from ...rng.urng import BIT
 from ..array.array_path import ArrayPathSpec, TileKind
 from ..forward import SHIFT
-from ..machine.instruction import FIELD_BITS, Buffer, Instruction
+from ..instruction import FIELD_BITS, Buffer, Instruction
 from ..memory.chunks import ChunkLayout, Place
 from ..norms import Q11_16
 from .attention_softmax import FACTOR, FRACTION, AttentionSoftmaxSpec, SoftmaxOperation

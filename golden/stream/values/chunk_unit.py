@@ -12,7 +12,7 @@ from ...block import Field, Spec, Stream, Words
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...rng.urng import BIT
-from ..machine.instruction import Buffer
+from ..instruction import Buffer
 from ..memory.chunks import Chunk, ChunkLayout, Place
 from ..norms import Q11_16
 

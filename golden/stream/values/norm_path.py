@@ -11,7 +11,7 @@ import numpy as np
 from ...block import Field, Stream, Words
 from ...errors import UserError
 from ...memories.plan import MemoryShape
-from ..machine.instruction import Instruction
+from ..instruction import Instruction
 from ..memory.chunks import Chunk
 from ..norms import LARGEST_HIDDEN
 from .chunk_unit import ChunkUnitSpec, chunk_words, operations_of, place_words

@@ -17,7 +17,7 @@ from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...nn.arithmetic.average import average
 from ..functions import INVERSE, ROOT_TABLES
-from ..machine.instruction import POOLS, Instruction, Kind
+from ..instruction import POOLS, Instruction, Kind
 from ..memory.chunks import Chunk
 from ..norms import Q11_16, unit_rows
 from ..pwl_memory import FunctionMemory
@@ -158,7 +158,8 @@ class PoolHeadSpec(ChunkUnitSpec):
 
     def _there(self, features: int) -> Integers:
         """Flags of the values of all chunks of a row: 0 beyond its features."""
-        return chunks_of(np.ones((1, features), np.int64), self.columns)[0]
+        there: Integers = chunks_of(np.ones((1, features), np.int64), self.columns)[0]
+        return there
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:

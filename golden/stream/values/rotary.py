@@ -16,7 +16,7 @@ from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, Overflow, narrow
 from ...memories.plan import MemoryShape
 from ..attention import HALVES, MOST_WIDTH, Q6_12, ROTATION, rotated
-from ..machine.instruction import FIELD_BITS, Buffer, Instruction
+from ..instruction import FIELD_BITS, Buffer, Instruction
 from ..memory.chunks import Chunk, Place
 from .chunk_unit import ChunkUnitSpec, chunk_words, chunks_of, operations_of
 

@@ -9,7 +9,7 @@ from ...block import Field
 from ...fixed import Format
 from ...rng.urng import BIT
 from ..forward import SHIFT
-from ..machine.instruction import Instruction, Join, Kind
+from ..instruction import Instruction, Join, Kind
 from ..norms import Q11_16
 from . import activation_function, elementwise
 from .chunk_unit import FEATURES, place_words

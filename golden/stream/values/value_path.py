@@ -14,14 +14,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Integers
 from ...memories.plan import MemoryShape
 from ...packets import packets_of
 from ...rng.urng import BIT
 from ..memory.chunks import Chunk, Place
-from ..weights.tile_dequant import rows_of
 from .activation_function import ActivationFunctionSpec
 from .chunk_unit import ChunkUnitSpec, chunk_words
 from .elementwise import ElementwiseSpec

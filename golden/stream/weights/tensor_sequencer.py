@@ -13,14 +13,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format
 from ...rng.perturbation import cycles_of
 from ...rng.urng import BIT
 from ...zo.coefficient import COEFFICIENT
-from ..machine.instruction import FIELD_BITS, NO_WORD, Instruction, Kind
-from .tile_dequant import BEAT_VALUES, LENGTH_BITS, TensorKind, rows_of
+from ..instruction import FIELD_BITS, NO_WORD, Instruction, Kind
+from .tile_dequant import BEAT_VALUES, LENGTH_BITS, TensorKind
 from .tile_weights import OffsetKind, Operation, TileWeightsSpec
 from .word_offsets import COUNT, FRACTION, WORD
 
@@ -35,7 +35,7 @@ class PassInstruction(NamedTuple):
     Parameters
     ----------
     kind to fraction : int
-        Of the instruction, see `golden.stream.machine.instruction.Instruction`.
+        Of the instruction, see `golden.stream.instruction.Instruction`.
     longest : int
         Tokens of the longest sentence of the pass.
     amount : int

@@ -6,16 +6,15 @@ a value, a matrix or a vector, leaves as values. A beat in error marks all that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
 from ...nf4.nf4_dequant import Nf4DequantSpec
@@ -212,15 +211,6 @@ class TileDequantSpec(Spec):
         packed = whole[:, cut:]
         codes = np.stack([packed & 15, packed >> 4], axis=-1).reshape(len(records), BLOCK, self.columns)
         return dequantise(codes, scales[:, None])
-
-
-_Row = TypeVar("_Row")
-
-
-def rows_of(words: Words, kind: Callable[..., _Row]) -> list[_Row]:
-    """Words of a stream of single numbers, each as a named tuple of its fields."""
-    columns = (words[name][:, 0].tolist() for name in kind._fields)  # type: ignore[attr-defined]
-    return [kind(*row) for row in zip(*columns, strict=True)]
 
 
 def as_values(beats: Integers) -> Integers:

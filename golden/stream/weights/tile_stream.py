@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import ADDRESS_BITS, BEAT, BEAT_COUNT_BITS
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, rows_of
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...memories.fifo import fifo_memory
@@ -22,7 +22,7 @@ from ...memories.plan import MemoryShape
 from ...rng.perturbation import cycles_of
 from ..nf4_weights import BLOCK
 from .tensor_sequencer import CorrectionReads, Reads, TensorSequencerSpec, words_of
-from .tile_dequant import BEAT_VALUES, MATRICES, WORD, TensorKind, rows_of
+from .tile_dequant import BEAT_VALUES, MATRICES, WORD, TensorKind
 
 BEAT_CORRECTIONS = BEAT // 8
 """Sensitive weights of a beat."""

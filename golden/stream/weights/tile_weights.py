@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Overflow, narrow
 from ...memories.plan import MemoryShape
@@ -30,7 +30,6 @@ from .tile_dequant import (
     Beats,
     TensorKind,
     TileDequantSpec,
-    rows_of,
 )
 
 PLACE_BITS = 32

@@ -9,7 +9,7 @@ from ....golden.stream.memory.chunks import ChunkLayout
 from ...nn.interfaces import LOGIT
 from ...ports import shape
 from ...primitives.mux_tree import mux_tree
-from ...stream.machine.engine_port import chunk_layout, chunk_values
+from ...stream.engine.engine_port import chunk_layout, chunk_values
 from ...stream.memory.chunk_line import ChunkLine
 
 

@@ -1,6 +1,6 @@
 """Perturbed deltas: the generator, and the block of deltas and offsets behind it; position of the perturbations."""
 
-from __future__ import annotations
+from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -11,7 +11,7 @@ from ....golden.zo.coefficient import COEFFICIENT
 from ...axi.memory_port import BEATS
 from ...ports import layout, shape
 from ...rng.generators import generator_of
-from ...stream.machine.engine_port import REQUEST
+from ...stream.engine.engine_port import REQUEST
 from ...stream.weights.word_offsets import WordOffsets
 from ...zo.steps.state_loader import StateLoader
 from ..shelled_core import Monitor
@@ -100,6 +100,7 @@ class PerturbedDeltas(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Connect generator and deltas; longer than most, as it is a list of wires."""
         m = Module()
         m.submodules.generator = generator = self.generator
         m.submodules.loader = loader = self.loader
@@ -142,11 +143,11 @@ class PerturbedDeltas(wiring.Component):
             self.beat.eq(shown.beat),
             self.data.eq(shown.data),
         ]
-        self._numbers(m, taken, kept)
+        self._draw(m, taken, kept)
         return m
 
-    def _numbers(self, m: Module, taken: Value, kept: data.View[DeltaCommand]) -> None:
-        """Words of the generator go to the deltas; count their positions, and those of a command."""
+    def _draw(self, m: Module, taken: Value, kept: Any) -> None:
+        """Give words of the generator, as many as a command takes, and count where it stands."""
         generator, deltas, own = self.generator, self.offsets_block, self.command
         left, period = Signal.like(own.payload.count, name="words_left", reset_less=True), self.spec.generator.period
         final, drawn = left == 1, generator.o.valid & generator.o.ready

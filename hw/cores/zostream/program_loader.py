@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import BEAT_COUNT_BITS
 from ....golden.cores.zostream.registers import PROGRAM
-from ....golden.stream.machine.instruction import ROW_BITS
+from ....golden.stream.instruction import ROW_BITS
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout

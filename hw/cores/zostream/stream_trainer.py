@@ -10,7 +10,7 @@ from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.memory.chunks import ChunkLayout
 from ....golden.zo.memory_layout import WORDS
 from ...primitives.fifo import Fifo
-from ...stream.machine.engine_port import EnginePort
+from ...stream.engine.engine_port import EnginePort
 from ...stream.machine.program_sequencer import ProgramSequencer
 from ...zo.steps.slope_recorder import SlopeRecorder
 from ...zo.steps.step_updates import StepUpdates

@@ -8,12 +8,12 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
-from ....golden.stream.machine.instruction import INSTRUCTION_BEATS
+from ....golden.stream.engine.stream_engine import StreamEngineSpec
+from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.program import HEADER_BEATS
-from ....golden.stream.machine.stream_engine import StreamEngineSpec
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
-from ...stream.machine.stream_engine import StreamEngine
+from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
 from ..shelled_core import Monitor, ShelledCore

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
 from ....golden.axi.bus import BEAT
-from ....golden.stream.machine.instruction import INSTRUCTION_BEATS
+from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program import HEADER_BEATS, MAGIC, VERSION
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec

@@ -107,7 +107,7 @@ class PoolHead(wiring.Component):
     ) -> None:
         """Take an operation, and each sentence of it or each pass of a row.
 
-        One state machine, whose states are all here.
+        Longer than most, as it is one state machine, whose states are all here.
         """
         settings, sentence = self._settings, self.sentences.payload
         step, count, fresh = Signal(range(PASSES)), Signal.like(average.count, reset_less=True), Signal(reset_less=True)

@@ -10,8 +10,8 @@ import numpy as np
 from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Bytes
 from ....golden.block import Words
+from ....golden.stream.instruction import FIELD_BITS, NO_WORD, Instruction, Kind
 from ....golden.stream.machine.cost_model import on_paper
-from ....golden.stream.machine.instruction import FIELD_BITS, NO_WORD, Instruction, Kind
 from ....golden.stream.machine.layout import StreamLayout
 from ....golden.stream.machine.limits import MOST_FRACTION, MOST_SHIFT
 from ....golden.stream.machine.program import Program, program_of

@@ -20,12 +20,12 @@ _ALL = 1 << 40
 
 
 def stimulus(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make operations with about so many chunks to read: of each kind, then any, the first of one feature."""
+    """Make operations of about 8 times so many cycles: of each kind, then any, the first of one feature."""
     parts, left = list[dict[str, Words]](), words
     while left > 0 or len(parts) < len(KINDS):
         kind = len(parts) if len(parts) < len(KINDS) else int(rng.integers(len(KINDS)))
         parts.append(operation(spec, rng, kind, max(left // 4, 8), 1 if not parts else 0))
-        left -= len(parts[-1]["operands"]["value"])
+        left -= spec.cycles(parts[-1]) // 8
     return joined(parts)
 
 
@@ -51,9 +51,9 @@ def operation(
         values = _tokens(rng, 2 * tokens, groups * spec.columns)
         read = {"first": first, "last": first + lengths * 2 - 1}.get(KINDS[kind], np.arange(2 * tokens))
         operands = chunks_of(values, spec.columns).swapaxes(0, 1)[:, read]
-    read = 1 + int((sentences.sum(axis=1) if len(sentences) else np.array([rows])).max())
+    most_rows = int(max(rows, *sentences.sum(axis=1)) if len(sentences) else rows) + 1
     fields = {"kind": kind, "features": features, "rows": rows} | places(
-        spec, rng, max(read, rows), {"source": groups, "destination": groups}
+        spec, rng, most_rows, {"source": groups, "destination": groups}
     )
     return {
         "operation": {name: np.array([[value]]) for name, value in fields.items()},

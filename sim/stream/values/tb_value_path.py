@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....golden.block import Words, joined
+from ....golden.block import Words, joined, rows_of
 from ....golden.fixed import Q8_16, Integers
 from ....golden.packets import last_flags
 from ....golden.stream.forward import SHIFT, WEIGHT_BITS
-from ....golden.stream.machine.instruction import Join, Kind
+from ....golden.stream.instruction import Join, Kind
 from ....golden.stream.norms import Q11_16
 from ....golden.stream.values import activation_function
 from ....golden.stream.values.requantize import FORMATS, SUM
 from ....golden.stream.values.value_operation import KINDS, Operation, Settings, settings
 from ....golden.stream.values.value_path import VALUES, ValuePathSpec
-from ....golden.stream.weights.tile_dequant import rows_of
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
 from .chunk_places import places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Signal, Value
 
-from ....golden.stream.machine.instruction import Kind
+from ....golden.stream.instruction import Kind
 from ....golden.stream.weights.tensor_sequencer import TensorSequencerSpec
 from ...formal.checker import Checker
 from ...formal.inside import state_of, variables_of

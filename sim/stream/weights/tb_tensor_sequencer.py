@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....golden.block import Words
-from ....golden.stream.machine.instruction import FIELD_BITS, NO_WORD, Kind
+from ....golden.stream.instruction import FIELD_BITS, NO_WORD, Kind
 from ....golden.stream.machine.limits import MOST_FRACTION
 from ....golden.stream.weights.tensor_sequencer import PassInstruction, TensorSequencerSpec, words_of
 from ....golden.zo.coefficient import COEFFICIENT

@@ -5,7 +5,7 @@ import pytest
 
 from fabtune.golden.cores.zostream.random_network import random_images, random_sentences
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
-from fabtune.golden.stream.machine.instruction import ACTIVATIONS, Join, Kind
+from fabtune.golden.stream.instruction import ACTIVATIONS, Join, Kind
 
 SPECS = [ZostreamSpec(**ZostreamSpec.presets[name]) for name in ("tiny", "fast")]
 

@@ -6,7 +6,7 @@ from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.nn.arithmetic.average import average
 from fabtune.golden.stream.attention import Q6_12, ROTATION, Attention, causal
 from fabtune.golden.stream.functions import ACTIVATIONS as FUNCTIONS
-from fabtune.golden.stream.machine.instruction import ACTIVATIONS, POOLS, Buffer, Join, Kind, shifted_format
+from fabtune.golden.stream.instruction import ACTIVATIONS, POOLS, Buffer, Join, Kind, shifted_format
 from fabtune.golden.stream.machine.layout import vector_beats
 from fabtune.golden.stream.norms import NORMALISED, Q11_16, Norm, unit_rows
 from fabtune.golden.stream.values.requantize import FORMATS

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.machine.instruction import Buffer, Kind
+from fabtune.golden.stream.instruction import Buffer, Kind
 from tests.golden.stream.machine.test_program import whole
 
 

@@ -11,12 +11,12 @@ from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.stream.frozen_base import frozen_base
-from fabtune.golden.stream.machine.core_size import CoreSize
-from fabtune.golden.stream.machine.cost_model import on_paper
-from fabtune.golden.stream.machine.instruction import (
+from fabtune.golden.stream.instruction import (
     NO_WORD,
     shifted_format,
 )
+from fabtune.golden.stream.machine.core_size import CoreSize
+from fabtune.golden.stream.machine.cost_model import on_paper
 from fabtune.golden.stream.machine.layout import HEADER_BEATS as STREAM_HEADER
 from fabtune.golden.stream.machine.layout import StreamLayout, digest
 from fabtune.golden.stream.machine.program import HEADER_BEATS, decode_program, program_of

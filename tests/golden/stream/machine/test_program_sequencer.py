@@ -7,8 +7,8 @@ import pytest
 
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
+from fabtune.golden.stream.instruction import FIELD_BITS
 from fabtune.golden.stream.machine.core_size import CoreSize
-from fabtune.golden.stream.machine.instruction import FIELD_BITS
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.golden.stream.machine.program import decode_program
 from fabtune.golden.stream.machine.program_sequencer import LOAD, RUN, ProgramSequencerSpec

@@ -6,7 +6,7 @@ from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.stream.array.array_path import TileKind
 from fabtune.golden.stream.array.stationary_load import StationaryLoadSpec
 from fabtune.golden.stream.attention import Q6_12, Attention, causal
-from fabtune.golden.stream.machine.instruction import Buffer, Instruction, Kind, shifted_format
+from fabtune.golden.stream.instruction import Buffer, Instruction, Kind, shifted_format
 from fabtune.golden.stream.softmax.attention_sequencer import Sentence, attention_operation
 
 MANY = 1 << 40
@@ -72,6 +72,8 @@ def performed(spec, given):
     keys, rows, order = (commands[name] for name in ("keys_read", "rows_read", "order"))
     load = {"value": given.memory[keys["address"][:, 0]], **{name: keys[name] for name in ("turn", "part", "zero")}}
     beats = StationaryLoadSpec(lanes=spec.lanes, columns=spec.columns).run({"i": load}, MANY)["o"]["weight"]
+    # rows fill all lanes
+    order = order | {"used": np.full_like(order["rows"], spec.lanes)}
     inputs = {
         "order": order,
         "rows": {

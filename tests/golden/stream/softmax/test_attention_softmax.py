@@ -7,7 +7,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Narrower
 from fabtune.golden.packets import last_flags
 from fabtune.golden.stream.attention import Attention, causal
-from fabtune.golden.stream.machine.instruction import shifted_format
+from fabtune.golden.stream.instruction import shifted_format
 from fabtune.golden.stream.softmax.attention_softmax import AttentionSoftmaxSpec, SoftmaxOperation
 from fabtune.golden.stream.softmax.context_scale import ContextScaleSpec
 

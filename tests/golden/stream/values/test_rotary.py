@@ -7,7 +7,7 @@ from fabtune.golden.block import joined
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.stream.attention import Q6_12, rotated, rotations
-from fabtune.golden.stream.machine.instruction import Buffer, Instruction, Kind
+from fabtune.golden.stream.instruction import Buffer, Instruction, Kind
 from fabtune.golden.stream.memory.chunks import Place
 from fabtune.golden.stream.values.rotary import RotarySpec, rotary_operation
 

@@ -10,8 +10,8 @@ from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.packets import last_flags
+from fabtune.golden.stream.instruction import Kind, shifted_format
 from fabtune.golden.stream.machine.core_size import CoreSize
-from fabtune.golden.stream.machine.instruction import Kind, shifted_format
 from fabtune.golden.stream.machine.layout import HEADER_BEATS
 from fabtune.golden.stream.machine.program import program_of
 from fabtune.golden.stream.values.value_operation import KINDS, operation_of, settings

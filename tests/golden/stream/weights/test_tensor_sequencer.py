@@ -8,8 +8,8 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Narrower
 from fabtune.golden.stream.attention import rotations
 from fabtune.golden.stream.frozen_base import frozen_base
+from fabtune.golden.stream.instruction import Instruction, Kind
 from fabtune.golden.stream.machine.core_size import CoreSize
-from fabtune.golden.stream.machine.instruction import Instruction, Kind
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, StreamLayout
 from fabtune.golden.stream.machine.program import program_of
 from fabtune.golden.stream.transformer_model import TransformerModel, everything

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fabtune.golden.stream.machine.instruction import Buffer, Instruction
+from fabtune.golden.stream.instruction import Buffer, Instruction
 from fabtune.golden.stream.memory.chunks import ChunkLayout, Place
 from fabtune.golden.zo.deltas import DELTA
 

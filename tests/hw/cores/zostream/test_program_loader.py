@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from fabtune.golden.cores.zostream.registers import PROGRAM, Error
-from fabtune.golden.stream.machine.instruction import Buffer, Instruction, Kind
+from fabtune.golden.stream.instruction import Buffer, Instruction, Kind
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.golden.stream.machine.program_sequencer import ProgramSequencerSpec
 from fabtune.hw.cores.zostream.program_loader import ProgramLoader

@@ -12,8 +12,8 @@ from amaranth.lib.wiring import Out
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
+from fabtune.golden.stream.instruction import Instruction, Kind
 from fabtune.golden.stream.machine.core_size import CoreSize
-from fabtune.golden.stream.machine.instruction import Instruction, Kind
 from fabtune.golden.stream.weights.tensor_sequencer import PassInstruction, words_of
 from fabtune.golden.stream.weights.weight_feed import WeightFeedSpec
 from fabtune.golden.stream.weights.word_offsets import Kind as CommandKind

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, get_args
 
-from ...axi.bus import BEAT
-from ...errors import UserError
-from ...fixed import Format
-from ...transformer.blocks import ActivationKind, PoolKind
-from ..values.activation_function import KINDS
+from ..axi.bus import BEAT
+from ..errors import UserError
+from ..fixed import Format
+from ..transformer.blocks import ActivationKind, PoolKind
+from .values.activation_function import KINDS
 
 ACTIVATIONS: tuple[ActivationKind, ...] = KINDS[1:]
 """Activations, by number from 1 on; 0 is none."""

@@ -12,9 +12,9 @@ from amaranth.lib.wiring import In
 
 from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.stream.array.array_path import TileKind
-from ....golden.stream.machine.instruction import Kind
+from ....golden.stream.engine.stream_engine import StreamEngineSpec
+from ....golden.stream.instruction import Kind
 from ....golden.stream.machine.program_sequencer import ProgramSequencerSpec
-from ....golden.stream.machine.stream_engine import StreamEngineSpec
 from ....golden.stream.values.pool_head import KINDS as POOL_KINDS
 from ....golden.stream.weights.word_offsets import WordOffsetsSpec
 from ..array.array_path import ArrayPath

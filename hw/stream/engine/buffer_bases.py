@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.stream.machine.instruction import ROW_BITS
+from ....golden.stream.instruction import ROW_BITS
 from ....golden.stream.memory.chunks import ChunkLayout
 from ...ports import shape
 from ...primitives.pipeline import delayed

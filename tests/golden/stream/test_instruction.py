@@ -7,7 +7,7 @@ import pytest
 
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.machine.instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
+from fabtune.golden.stream.instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
 
 
 def test_fields_are_those_of_an_instruction():

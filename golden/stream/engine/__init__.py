@@ -1,0 +1,1 @@
+"""Model of the engine that runs programs: its blocks, whose sizes follow from those of a core."""
