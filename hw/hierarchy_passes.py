@@ -92,7 +92,9 @@ def _unused_bits(design: Any, _: list[str]) -> None:
                 if unread >> offset & 1:
                     spare.append(ys.SigSpec(wire).extract(offset, 1))
         if spare.size() > 1:
-            module.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(module.addWire(ys.IdString("\\unused"), 1)))
+            module.addReduceAnd(
+                ys.IdString("$unused"), spare, ys.SigSpec(module.addWire(module.uniquify(ys.IdString("\\unused")), 1))
+            )
 
 
 def _unused_ports(design: Any, _: list[str]) -> None:

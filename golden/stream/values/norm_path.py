@@ -106,7 +106,11 @@ class NormPathSpec(ChunkUnitSpec):
             taken, used = taken + rows * groups, used + vectors
             for name, chunks in (("source", reads), ("destination", writes)):
                 place = self.place(one, name)
-                chunks += [self.layout.chunk(place, *at[::-1], one["stride"]) for at in np.ndindex(rows, groups)]
+                chunks += [
+                    self.layout.chunk(place, group, row, one["stride"])
+                    for row in range(rows)
+                    for group in range(groups)
+                ]
             value, count = self._normalised(one, operands.reshape(rows, -1), own)
             values.append(value)
             clipped.append(count)

@@ -104,8 +104,8 @@ class ArrayPath(wiring.Component):
         active, swap = Signal(name="passes"), Signal(reset_less=True)
         contexts, other = replicas(_CHOICES, "contexts"), Signal(name="of_attention", reset_less=True)
         left = Signal.like(word.rows, name="left", reset_less=True)
-        unused = Signal(spec.lanes, reset_less=True)
-        attention, leaves, taken = Signal(name="attention"), Signal(name="leaves"), Signal(name="taken_row")
+        blank = Signal(spec.lanes, reset_less=True)
+        attention, leaves, taken = Signal(name="for_attention"), Signal(name="leaves"), Signal(name="taken_row")
         # complete rows that the partial sums have room for
         room = Signal(range(spec.sums + 1), init=spec.sums)
         given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
@@ -124,7 +124,7 @@ class ArrayPath(wiring.Component):
             array.x.valid.eq(free & Mux(contexts[0], terms.valid, given.valid)),
             Value.cast(array.x.payload.value).eq(
                 Cat(
-                    Mux(unused[lane], 0, Mux(contexts[lane * _CHOICES // spec.lanes], *pair))
+                    Mux(blank[lane], 0, Mux(contexts[lane * _CHOICES // spec.lanes], *pair))
                     for lane, pair in enumerate(values)
                 )
             ),
@@ -141,7 +141,7 @@ class ArrayPath(wiring.Component):
             m.d.sync += [swap.eq(0), left.eq(left - 1)]
         with m.If(order.o.ready):
             m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1)]
-            m.d.sync += [unused.eq(Cat(lane >= word.used for lane in range(spec.lanes)))]
+            m.d.sync += [blank.eq(Cat(lane >= word.used for lane in range(spec.lanes)))]
             m.d.sync += [other.eq(word.kind != TileKind.LINEAR)]
             m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in contexts]
         m.d.sync += room.eq(room + leaves - (taken & last))
