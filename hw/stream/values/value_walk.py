@@ -124,7 +124,10 @@ class ValueWalk(wiring.Component):
         return ~valid | done
 
     def _walk(self, m: Module, job: Any, free: Signal, step: Signal) -> None:
-        """Go through groups and rows, or through positions, sentences and groups; load a job a step."""
+        """Go through groups and rows, or through positions, sentences and groups; load a job a step.
+
+        Longer than most, as it is one state machine, whose states share its counters.
+        """
         spec, given = self.spec, self.operation
         chosen = settings(given, Mux)
         flags = {name: Signal(name=name, reset_less=True) for name in ("sums", "positions", "biased", "joined")}
