@@ -8,9 +8,12 @@ from ....golden.stream.machine.limits import Check, Counts, Derived, Limits, Rea
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout
 from ...primitives.pipeline import delayed
+from ...primitives.registers import replicas
 
 CHECKED = ("capacity", "words", "stream_beats", "beats")
 """Counts of a program against which its instructions are checked."""
+_OPERANDS = ("base", "factor", "count", "limit", "applies")
+"""Parts of a check that are chosen step by step."""
 
 
 class InstructionChecker(wiring.Component):
@@ -54,7 +57,9 @@ class InstructionChecker(wiring.Component):
         total_bits = max(len(operands["factor"]) + len(operands["count"]), len(operands["base"])) + 1
         total, multiplicand = Signal(total_bits, reset_less=True), Signal(total_bits, reset_less=True)
         count, limit = operands["count"], operands["limit"]
-        step, applies = Signal(range(len(steps) + 1), reset_less=True), Signal(reset_less=True)
+        # each operand is chosen by a register of its own
+        step, *chosen = replicas(1 + len(_OPERANDS), "step", range(len(steps) + 1))
+        applies = Signal(reset_less=True)
         equal, meant = Signal(), Signal(Reason)
         with m.Switch(step):
             for number, check in enumerate(steps):
@@ -64,7 +69,7 @@ class InstructionChecker(wiring.Component):
         m.d.sync += refused.eq(applies & Mux(equal, total != limit, total > limit))
         with m.FSM(name="checks"):
             with m.State("idle"):
-                m.d.sync += [step.eq(0), remainder.eq(one.heads)]
+                m.d.sync += [*(copy.eq(0) for copy in (step, *chosen)), remainder.eq(one.heads)]
                 with m.If(self.begins):
                     m.next = "divide"
             with m.State("divide"):
@@ -73,16 +78,13 @@ class InstructionChecker(wiring.Component):
                 with m.Else():
                     m.next = "operands"
             with m.State("operands"):
-                with m.Switch(step):
-                    for number, check in enumerate(steps):
-                        with m.Case(number):
-                            m.d.sync += [
-                                total.eq(check.base),
-                                multiplicand.eq(check.factor),
-                                count.eq(check.count),
-                                limit.eq(check.limit),
-                                applies.eq(check.applies),
-                            ]
+                for at, (name, into) in enumerate(
+                    zip(_OPERANDS, (total, multiplicand, count, limit, applies), strict=True)
+                ):
+                    with m.Switch(chosen[at]):
+                        for number, check in enumerate(steps):
+                            with m.Case(number):
+                                m.d.sync += into.eq(getattr(check, name))
                 m.next = "multiply"
             with m.State("multiply"):
                 m.d.sync += [multiplicand.eq(Cat(0, multiplicand)), count.eq(count[1:])]
@@ -97,7 +99,7 @@ class InstructionChecker(wiring.Component):
                             m.d.sync += register.eq(total)
                 m.next = "judge"
             with m.State("judge"):
-                m.d.sync += step.eq(step + 1)
+                m.d.sync += [copy.eq(step + 1) for copy in (step, *chosen)]
                 m.next = "operands"
                 with m.If(refused | (step == len(steps) - 1)):
                     m.d.comb += [self.ends.eq(1), self.reason.eq(Mux(refused, meant, Reason.NONE))]

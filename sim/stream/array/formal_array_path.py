@@ -13,7 +13,7 @@ from ...formal.checker import Checker
 from ...formal.inside import parts_of, variables_of
 
 SPEC = ArrayPathSpec(lanes=6, columns=1, sums=4, drain=1, queries=2)
-CUT = ("multipliers",)
+CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: ArrayPathSpec) -> None:
