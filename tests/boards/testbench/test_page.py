@@ -59,6 +59,7 @@ def pytest_in(folder):
     return subprocess.run([*command, "-W", "error"], cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_test_in_pytest_passes(packages, tmp_path):
     shutil.copytree(packages / "zotrain", tmp_path / "core", ignore=shutil.ignore_patterns("tb"))
     (tmp_path / "test_core.py").write_text(CODE["test_core.py"])

@@ -355,7 +355,8 @@ def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
         FineTuner(core, case.spec, SAMPLES).tune(inputs, labels, epochs, rates)
 
 
-def test_a_job_ends_early(small: tuple[Any, Case]) -> None:
+@pytest.mark.slow
+def test_a_job_ends_early() -> None:
     program, spec = _program(**OPTIONS)
     losses, golden = [], _case(spec, raw=True, epochs=4)
     job = golden.job.golden(spec)
@@ -371,6 +372,9 @@ def test_a_job_ends_early(small: tuple[Any, Case]) -> None:
         _check(golden, device, tuner)
     assert losses[0] == len(results)
     assert losses[2] == len(results) // 4
+
+
+def test_an_early_end_is_refused_where_the_core_has_none(small: tuple[Any, Case]) -> None:
     program, case = small
     _, core = _simulated(program, case.spec)
     with pytest.raises(UserError, match="early_stop=true"):
