@@ -217,6 +217,20 @@ SIMULATED = {
     },
     "partial_sums": {"settings": ["columns=8", "sums=4"]},
     "stationary_load": {"settings": ["lanes=8", "columns=4"]},
+    "array_path": {
+        "settings": ["lanes=6", "columns=1", "sums=4", "drain=1", "queries=2"],
+        "undrawn": {"order_rows": 1, "order_used": 6, "rows_first": 1, "rows_last": 1},
+        "gaps": [9],
+    },
+    "linear_sequencer": {
+        "settings": ["lanes=8", "columns=4", "sums=4"],
+        "undrawn": {"operation_inputs": 13, "operation_outputs": 4, "operation_rows": 2, "operation_stride": 4},
+    },
+    "norm_path": {
+        "settings": ["lanes=8", "columns=8", "norm_lanes=4", "features=8", "sums=4"],
+        "undrawn": {"operation_features": 8, "operation_rows": 1, "operation_stride": 4},
+        "gaps": [59],
+    },
     "attention_sequencer": {
         "settings": ["lanes=8", "columns=4", "queries=2", "keys=8", "rows=64", "wide_rows=2", "sums=4"],
         "undrawn": {

@@ -33,8 +33,6 @@ LARGE = (
     "array_path",
     "linear_sequencer",
     "norm_path",
-    "activation_memory",
-    "sample_loader",
     "program_sequencer",
     "value_path",
     "pool_head",

@@ -155,7 +155,7 @@ class Machine:
                 q, k = self.rotated(q, turns, forms[0]), self.rotated(k, turns, forms[1])
             k, v = (each.repeat(one.heads // one.key_heads, axis=0) for each in (k, v))
             seen = causal(tokens, tokens)[None] if one.causal else None
-            contexts = head.context(head.exponents(q, k, self.narrow), v, self.narrow, seen)
+            contexts = head.context(head.exponents(q, k, self.narrow, seen), v, self.narrow, seen)
             found.append(contexts.swapaxes(0, 1).reshape(tokens, -1))
         return np.concatenate(found)
 
