@@ -43,7 +43,7 @@ def core_rules(checker: Checker, core: Any) -> None:
     # the reset that the checker has resets all in the same cycle
     checker.assume(~checker.block.reset)
     shell, trainer = parts_of(checker.block).shell.part, _trainer(core)
-    leave_out(checker, trainer, keep="memory")
+    leave_out(checker, trainer, "memory")
     moves = {name: checker.moves(f"control_{name}") for name in ("aw", "w", "b")}
     answer = (checker.streams["control_b"].valid, moves["b"], 1)
     for half in ("aw", "w"):

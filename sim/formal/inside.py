@@ -37,10 +37,10 @@ def state_of(component: Any, state: str) -> Value:
     return machine.state == machine.encoding[state]
 
 
-def leave_out(checker: Checker, whole: Any, keep: str) -> None:
-    """Leave out all parts of a component but one, and make what they drive free inputs of its checker."""
+def leave_out(checker: Checker, whole: Any, *keep: str) -> None:
+    """Leave out all parts of a component but those named; what they drive becomes free inputs of its checker."""
     for name, (part, _) in _elaborated(whole)._named_submodules.items():
-        if name == keep:
+        if name in keep:
             continue
         _silence(part)
         empty = Module()

@@ -21,7 +21,7 @@ _QUEUED = 3
 def check(checker: Checker, spec: ValuePathSpec) -> None:
     """Add the rules."""
     m, parts, operation = checker.m, parts_of(checker.block), checker.payload("operation")
-    leave_out(checker, checker.block, keep="walk")
+    leave_out(checker, checker.block, "walk")
     walk, places, jobs = parts.walk, parts.places, parts.jobs
     counts = operation.rows, operation.sentences, operation.longest
     checker.assume(operation.kind.matches(*KINDS) & (operation.features != 0))

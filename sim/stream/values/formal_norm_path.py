@@ -1,0 +1,163 @@
+"""Rules of `norm_path`: chunks are read and written in order, all are taken, and `done` stands behind the last one.
+
+The norm, which has rules of its own, is left out: what it gives is anything, as many words as it was told to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.utils import exact_log2
+
+from ....golden.stream.values.norm_path import NormPathSpec
+from ...formal.checker import Checker
+from ...formal.inside import leave_out, parts_of, variables_of
+
+SPEC = NormPathSpec(lanes=8, columns=8, rows=16, wide_rows=4, sums=4, norm_lanes=4, features=16)
+
+
+class _Walk:
+    """Position in the rows of both sides: a unit of a row after the other, until the last row ends.
+
+    Parameters
+    ----------
+    checker : Checker
+    name : str
+        Prefix of its registers.
+    begin, moves : Value
+        An operation begins; a unit is done with.
+    last : Value
+        Number of a row's last unit.
+    rows : Value
+        Rows of both sides.
+    """
+
+    def __init__(self, checker: Checker, name: str, begin: Value, moves: Value, last: Signal, rows: Value) -> None:
+        self.left, self.row = Signal(name=f"{name}_left"), Signal(len(rows), name=f"{name}_at_row")
+        self.unit, self.ends = Signal(len(last), name=f"{name}_unit"), Signal(name=f"{name}_ends")
+        checker.m.d.comb += self.ends.eq(self.unit == last)
+        with checker.m.If(begin):
+            checker.m.d.sync += [self.left.eq(1), self.row.eq(0), self.unit.eq(0)]
+        with checker.m.Elif(moves):
+            checker.m.d.sync += [
+                self.unit.eq(Mux(self.ends, 0, self.unit + 1)),
+                self.row.eq(self.row + self.ends),
+                self.left.eq(~self.ends | (self.row + 1 != rows)),
+            ]
+        self.within = Mux(self.left, (self.row < rows) & (self.unit <= last), (self.row == rows) & (self.unit == 0))
+
+
+def check(checker: Checker, spec: NormPathSpec) -> None:
+    """Add the rules; an operation has features and rows, and the memory gives what it is asked for."""
+    m, block, given = checker.m, checker.block, checker.payload("operation")
+    leave_out(checker, block, "source", "destination")
+    norm = parts_of(block).norm
+    checker.assume((given.features != 0) & (given.features <= spec.features))
+    checker.assume((given.rows != 0) & (given.rows <= spec.longest))
+    begin, done = checker.moves("operation"), checker.streams["done"]
+    job, busy = Signal.like(given, name="job"), Signal(name="busy")
+    m.d.sync += busy.eq((busy | begin) & ~checker.moves("done"))
+    with m.If(begin):
+        m.d.sync += job.eq(given)
+    words, rows = exact_log2(spec.columns // spec.norm_lanes), job.rows << 1
+    last_word = Signal(exact_log2(spec.features // spec.norm_lanes), name="last_word")
+    m.d.comb += last_word.eq((job.features - 1) >> exact_log2(spec.norm_lanes))
+    last_chunk = last_word[words:]
+    taken, made = norm.i.valid & norm.i.ready, norm.o.valid & norm.o.ready
+    reads = _Walk(checker, "reads", begin, checker.moves("operands_read"), last_chunk, rows)
+    takes = _Walk(checker, "takes", begin, taken, last_word, rows)
+    makes = _Walk(checker, "makes", begin, made, last_word, rows)
+    told, inside = _norm(checker, norm, takes, makes, taken, made)
+    owed = Signal(range(spec.sums * (spec.features // spec.columns) + 1), name="owed")
+    m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
+    checker.assume(~checker.streams["operands"].valid | (owed != 0))
+    whole = {name: variables_of(block, method) for name, method in (("reads", "_read"), ("takes", "_take"))}
+    write, own = variables_of(block, "_write"), variables_of(block)
+    wide, width = last_chunk + 1, last_word + 1
+    places = reads.row * wide + reads.unit == takes.row * wide + takes.unit[words:] + owed
+    pending = write.final.any() | done.valid
+    checker.lemmas_together(
+        {
+            "active": own.active == busy,
+            "settings": ~busy | (block._settings.as_value() == job.as_value()),
+            "last": ~busy | (block._last_word == last_word),
+            "told": ~busy | (own.told == told),
+            "reading": whole["reads"].reading == (busy & reads.left),
+            "read": ~reads.left | ((whole["reads"].chunk == reads.unit) & (whole["reads"].row == reads.row)),
+            "taken": ~takes.left | ((whole["takes"].word == takes.unit) & (whole["takes"].row == takes.row)),
+            "written": ~makes.left | ((write.row == makes.row) & (write.part == makes.unit[:words])),
+            "part": makes.left | (write.part == 0),
+            "within": ~busy | (reads.within & takes.within & makes.within & (rows != 0) & (rows <= spec.sums)),
+            "owed": ~busy | places,
+            "inside": ~busy | (takes.row * width + takes.unit == makes.row * width + makes.unit + inside),
+            "idle": busy | ~(reads.left | takes.left | makes.left | pending),
+            "pending": ~pending | ~makes.left,
+            "ending": ~busy | makes.left | pending,
+            "one": (write.final != 3) & ~(write.final.any() & done.valid),
+        }
+    )
+    streams = checker.streams
+    places = {"source": (reads, streams["operands_read"]), "destination": (makes, streams["write"])}
+    for name, (walk, port) in places.items():
+        chunk, line = walk.unit if walk is reads else walk.unit[words:], getattr(parts_of(block), name)
+        held = (line.part == 0) & (line.in_wide == job[f"{name}_wide"])
+        checker.lemma(f"{name}_line", ~walk.left | (held & (line.line == _line(job, name, chunk))))
+        address = (_line(job, name, chunk) + walk.row)[: len(port.payload.address)]
+        same = (port.payload.address == address) & (port.payload.wide == job[f"{name}_wide"])
+        checker.rule(f"{name}_in_order", ~port.valid | (walk.left & same & (port.payload.part == 0)))
+    checker.rule("operation_taken", streams["operation"].ready == ~busy)
+    checker.rule("sides", ~norm.i.valid | ~takes.left | (norm.i.payload.side == (takes.row >= job.rows)))
+    behind = ~(reads.left | takes.left | makes.left) & (owed == 0) & ~streams["write"].valid
+    checker.rule("done_behind", ~done.valid | (busy & behind))
+    _results(checker, norm, makes, made, begin, busy)
+
+
+def _line(job: Any, name: str, chunk: Value) -> Value:
+    """Give the address of a chunk's first row, of two chunks at most."""
+    return (job[name] + Mux(chunk, job.stride, 0))[: len(job[name])]
+
+
+def _norm(checker: Checker, norm: Any, takes: _Walk, makes: _Walk, taken: Value, made: Value) -> tuple[Signal, Signal]:
+    """Assume what rules of the norm say; return a bit, it was told of the operation, and the words that are in it."""
+    told, inside = Signal(name="told"), Signal(range(norm.spec.words * 4 + 1), name="inside")
+    begins = norm.operation.valid & norm.operation.ready
+    checker.m.d.sync += inside.eq(inside + taken - made)
+    with checker.m.If(begins):
+        checker.m.d.sync += told.eq(1)
+    with checker.m.Elif(checker.moves("operation")):
+        checker.m.d.sync += told.eq(0)
+    checker.assume(~norm.i.ready | (told & takes.left))
+    checker.assume(~norm.o.valid | (told & makes.left & (inside != 0) & (norm.o.payload.last == makes.ends)))
+    waits, before = Signal(name="o_waits"), Signal.like(Value.cast(norm.o.payload), name="o_before")
+    checker.m.d.sync += [waits.eq(norm.o.valid & ~norm.o.ready), before.eq(norm.o.payload)]
+    checker.assume(~waits | (norm.o.valid & (Value.cast(norm.o.payload) == before)))
+    return told, inside
+
+
+def _results(checker: Checker, norm: Any, makes: _Walk, made: Value, begin: Value, busy: Value) -> None:
+    """Prove that a chunk has the words of its features, zeros behind them, and that `done` tells what was clipped."""
+    m, given, write, done = checker.m, norm.o.payload, checker.streams["write"], checker.streams["done"]
+    value, lanes = Value.cast(write.payload.value), norm.spec.lanes
+    narrow = Value.cast(given.value)
+    size, width = len(narrow) // lanes, len(value) // (2 * lanes)
+    word = Cat(_extended(narrow.word_select(at, size), width) for at in range(lanes))
+    kept, second = Signal(len(word), name="kept"), makes.unit[0]
+    with m.If(made):
+        m.d.sync += kept.eq(word)
+    checker.lemma("word_kept", ~(makes.left & second) | (variables_of(checker.block, "_write").held[0] == kept))
+    checker.rule("write_value", ~write.valid | (value == Mux(second, Cat(kept, word), word)))
+    clipped, marks = Signal.like(done.payload.clipped, name="clipped"), Cat(given.clipped, given.clipped_scaled)
+    m.d.sync += clipped.eq(Mux(begin, 0, clipped + Mux(made, sum(marks), 0)))
+    own = variables_of(checker.block, "_write")
+    checker.lemmas_together(
+        {
+            "counted": ~busy | (clipped == (done.payload.clipped + own.marked)[: len(clipped)]),
+            "all_counted": ~(own.final[1] | done.valid) | (own.marked == 0),
+        }
+    )
+    checker.rule("done_clipped", ~done.valid | (done.payload.clipped == clipped))
+
+
+def _extended(value: Value, width: int) -> Value:
+    return Cat(value, value[-1].replicate(width - len(value)))
