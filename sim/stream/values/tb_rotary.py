@@ -13,7 +13,7 @@ from ....golden.stream.values.chunk_unit import operations_of
 from ....golden.stream.values.rotary import LEAST_COLUMNS, TURN_LANES, RotarySpec
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
-from .chunk_places import places
+from ..memory.chunk_places import places
 
 _ALL = 1 << 40
 """More words than any job has."""

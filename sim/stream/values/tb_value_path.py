@@ -18,7 +18,7 @@ from ....golden.stream.values.value_operation import KINDS, Operation, Settings,
 from ....golden.stream.values.value_path import VALUES, ValuePathSpec
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
-from .chunk_places import places
+from ..memory.chunk_places import places
 
 _ALL = 1 << 40
 """More words than any job has."""
