@@ -254,6 +254,7 @@ def test_with_other_pauses(name, seed, pauses, tmp_path):
     assert different(JOBS[name](tmp_path, seed, pauses)) == []
 
 
+@pytest.mark.slow
 def test_a_wrong_byte_in_an_image_is_seen(tmp_path):
     """One bit of one weight: what depends on it differs, and nothing else objects."""
 

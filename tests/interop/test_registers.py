@@ -45,7 +45,8 @@ def play(name, steps, seed=1, pauses=0.3):
 
 
 @pytest.mark.usefixtures("importable_bench")
-@pytest.mark.parametrize("name", ["instantft", pytest.param("zotrain", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
 def test_generated_accesses_find_what_the_description_says(name, tmp_path):
     sequence = Sequence(RegisterModel(described(name, tmp_path)), seed=name)
     sequence.idle(walking=2)

@@ -80,6 +80,7 @@ def test_toggles_are_those_of_a_vcd(tmp_path):
     assert sum(saif.toggles["m_axi_gmem0_wdata"]) > 500
 
 
+@pytest.mark.slow
 def test_the_file_of_some_nets_reads_the_same(tmp_path):
     copied("saif", tmp_path / "a.saif")
     saif = Saif.of((tmp_path / "a.saif").read_text(), "memcopy")

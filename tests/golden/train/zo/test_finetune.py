@@ -155,7 +155,6 @@ def test_seeds_start_a_periodic_generator_elsewhere():
         ({"method": "zo"}, "no method 'zo'; there are: mezo"),
         ({"method": "mezo", "engine": "golden"}, "gaussian numbers are floats"),
         ({"method": "pezo-otf", "engine": "verilog"}, "no engine .verilog.; there are: float, golden, rtl"),
-        ({"method": "sparse-zo", "engine": "rtl"}, "--engine rtl tunes all parameters"),
         ({"method": "mezo", "engine": "rtl"}, "gaussian numbers are floats"),
         ({"method": "mezo", "rate": 0.0}, "rate = 0.0"),
         ({"method": "mezo", "rate": float("nan")}, "rate = nan"),

@@ -60,7 +60,7 @@ def test_the_job_is_the_optimiser_s_integers(made, sensitive, steps):
         return model.forward(batch, weights.integers[0].numpy().reshape(words).astype(np.int64), Narrower())
 
     moved = 0
-    for order in tuning._orders:
+    for order in tuning.orders:
         batch, position = tokens[order.indices], job.position
         (slope,) = job.step(batch, order.labels, order.rate)
         sides = []
