@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ...golden.block import Spec
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Samples
 from ...golden.errors import UserError
@@ -197,8 +198,7 @@ def transformer_tuner_of(method: str) -> TransformerTuner:
     UserError
         If there is none.
     """
-    parts = (spec.part("sim", "tune", "TRANSFORMER_TUNER") for spec in TRANSFORMER_CORES.values())
-    found: TransformerTuner | None = next((part for part in parts if part and method in part.methods), None)
+    found: TransformerTuner | None = _first(TRANSFORMER_CORES, "TRANSFORMER_TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method} on transformers")
     return found
@@ -212,8 +212,13 @@ def tuner_of(method: str) -> Tuner:
     UserError
         If there is none.
     """
-    parts = (spec.part("sim", "tune", "TUNER") for spec in CORES.values())
-    found: Tuner | None = next((part for part in parts if part and method in part.methods), None)
+    found: Tuner | None = _first(CORES, "TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method}")
     return found
+
+
+def _first(cores: Mapping[str, type[Spec]], name: str, method: str) -> Any:
+    """Find the first tuner of cores that runs a method's jobs; None where there is none."""
+    parts = (spec.part("sim", "tune", name) for spec in cores.values())
+    return next((part for part in parts if part and method in part.methods), None)

@@ -27,7 +27,7 @@ APART = 3
 
 
 class TileKind(IntEnum):
-    """What the rows and the weights of a tile are."""
+    """Kind of a tile: where its rows and its weights come from."""
 
     LINEAR = 0
     """Rows of the activation memory, weights of a layer."""

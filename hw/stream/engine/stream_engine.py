@@ -126,7 +126,7 @@ class StreamEngine(wiring.Component):
             feed.address.eq(port.weights),
             feed.operation.valid.eq(self._holds & ~self._fed),
             *(
-                getattr(operation, name).eq(own.get(name, getattr(self._held, name, 0)))
+                getattr(operation, name).eq(own[name] if name in own else getattr(self._held, name))
                 for name in operation.shape().members
             ),
             port.failed.eq(feed.failed),
@@ -226,17 +226,11 @@ class StreamEngine(wiring.Component):
         both = sums.valid & attention.scales.valid
         m.d.comb += [
             terms.valid.eq(given.valid),
-            *(
-                getattr(terms.payload, name).eq(getattr(given.payload, name))
-                for name in ("weight", "query", "first", "last")
-            ),
+            *_same(terms.payload, given.payload),
             given.ready.eq(terms.ready),
             into.valid.eq(both),
             into.payload.sum.eq(sums.payload.sum),
-            *(
-                getattr(into.payload, name).eq(getattr(attention.scales.payload, name))
-                for name in attention.scales.payload.shape().members
-            ),
+            *_same(into.payload, attention.scales.payload),
             sums.ready.eq(into.ready & attention.scales.valid),
             attention.scales.ready.eq(into.ready & sums.valid),
         ]
@@ -301,7 +295,6 @@ class StreamEngine(wiring.Component):
             "sentences": port.sentences,
             "longest": port.longest,
             "stride": port.capacity,
-            "capacity": port.capacity,
         }
         places = {
             **{name: bases.base[at] for at, name in enumerate(BUFFERS)},
@@ -347,7 +340,6 @@ class StreamEngine(wiring.Component):
             m.d.comb += unit.operation.valid.eq(flag)
             with m.If(unit.operation.ready):
                 m.d.sync += flag.eq(0)
-        clipped = port.clipped
         m.d.sync += port.done.eq(0)
         m.d.comb += [
             bases.capacity.eq(port.capacity),
@@ -359,7 +351,7 @@ class StreamEngine(wiring.Component):
                     m.d.comb += bases.start.eq(1)
                     m.next = "INPUTS"
                 with m.If(port.start):
-                    m.d.sync += [self._rows.eq(port.rows), clipped.eq(0)]
+                    m.d.sync += [self._rows.eq(port.rows), port.clipped.eq(0)]
                     m.next = "FETCH"
             with m.State("INPUTS"):
                 m.d.comb += bases.buffers[0].eq(port.inputs)
@@ -393,7 +385,6 @@ class StreamEngine(wiring.Component):
                 m.next = "RUN"
             with m.State("RUN"):
                 self._end(m, last, pooled, turned)
-        return
 
     def _begin(self, m: Module, waits: dict[Any, Signal], turned: Signal) -> None:
         """Give the operation to its unit; a linear layer has two."""
