@@ -12,6 +12,7 @@ from fabtune.golden.train.zo.finetune import ZoSettings
 from fabtune.golden.train.zo.integer_tuning import core_settings
 from fabtune.golden.train.zo.sample_tuning import SampleTuning
 from fabtune.golden.train.zo.schedule import Schedule
+from fabtune.golden.train.zo.transformer_tuning import Selection
 from fabtune.golden.transformer.presets import vit_digits
 from fabtune.golden.transformer.sample_model import SampleModule
 
@@ -26,7 +27,7 @@ def task():
 
 def test_integers_give_the_logits_of_the_module(task):
     model = vit_digits(1)
-    tuning = SampleTuning(model, task, SETTINGS, "18-bit")
+    tuning = SampleTuning(model, task, SETTINGS, Selection(base="18-bit"))
     with torch.no_grad():
         expected = SampleModule(model)(torch.from_numpy(task.test.values())).numpy()
     found = tuning.logits(tuning.test.inputs) / 2**16
