@@ -59,9 +59,7 @@ class SampleTuning(TransformerTuning):
         largest = largest_outputs(network, parameters, *self._rows(some))
         usual = IntegerTransformer(network, weight_formats(parameters))
         activations = activation_formats(usual, largest)
-        self.frozen = frozen_base(
-            network, parameters, chosen.base, sensitive=sensitive, activations=activations
-        )
+        self.frozen = frozen_base(network, parameters, chosen.base, sensitive=sensitive, activations=activations)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
         model = TransformerModel(
             self.frozen.transformer,

@@ -69,21 +69,29 @@ def chosen(mode, layer, parameters, names):
 def vision(mode, steps=300, batch=4):
     made, task = vit_digits(3), digits(0)
     task = replace(task, test=task.test[:TESTED])
-    return SampleTuning(made, task, settings_of(steps, batch, 2e-4), *chosen(mode, 1, made.parameters, made.tensor_names))
+    return SampleTuning(
+        made, task, settings_of(steps, batch, 2e-4), *chosen(mode, 1, made.parameters, made.tensor_names)
+    )
 
 
 def perceptron(mode, steps=5, batch=20):
     made, rng = mlp_20m(3), np.random.default_rng(0)
     drawn = [(rng.random((count, 1, 28, 28), np.float32), rng.integers(0, 10, count)) for count in (0, 64, TESTED)]
     task = Task("random images", *starmap(Samples, drawn))
-    return SampleTuning(made, task, settings_of(steps, batch, 2e-5), *chosen(mode, 1, made.parameters, made.tensor_names))
+    return SampleTuning(
+        made, task, settings_of(steps, batch, 2e-5), *chosen(mode, 1, made.parameters, made.tensor_names)
+    )
 
 
 def sentences(mode, data, path, layer, rate, steps, batch):
     task = text_task(data, Path(os.environ["FABTUNE_DATA"]))
     task = replace(task, test=task.test[np.arange(TESTED)])
     read, tokenizer = read_model(path)
-    made = with_words(read, tokenizer, task.wording) if read.head is not None else with_prompts(read, tokenizer, task.prompts)
+    made = (
+        with_words(read, tokenizer, task.wording)
+        if read.head is not None
+        else with_prompts(read, tokenizer, task.prompts)
+    )
     made = made.calibrated(task.tune.sentences)
     return SentenceTuning(
         made, task, settings_of(steps, batch, rate), *chosen(mode, layer, made.parameters, made.names)
