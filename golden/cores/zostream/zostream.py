@@ -54,8 +54,8 @@ class ZostreamSpec(CoreSpec):
         Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each.
     sums : int
         Rows of partial sums: most tokens of both sides that are on the chip at once.
-    exponentials, norm_lanes : int
-        Exponentials, and values of a norm, a cycle.
+    norm_lanes : int
+        Values of a norm a cycle.
     features : int
         Most outputs of an operation that has biases, factors or positions.
     operations : int
@@ -101,7 +101,6 @@ class ZostreamSpec(CoreSpec):
     rows: int = CoreSize.rows
     wide_rows: int = CoreSize.wide_rows
     sums: int = CoreSize.sums
-    exponentials: int = 4
     norm_lanes: int = 8
     features: int = LARGEST_HIDDEN
     operations: int = 512
@@ -123,7 +122,6 @@ class ZostreamSpec(CoreSpec):
             self.rows,
             self.wide_rows,
             self.sums,
-            exponentials=self.exponentials,
             norm_lanes=self.norm_lanes,
         )
 
@@ -175,7 +173,7 @@ class ZostreamSpec(CoreSpec):
     @property
     def dsps(self) -> int:
         """DSPs of the core: array, dequantisers, offsets, elementwise, activations, norm, softmax, contexts, losses."""
-        behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * self.exponentials + 1) + LANES
+        behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * LANES + 1) + LANES
         return self.lanes * self.columns + min(2 * self.columns, 32) + 1 + behind + 1
 
     @property
