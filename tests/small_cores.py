@@ -50,6 +50,6 @@ def zostream(**settings):
     return ZostreamSpec(**(ZostreamSpec.presets["tiny"] | settings))
 
 
-def compiled(names):
+def with_slow(names):
     """List the cores of a test that compiles them: the largest one compiles for minutes, and is for the slow tests."""
     return [pytest.param(one, marks=pytest.mark.slow) if one == "zostream" else one for one in names]

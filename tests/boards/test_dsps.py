@@ -10,12 +10,15 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.nn.arithmetic.multipliers import MAX_SMALL_PRODUCT
 from fabtune.hw.verilog import emit
 
+from ..small_cores import zostream
+
 AUTOENCODER = {"network": "20 fc6 relu fc20", "lanes": 16, "columns": 2, "loss": "mse"}
 POOLED = "2x11x11 conv4k3 leaky0.1 avg3 flatten fc6 leaky0.25 fc3"
 SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 SPECS = {
     "instantft": InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64),
     "zotrain": ZotrainSpec(**SMALL),
+    "zostream": zostream(),
     "instantft, mse": InstantftSpec(**AUTOENCODER, rank=2, batch=4, cache_entries=64),
     "zotrain, mse": ZotrainSpec(**AUTOENCODER, byte_inputs=False),
     "zotrain, pooled": ZotrainSpec(network=POOLED, lanes=16, columns=2, deltas="ultra"),
@@ -35,7 +38,11 @@ def products(rtlil):
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in ("instantft", "zotrain") else pytest.param(name, marks=pytest.mark.slow) for name in SPECS]
+    "name",
+    [
+        name if name in ("instantft", "zotrain", "zostream") else pytest.param(name, marks=pytest.mark.slow)
+        for name in SPECS
+    ],
 )
 def test_the_dsps_of_a_spec_are_the_products_of_its_rtl(name):
     assert SPECS[name].dsps == products(emit(SPECS[name]).rtlil)

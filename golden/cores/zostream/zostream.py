@@ -5,9 +5,10 @@ The core is generated for an array and buffers, not for a network: that is a pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
@@ -176,6 +177,11 @@ class ZostreamSpec(CoreSpec):
         behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * LANES + 1) + LANES
         return self.lanes * self.columns + min(2 * self.columns, 32) + 1 + behind + 1
 
+    def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Settings that take less memory or fewer DSPs: fewer rows and features, less room, a smaller array."""
+        least = {"rows": 1024, "wide_rows": 1024, "features": 1024, "sums": 32, "columns": 4}
+        return {name: [{name: size} for size in _halves(getattr(self, name), end)] for name, end in least.items()}
+
     @property
     def times(self) -> int:
         """Rows of deltas, after which words return."""
@@ -305,3 +311,8 @@ class ZostreamSpec(CoreSpec):
         yield not 1 <= settings["p1"] <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, settings["p1"])
         for name, most in (("gap", MOST_GAP), ("scalars", 1)):
             yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])
+
+
+def _halves(value: int, least: int) -> list[int]:
+    """Half of a value, a quarter, and so on, down to the least."""
+    return [value >> times for times in range(1, value.bit_length()) if value >> times >= least]
