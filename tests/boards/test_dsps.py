@@ -7,7 +7,7 @@ import pytest
 from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
-from fabtune.golden.nn.arithmetic.multipliers import MAX_SMALL_PRODUCT
+from fabtune.golden.nn.arithmetic.multipliers import MAX_SMALL_PRODUCT, takes_dsp
 from fabtune.hw.verilog import emit
 
 from ..small_cores import zostream
@@ -29,11 +29,15 @@ SPECS = {
 
 
 def products(rtlil):
-    """Number of products that are too wide for the fabric."""
+    """Number of DSPs of the products that are too wide for the fabric: 27 bits by 18 each."""
     count = 0
     for cell in re.findall(r"  cell \$mul (?:.*\n)*?  end\n", rtlil):
         widths = dict(re.findall(r"parameter (?:signed )?\\(\w+) (\S+)", cell))
-        count += int(widths["A_WIDTH"]) + int(widths["B_WIDTH"]) > MAX_SMALL_PRODUCT
+        narrow, wide = sorted((int(widths["A_WIDTH"]), int(widths["B_WIDTH"])))
+        if constant := re.search(r"connect \\B \d+'([01]+)\n", cell):
+            count += takes_dsp(int(widths["A_WIDTH"]), int(constant[1], 2))
+        elif narrow + wide > MAX_SMALL_PRODUCT:
+            count += -(-narrow // 18) * -(-wide // 27)
     return count
 
 

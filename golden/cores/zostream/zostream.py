@@ -173,9 +173,12 @@ class ZostreamSpec(CoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: array, dequantisers, offsets, elementwise, activations, norm, softmax, contexts, losses."""
-        behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * LANES + 1) + LANES
-        return self.lanes * self.columns + min(2 * self.columns, 32) + 1 + behind + 1
+        """DSPs of the core: of the array and the dequantisers, and of all that is behind the array."""
+        values = {"elementwise": 2 * LANES, "activations": LANES, "norm": 4 * self.norm_lanes + 11}
+        attention = {"softmax": 2 * LANES + 1, "contexts": LANES, "rotary": 2 * LANES}
+        others = {"L2 norm": LANES + 1, "offsets": 1, "places": 1, "losses": 1}
+        behind = sum((values | attention | others).values())
+        return self.lanes * self.columns + min(2 * self.columns, 32) + behind
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Settings that take less memory or fewer DSPs: fewer rows and features, less room, a smaller array."""

@@ -15,10 +15,15 @@ from fabtune.hw.verilog import emit
 from fabtune.scripts.cli import main
 from fabtune.sim.captures.updates import compare_capture, compare_updates, golden_updates, read_updates
 
-from ...small_cores import OPTIONS, instantft, zotrain
+from ...small_cores import OPTIONS, instantft, zostream, zotrain
 from .monitor import WIRES, samples, stored, vivado_csv
 
-CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
+CORES = {
+    "instantft": instantft(),
+    "instantft, options": instantft(**OPTIONS),
+    "zotrain": zotrain(),
+    "zostream": zostream(),
+}
 
 
 @pytest.fixture(
