@@ -5,9 +5,10 @@ The core is generated for an array and buffers, not for a network: that is a pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
@@ -57,8 +58,8 @@ class ZostreamSpec(CoreSpec):
         Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each.
     sums : int
         Rows of partial sums: most tokens of both sides that are on the chip at once.
-    exponentials, norm_lanes : int
-        Exponentials, and values of a norm, a cycle.
+    norm_lanes : int
+        Values of a norm a cycle.
     features : int
         Most outputs of an operation that has biases, factors or positions.
     operations : int
@@ -105,7 +106,6 @@ class ZostreamSpec(CoreSpec):
     rows: int = CoreSize.rows
     wide_rows: int = CoreSize.wide_rows
     sums: int = CoreSize.sums
-    exponentials: int = 4
     norm_lanes: int = 8
     features: int = LARGEST_HIDDEN
     operations: int = 512
@@ -127,7 +127,6 @@ class ZostreamSpec(CoreSpec):
             self.rows,
             self.wide_rows,
             self.sums,
-            exponentials=self.exponentials,
             norm_lanes=self.norm_lanes,
         )
 
@@ -179,9 +178,17 @@ class ZostreamSpec(CoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: array, dequantisers, offsets, elementwise, activations, norm, softmax, contexts, losses."""
-        behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * self.exponentials + 1) + LANES
-        return self.lanes * self.columns + min(2 * self.columns, 32) + 1 + behind + 1
+        """DSPs of the core: of the array and the dequantisers, and of all that is behind the array."""
+        values = {"elementwise": 2 * LANES, "activations": LANES, "norm": 4 * self.norm_lanes + 11}
+        attention = {"softmax": 2 * LANES + 1, "contexts": LANES, "rotary": 2 * LANES}
+        others = {"L2 norm": LANES + 1, "offsets": 1, "places": 1, "losses": 1}
+        behind = sum((values | attention | others).values())
+        return self.lanes * self.columns + min(2 * self.columns, 32) + behind
+
+    def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Settings that take less memory or fewer DSPs: fewer rows and features, less room, a smaller array."""
+        least = {"rows": 1024, "wide_rows": 1024, "features": 1024, "sums": 32, "columns": 4}
+        return {name: [{name: size} for size in _halves(getattr(self, name), end)] for name, end in least.items()}
 
     @property
     def times(self) -> int:
@@ -322,3 +329,8 @@ class ZostreamSpec(CoreSpec):
         yield not 1 <= settings["p1"] <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, settings["p1"])
         for name, most in (("gap", MOST_GAP), ("scalars", 1)):
             yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])
+
+
+def _halves(value: int, least: int) -> list[int]:
+    """Half of a value, a quarter, and so on, down to the least."""
+    return [value >> times for times in range(1, value.bit_length()) if value >> times >= least]
