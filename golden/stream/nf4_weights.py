@@ -14,9 +14,9 @@ from ..nf4.codec import LEVEL_FRACTION, LEVELS, MIDPOINTS, Codes
 BLOCK = 64
 """Inputs of an output that share a scale: two tiles."""
 SCALE_BITS = 16
+"""Bits of a scale, unsigned."""
 WEIGHT = Format(SCALE_BITS + 2, 0)
 """A weight of any of the formats of 18 bits."""
-"""Bits of a scale, unsigned."""
 
 
 @dataclass(frozen=True, eq=False)
