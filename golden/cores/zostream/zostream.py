@@ -82,6 +82,7 @@ class ZostreamSpec(CoreSpec):
         "reader0": "m_axi_gmem0",
         "writer0": "m_axi_gmem0",
     }
+    monitored: ClassVar[tuple[str, ...]] = (*CoreSpec.monitored, "operation")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {

@@ -397,9 +397,9 @@ class Limits:
             return f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {counts.beats}"
 
         there = one.corrections != 0
-        end = one.correction_beat + whole(one.corrections, BEAT // 8)
-        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, one.correction_beat)
-        yield Check(Reason.CORRECTIONS, corrections, there, end, 0, 0, counts.beats)
+        first, beats = one.correction_beat, whole(one.corrections, BEAT // 8)
+        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, first)
+        yield Check(Reason.CORRECTIONS, corrections, there, first, beats, 1, counts.beats)
         yield Check(
             Reason.POSITIONS,
             lambda: "it adds positions, of which there are none",
@@ -423,9 +423,9 @@ class Limits:
                 Reason.WORDS,
                 partial("{} = {} and {} words are outside {}".format, name, first, count, self.counts.words),
                 first != NO_WORD,
-                first + count,
-                0,
-                0,
+                first,
+                count,
+                1,
                 self.counts.words,
             )
 

@@ -121,10 +121,10 @@ class ProgramLoader(wiring.Component):
             with m.State("STATUS"), m.If(self.status.valid):
                 m.d.comb += self.status.ready.eq(1)
                 m.d.sync += [getattr(self, name).eq(status[name]) for name in self._told]
-                m.d.sync += command.payload.first.eq(status.operations - 1)
+                m.d.sync += [command.payload.first.eq(status.operations - 1), self.number.eq(status.place)]
                 m.next = "LAST"
                 with m.If(status.reason != Reason.NONE):
-                    self._fail(m, status.reason, status.place)
+                    self._fail(m, status.reason)
             with m.State("LAST"):
                 m.d.comb += command.valid.eq(1)
                 with m.If(command.ready):
@@ -163,11 +163,12 @@ class ProgramLoader(wiring.Component):
         )
         with m.State("JUDGE"):
             m.d.sync += [first.eq(buffer), stride.eq(self.capacity), self.base.eq(0), left.eq(ROW_BITS)]
+            m.d.sync += self.number.eq(self.operations - 1)
             m.d.sync += [stop.eq(end), reach.eq(0), beyond.eq(end[ROW_BITS])]
             m.next = "MULTIPLY"
             for reason, wrong in reversed(reasons):
                 with m.If(wrong):
-                    self._fail(m, reason, self.operations - 1)
+                    self._fail(m, reason)
         with m.State("MULTIPLY"):
             # a bit a cycle: there is time, and no DSP
             m.d.sync += [first.eq(first >> 1), stride.eq(stride << 1), left.eq(left - 1)]
@@ -179,7 +180,8 @@ class ProgramLoader(wiring.Component):
             with m.If(left == 0):
                 m.next = "IDLE"
                 with m.If(outside):
-                    self._fail(m, Reason.ROWS, 0)
+                    m.d.sync += self.number.eq(0)
+                    self._fail(m, Reason.ROWS)
                 with m.Else():
                     m.d.sync += self.valid.eq(1)
                     m.d.comb += self.loaded.eq(1)
@@ -205,7 +207,7 @@ class ProgramLoader(wiring.Component):
             end,
         )
 
-    def _fail(self, m: Module, reason: Value | int, number: Value) -> None:
+    def _fail(self, m: Module, reason: Value | int) -> None:
         """Report a refusal, and go on for ever with nothing."""
-        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason), self.number.eq(number)]
+        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason)]
         m.next = "FAILED"
