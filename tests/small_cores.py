@@ -46,8 +46,9 @@ def zotrain(**settings):
 
 
 def zostream(**settings):
-    """Build the specification of a `zostream`."""
-    return ZostreamSpec(**(ZostreamSpec.presets["tiny"] | settings))
+    """Build the specification of a `zostream`, the smallest that runs the networks of its trials."""
+    sizes = {"lanes": 8, "columns": 4, "rows": 512, "wide_rows": 512, "sums": 32, "norm_lanes": 4}
+    return ZostreamSpec(**(sizes | {"features": 64, "operations": 32, "classes": 4} | settings))
 
 
 def with_slow(names):

@@ -17,7 +17,7 @@ from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
 from ..shelled_core import Monitor, ShelledCore
-from .stream_trainer import StreamTrainer
+from .stream_trainer import MONITOR, StreamTrainer
 
 
 class TransformerTrainer(wiring.Component):
@@ -26,6 +26,7 @@ class TransformerTrainer(wiring.Component):
     Parameters
     ----------
     spec : ZostreamSpec
+    monitor : Monitor, optional
 
     Attributes
     ----------
@@ -34,15 +35,15 @@ class TransformerTrainer(wiring.Component):
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
     monitor : Out, `Monitor`
-        Updates of the deltas.
+        Updates of the deltas, and the operation at work.
     """
 
-    def __init__(self, spec: ZostreamSpec) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.steps = StreamTrainer(spec)
         engine = StreamEngineSpec(spec.size, spec.features, spec.generator.width)
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
-            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(Monitor(1))}
+            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(monitor)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -50,10 +51,14 @@ class TransformerTrainer(wiring.Component):
         m.submodules.steps, m.submodules.engine = self.steps, self.engine
         wiring.connect(m, wiring.flipped(self.control), self.steps.control)
         wiring.connect(m, self.steps.engine, self.engine.port)
-        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
         for bus in buses(1):
             wiring.connect(m, getattr(self.steps, bus), wiring.flipped(getattr(self, bus)))
+        self.show(m)
         return m
+
+    def show(self, m: Module) -> None:
+        """Give the monitor what it shows."""
+        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
 
 
 class Zostream(ShelledCore):
@@ -66,7 +71,7 @@ class Zostream(ShelledCore):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec = spec
-        super().__init__(spec, 1)
+        super().__init__(spec, MONITOR)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""
