@@ -25,14 +25,17 @@ class StreamImages:
     program : Program
     weights : array of uint8
         Image of the stream and its tables, with the header.
+    cut : int
+        Operation before which the program is cut in two parts; 0 for one that is not.
     """
 
     model: TransformerModel
     program: Program
     weights: Bytes
+    cut: int = 0
 
     @classmethod
-    def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize) -> StreamImages:
+    def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize, cut: int = 0) -> StreamImages:
         """Make the images of a model.
 
         Parameters
@@ -42,11 +45,13 @@ class StreamImages:
         base : FrozenBase
             Its frozen tensors.
         size : CoreSize
+        cut : int
+            Operation before which the network is cut, see `Split`, or below which a forward cache keeps what is fixed.
 
         Raises
         ------
         UserError
-            If the model has other tiles, is a part, or has no place on the core.
+            If the model has other tiles, is a part, or has no place on the core, or the cut is none.
         """
         name = model.transformer.network.name
         if (model.lanes, model.columns) != (size.lanes, size.columns):
@@ -56,6 +61,7 @@ class StreamImages:
             )
         if len(model.operations) < len(model.transformer.network.operations):
             raise UserError(f"a part of {name}, operations {model.operations}, has no images: give the whole model")
-        layout = StreamLayout(base.transformer, frozenset(base.codes), size, model.sensitive)
+        layout = StreamLayout(base.transformer, frozenset(base.codes), size, model.sensitive, cut)
         weights = layout.encode({**base.integers, **base.codes}, base.integers)
-        return cls(model, program_of(layout, digest(weights[HEADER_BEATS * BEAT :]), model.tuned), weights)
+        program = program_of(layout, digest(weights[HEADER_BEATS * BEAT :]), model.tuned)
+        return cls(model, program, weights, cut)

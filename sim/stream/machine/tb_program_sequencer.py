@@ -57,7 +57,7 @@ _OWN = {
 }
 """Fields that decide about instructions of a kind."""
 _HEADER_BYTES = (0, 3, 4, 5, 6, 8, 10, 12, 13, 14, 15, 36, 40)
-_HEADER_FIELDS = ("capacity", "words", "stream_beats", "beats")
+_HEADER_FIELDS = ("capacity", "words", "behind", "stream_beats", "beats")
 
 
 def network(heads: int, key_heads: int, width: int, causal: bool) -> Transformer:
@@ -150,12 +150,13 @@ def stimulus(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -
         images.append(image.reshape(-1, BEAT))
         errors.extend(broken)
         for _ in range(int(rng.integers(0, 3))):
-            commands.append((1, int(rng.choice([0, int(rng.integers(0, len(program.instructions) + 2))])), 0))
+            first, count = (int(rng.integers(0, len(program.instructions) + 2)) for _ in range(2))
+            commands.append((1, int(rng.choice([0, first])), int(rng.choice([0, count]))))
         if len(errors) > words // 4:
             break
     run, first, counts = np.array(commands, np.int64).T[..., None]
     return {
-        "command": {"run": run, "first": first, "beats": counts},
+        "command": {"run": run, "first": first, "count": counts},
         "image": {"data": np.concatenate(images).astype(np.int64), "error": np.array(errors, np.int64)[:, None]},
     }
 
