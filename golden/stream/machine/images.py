@@ -34,6 +34,11 @@ class StreamImages:
     weights: Bytes
     cut: int = 0
 
+    @property
+    def cached(self) -> bool:
+        """Whether it is cut, and nothing before the cut is tuned: what passes there is kept in a forward cache."""
+        return self.cut > 0 and self.program.words == 0
+
     @classmethod
     def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize, cut: int = 0) -> StreamImages:
         """Make the images of a model.

@@ -151,12 +151,17 @@ class Program:
             refusal = limits.refusal(one)
             if not refusal and one.last != (number == final):
                 refusal = Reason.LAST, "the logits are those of the last operation"
-            if not refusal and one.part < part:
-                refusal = Reason.CUT, "it is of the first part, and behind the cut"
+            if not refusal and (one.part < part or self._wrong_end(number, one.part)):
+                refusal = Reason.CUT, f"it is of part {one.part}, with {self.behind} words behind a cut"
             part = one.part
             if refusal:
                 reason, text = refusal
                 raise ProgramError(reason, f"operation {number} of {final + 1}: {text}", number)
+
+    def _wrong_end(self, number: int, part: int) -> bool:
+        """Tell whether the first or the last instruction is not of the part that it has to be of."""
+        first, final = number == 0, number == len(self.instructions) - 1
+        return (first and part != 0) or (final and part != (self.behind != 0))
 
     def encode(self) -> Bytes:
         """Build the image.

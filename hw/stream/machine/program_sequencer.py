@@ -148,7 +148,7 @@ class ProgramSequencer(wiring.Component):
                 with m.If(checker.reason == Reason.NONE):
                     with m.If(one.last != final):
                         m.d.comb += wrong.eq(Reason.LAST)
-                    with m.Elif(behind & ~one.part):
+                    with m.Elif(Mux(one.part, index == 0, behind) | (final & (one.part != fields.behind.any()))):
                         m.d.comb += wrong.eq(Reason.CUT)
                 m.d.sync += [reason.eq(wrong), behind.eq(one.part)]
                 with m.If((wrong == Reason.NONE) & ~final):
