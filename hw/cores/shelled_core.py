@@ -23,12 +23,14 @@ class Monitor(wiring.Signature):
     ----------
     beats : int
         Beats that may change in a cycle.
+    bits : int
+        Bits of a beat's number.
 
     Members
     -------
     valid : Out(beats)
         Which beats of the parameters' image change in this cycle: `beat`, and those that follow it.
-    beat : Out(16)
+    beat : Out(bits)
         The first one's number.
     data : Out(128 * beats)
         Their new contents.
@@ -36,8 +38,8 @@ class Monitor(wiring.Signature):
         The update of a batch or step is complete; one cycle.
     """
 
-    def __init__(self, beats: int) -> None:
-        super().__init__({"valid": Out(beats), "beat": Out(16), "data": Out(8 * BEAT * beats), "done": Out(1)})
+    def __init__(self, beats: int, bits: int = 16) -> None:
+        super().__init__({"valid": Out(beats), "beat": Out(bits), "data": Out(8 * BEAT * beats), "done": Out(1)})
 
 
 class ShelledCore(wiring.Component):
@@ -55,6 +57,8 @@ class ShelledCore(wiring.Component):
     spec : CoreSpec
     monitored : int
         Beats of the monitor; 0 for a core without one.
+    bits : int
+        Bits of the number of one of its beats.
 
     Attributes
     ----------
@@ -70,10 +74,10 @@ class ShelledCore(wiring.Component):
         See `Monitor`.
     """
 
-    def __init__(self, spec: CoreSpec, monitored: int = 0) -> None:
+    def __init__(self, spec: CoreSpec, monitored: int = 0, bits: int = 16) -> None:
         self._core = spec
         self._buses = buses(spec.memory_ports, spec.address)
-        self._monitor = dict(Monitor(monitored).members.items()) if spec.monitor else {}
+        self._monitor = dict(Monitor(monitored, bits).members.items()) if spec.monitor else {}
         monitor = {f"monitor_{name}": member for name, member in self._monitor.items()}
         super().__init__({"reset": In(1), "control": In(Lite()), "interrupt": Out(1), **self._buses, **monitor})
 

@@ -25,6 +25,7 @@ class TransformerTrainer(wiring.Component):
     Parameters
     ----------
     spec : ZostreamSpec
+    monitor : Monitor, optional
 
     Attributes
     ----------
@@ -36,12 +37,16 @@ class TransformerTrainer(wiring.Component):
         Updates of the deltas.
     """
 
-    def __init__(self, spec: ZostreamSpec) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor | None = None) -> None:
         self.steps = StreamTrainer(spec)
         engine = spec.engine
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
-            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(Monitor(1))}
+            {
+                "control": In(Control(CORE, spec.address)),
+                **buses(1, spec.address),
+                "monitor": Out(monitor or Monitor(1)),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -49,10 +54,14 @@ class TransformerTrainer(wiring.Component):
         m.submodules.steps, m.submodules.engine = self.steps, self.engine
         wiring.connect(m, wiring.flipped(self.control), self.steps.control)
         wiring.connect(m, self.steps.engine, self.engine.port)
-        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
         for bus in buses(1):
             wiring.connect(m, getattr(self.steps, bus), wiring.flipped(getattr(self, bus)))
+        self.show(m)
         return m
+
+    def show(self, m: Module) -> None:
+        """Give the monitor what it shows."""
+        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
 
 
 class Zostream(ShelledCore):
