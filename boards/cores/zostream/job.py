@@ -31,6 +31,9 @@ class StreamTrainer(ZerothOrderHost):
         Driver of a core on a board, or of a simulated one.
     spec : ZostreamSpec
         Parameters that the core was generated with.
+    caches : bool
+        What is below the first tensor that is tuned is computed once a sample, where the network's program is cut
+        there; otherwise in each step.
 
     Attributes
     ----------
@@ -45,8 +48,9 @@ class StreamTrainer(ZerothOrderHost):
 
     spec: ZostreamSpec
 
-    def __init__(self, core: Core, spec: ZostreamSpec) -> None:
+    def __init__(self, core: Core, spec: ZostreamSpec, caches: bool = True) -> None:
         super().__init__(core, spec)
+        self._caches = caches
         self._images: StreamImages | None = None
         self._kept: _Kept | None = None
 
@@ -97,7 +101,12 @@ class StreamTrainer(ZerothOrderHost):
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
         """Settings of steps as the registers of a training command."""
-        return self.spec.step_registers(settings, self.images)
+        return self.spec.step_registers(settings, self.images) | {"cached": int(self._cached)}
+
+    @property
+    def _cached(self) -> bool:
+        """Whether steps begin behind the cut, with what is kept."""
+        return self._caches and self.images.cached
 
     def forget(self) -> None:
         """Forget the forward cache: what passes the cut is computed again for each sample that is used."""
@@ -107,7 +116,7 @@ class StreamTrainer(ZerothOrderHost):
         """Place samples, unless they are those that the forward cache has; give their addresses."""
         if self._kept is None or not np.array_equal(self._kept.inputs, inputs):
             addresses = self._place(regions)
-            if not self.images.cached:
+            if not self._cached:
                 return addresses
             self._kept = _Kept(inputs.copy(), addresses, np.zeros(len(inputs), bool))
         return self._kept.addresses

@@ -49,9 +49,9 @@ class StreamJob(CoreJob[ZostreamSpec, StreamTrainer]):
         model = CachedModel(self.images.model, self.images.cut) if self.images.cached else self.images.model
         return ZerothOrderJob(model, spec.generator, self.settings, self.position, self.deltas)
 
-    def driver(self, spec: ZostreamSpec, device: SimulatedDevice) -> StreamTrainer:
-        """Make a host driver of a core."""
-        return StreamTrainer(Core(CORE, device, device, device.interrupt), spec)
+    def driver(self, spec: ZostreamSpec, device: SimulatedDevice, caches: bool = True) -> StreamTrainer:
+        """Make a host driver of a core, see `StreamTrainer`."""
+        return StreamTrainer(Core(CORE, device, device, device.interrupt), spec, caches)
 
     def load_network(self, host: StreamTrainer) -> None:
         """Load the network into a core."""
