@@ -15,7 +15,7 @@ from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.stream.machine.limits import Reason
 
 USUAL = {"program_beats": 12, "sample_count": 1, "steps": 1, "batch": 1, "position": 0}
-USUAL |= {"eps_shift": 10, "shift": 0, "p1": 1, "gap": 0, "scalars": 0}
+USUAL |= {"eps_shift": 10, "shift": 0, "p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 USUAL |= {address.name: 0 for address in ZostreamSpec.registers.addresses}
 
 
