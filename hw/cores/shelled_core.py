@@ -25,6 +25,8 @@ class Monitor(wiring.Signature):
         Beats that may change in a cycle.
     bits : int
         Bits of a beat's number.
+    operations : bool
+        The core runs programs, and shows which of their operations is at work.
 
     Members
     -------
@@ -36,10 +38,15 @@ class Monitor(wiring.Signature):
         Their new contents.
     done : Out(1)
         The update of a batch or step is complete; one cycle.
+    operation : Out(16), with `operations`
+        Number of the operation at work, counted from 1; 0: none.
     """
 
-    def __init__(self, beats: int, bits: int = 16) -> None:
-        super().__init__({"valid": Out(beats), "beat": Out(bits), "data": Out(8 * BEAT * beats), "done": Out(1)})
+    def __init__(self, beats: int, bits: int = 16, operations: bool = False) -> None:
+        shown = {"operation": Out(16)} if operations else {}
+        super().__init__(
+            {"valid": Out(beats), "beat": Out(bits), "data": Out(8 * BEAT * beats), "done": Out(1), **shown}
+        )
 
 
 class ShelledCore(wiring.Component):
@@ -55,10 +62,8 @@ class ShelledCore(wiring.Component):
     Parameters
     ----------
     spec : CoreSpec
-    monitored : int
-        Beats of the monitor; 0 for a core without one.
-    bits : int
-        Bits of the number of one of its beats.
+    monitored : Monitor or int
+        The monitor, or its beats; 0 for a core without one.
 
     Attributes
     ----------
@@ -70,14 +75,15 @@ class ShelledCore(wiring.Component):
         Level: a command has ended.
     readerN, writerN : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
+    monitor_valid, monitor_beat, monitor_data, monitor_done, monitor_operation : Out, where the spec has a monitor
         See `Monitor`.
     """
 
-    def __init__(self, spec: CoreSpec, monitored: int = 0, bits: int = 16) -> None:
+    def __init__(self, spec: CoreSpec, monitored: Monitor | int = 0) -> None:
         self._core = spec
         self._buses = buses(spec.memory_ports, spec.address)
-        self._monitor = dict(Monitor(monitored, bits).members.items()) if spec.monitor else {}
+        shown = Monitor(monitored) if isinstance(monitored, int) else monitored
+        self._monitor = dict(shown.members.items()) if spec.monitor else {}
         monitor = {f"monitor_{name}": member for name, member in self._monitor.items()}
         super().__init__({"reset": In(1), "control": In(Lite()), "interrupt": Out(1), **self._buses, **monitor})
 

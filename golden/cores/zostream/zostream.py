@@ -5,9 +5,10 @@ The core is generated for an array and buffers, not for a network: that is a pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
@@ -17,11 +18,12 @@ from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
 from ...stream.engine.stream_engine import LANES, StreamEngineSpec
 from ...stream.forward import IntegerTransformer
-from ...stream.instruction import INSTRUCTION_BEATS
+from ...stream.instruction import INSTRUCTION_BEATS, Buffer
 from ...stream.machine.core_size import CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import StreamLayout
-from ...stream.machine.program import HEADER_BEATS, Program, program_of
+from ...stream.machine.limits import Reason
+from ...stream.machine.program import HEADER_BEATS, Program, ProgramError, program_of
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
 from ...stream.norms import LARGEST_HIDDEN
 from ...stream.weights.word_offsets import WordOffsetsSpec
@@ -36,6 +38,8 @@ from .memory_layout import ZostreamLayout
 from .pass_memory import pass_memory
 from .registers import CORE, Command, Error
 
+MOST_FEATURES = 1 << 18
+"""Features of a token, less one, that a core reads at most: more would be more beats than a read command counts."""
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
 """Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
 TABLES = 2
@@ -56,8 +60,8 @@ class ZostreamSpec(CoreSpec):
         Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each.
     sums : int
         Rows of partial sums: most tokens of both sides that are on the chip at once.
-    exponentials, norm_lanes : int
-        Exponentials, and values of a norm, a cycle.
+    norm_lanes : int
+        Values of a norm a cycle.
     features : int
         Most outputs of an operation that has biases, factors or positions.
     operations : int
@@ -81,6 +85,7 @@ class ZostreamSpec(CoreSpec):
         "reader0": "m_axi_gmem0",
         "writer0": "m_axi_gmem0",
     }
+    monitored: ClassVar[tuple[str, ...]] = (*CoreSpec.monitored, "operation")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {
@@ -103,7 +108,6 @@ class ZostreamSpec(CoreSpec):
     rows: int = CoreSize.rows
     wide_rows: int = CoreSize.wide_rows
     sums: int = CoreSize.sums
-    exponentials: int = 4
     norm_lanes: int = 8
     features: int = LARGEST_HIDDEN
     operations: int = 512
@@ -125,7 +129,6 @@ class ZostreamSpec(CoreSpec):
             self.rows,
             self.wide_rows,
             self.sums,
-            exponentials=self.exponentials,
             norm_lanes=self.norm_lanes,
         )
 
@@ -139,6 +142,7 @@ class ZostreamSpec(CoreSpec):
             rows=self.rows,
             wide_rows=self.wide_rows,
             sums=self.sums,
+            features=self.features,
         )
 
     @cached_property
@@ -176,9 +180,17 @@ class ZostreamSpec(CoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: array, dequantisers, offsets, elementwise, activations, norm, softmax, contexts, losses."""
-        behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * self.exponentials + 1) + LANES
-        return self.lanes * self.columns + min(2 * self.columns, 32) + 1 + behind + 1
+        """DSPs of the core: of the array and the dequantisers, and of all that is behind the array."""
+        values = {"elementwise": 2 * LANES, "activations": LANES, "norm": 4 * self.norm_lanes + 11}
+        attention = {"softmax": 2 * LANES + 1, "contexts": LANES, "rotary": 2 * LANES}
+        others = {"L2 norm": LANES + 1, "offsets": 1, "places": 1, "losses": 1}
+        behind = sum((values | attention | others).values())
+        return self.lanes * self.columns + min(2 * self.columns, 32) + behind
+
+    def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Settings that take less memory or fewer DSPs: fewer rows and features, less room, a smaller array."""
+        least = {"rows": 1024, "wide_rows": 1024, "features": 1024, "sums": 32, "columns": 4}
+        return {name: [{name: size} for size in _halves(getattr(self, name), end)] for name, end in least.items()}
 
     @property
     def times(self) -> int:
@@ -227,9 +239,10 @@ class ZostreamSpec(CoreSpec):
         return found
 
     def check(self, images: StreamImages) -> None:
-        """Refuse a network that the core cannot run: by its program, or for another number of rows of deltas."""
+        """Refuse a network that the core cannot run: by program or stream, or for another number of rows of deltas."""
         name = images.model.transformer.network.name
         self.check_program(images.program, name)
+        images.check_stream()
         if images.model.times != self.times:
             raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
 
@@ -245,18 +258,27 @@ class ZostreamSpec(CoreSpec):
         Raises
         ------
         UserError
-            If it is for another size, or longer, or has more features or classes.
+            If it is for another size, or longer, or has more classes; `ProgramError` with the reason and the number of
+            the operation that the core would tell.
         """
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
-        counts = {
-            "operations": len(program.instructions),
-            "features": max(one.outputs for one in program.instructions),
-            "classes": program.instructions[-1].outputs,
-        }
-        for setting, count in counts.items():
-            if count > (most := getattr(self, setting)):
-                raise UserError(f"{name} has {count} {setting}: the core was generated with {setting} = {most}")
+        count, final = len(program.instructions), program.instructions[-1]
+        for setting, given in (("operations", count), ("classes", final.outputs)):
+            if given > (most := getattr(self, setting)):
+                raise UserError(f"{name} has {given} {setting}: the core was generated with {setting} = {most}")
+        program.check(self.features)
+        place, inputs, size = Buffer.of(final.destination), Buffer.of(program.inputs), self.size
+        width, rows = (size.columns, size.wide_rows) if inputs.wide else (size.lanes, size.rows)
+        end = (inputs.first + -(-program.features // width)) * program.capacity
+        for reason, wrong, number, text in (
+            (Reason.SIZE, not 1 <= program.features < MOST_FEATURES, count - 1, f"takes {program.features} features"),
+            (Reason.WORDS, not program.words, count - 1, "has nothing that is tuned"),
+            (Reason.FORMAT, place.wide or final.result_shift, count - 1, "has logits in another format than Q8.16"),
+            (Reason.ROWS, end > rows, 0, f"has inputs up to row {end - 1}: the memory has {rows}"),
+        ):
+            if wrong:
+                raise ProgramError(reason, f"{name} {text}", number)
 
     def check_steps(self, settings: StepSettings) -> None:
         """Refuse settings of steps that the core cannot run.
@@ -328,3 +350,8 @@ class ZostreamSpec(CoreSpec):
         for name, most in (("gap", MOST_GAP), ("scalars", 1)):
             yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])
         yield from cached
+
+
+def _halves(value: int, least: int) -> list[int]:
+    """Half of a value, a quarter, and so on, down to the least."""
+    return [value >> times for times in range(1, value.bit_length()) if value >> times >= least]

@@ -52,7 +52,7 @@ class MemoryTrace(Zostream):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec, layout = spec, MemoryTraceLayout(spec.engine.chunks)
-        ShelledCore.__init__(self, spec, layout.chunk_beats, layout.bits)
+        ShelledCore.__init__(self, spec, Monitor(layout.chunk_beats, layout.bits))
 
     def trainer(self) -> TracedTrainer:
         """Build the trainer inside."""

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import BEAT_COUNT_BITS
 from ....golden.cores.zostream.registers import PROGRAM
+from ....golden.cores.zostream.zostream import MOST_FEATURES
 from ....golden.stream.instruction import ROW_BITS, Kind
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
@@ -17,8 +18,7 @@ _TOKEN = 32
 """Values of a row of a sample, of 3 bytes each."""
 KEPT_BITS = 16
 """Bits of the values of a row that passes a cut: those of both sides are a read command."""
-MOST_FEATURES_BITS = 18
-"""Bits of a token's values: more beats than a read command counts would be more of them."""
+_FEATURE_BITS = (MOST_FEATURES - 1).bit_length()
 
 
 class ProgramLoader(wiring.Component):
@@ -119,7 +119,7 @@ class ProgramLoader(wiring.Component):
         # the last instruction, at first with all bits of its numbers
         outputs, buffer = Signal.like(last.outputs, reset_less=True), Signal.like(last.destination, reset_less=True)
         shifted, kept = Signal(reset_less=True), Signal.like(last.outputs, name="kept", reset_less=True)
-        beats = (self.features[:MOST_FEATURES_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
+        beats = (self.features[:_FEATURE_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
         m.d.comb += [self.outputs.eq(outputs), self.kept_outputs.eq(kept), self.kept_wide.eq(self.kept_buffer[ROW_BITS])]
         m.d.sync += [
             # 96 bytes a row
@@ -151,9 +151,10 @@ class ProgramLoader(wiring.Component):
                 m.d.sync += [into.eq(status[name]) for name, into in words.items()]
                 # of a program that is cut all are looked at
                 m.d.sync += command.payload.first.eq(Mux(status.behind == 0, status.operations - 1, 0))
+                m.d.sync += self.number.eq(status.place)
                 m.next = "LAST"
                 with m.If(status.reason != Reason.NONE):
-                    self._fail(m, status.reason, status.place)
+                    self._fail(m, status.reason)
             with m.State("LAST"):
                 m.d.comb += command.valid.eq(1)
                 with m.If(command.ready):
@@ -177,7 +178,11 @@ class ProgramLoader(wiring.Component):
         return m
 
     def _judge(self, m: Module, sizes: tuple[Signal, Signal], buffer: Signal, shifted: Signal) -> None:
-        """Refuse too many logits, those of another format, and sizes that are 0; find the addresses of the results."""
+        """Refuse too many logits, those of another format, and sizes that are 0; find the addresses of the results.
+
+        Meanwhile see whether the inputs end within their memory, and refuse them if not. Longer than most, as all are
+        products with the same tokens in the same cycles.
+        """
         outputs, kept = sizes
         stride = Signal(max(len(self.base), len(self.kept_base)), name="stride", reset_less=True)
         left = Signal(range(ROW_BITS + 1), name="bits_left")
@@ -185,31 +190,62 @@ class ProgramLoader(wiring.Component):
             (base, given, Signal(ROW_BITS, name=f"{name}first", reset_less=True))
             for base, given, name in ((self.base, buffer, ""), (self.kept_base, self.kept_buffer, "kept_"))
         ]
-        none = (self.features == 0) | self.features[MOST_FEATURES_BITS:].any()
+        stop, reach, beyond, end = self._inputs(m)
+        none = (self.features == 0) | self.features[_FEATURE_BITS:].any()
         reasons = (
             (Reason.SIZE, none | (outputs > self._classes) | kept[KEPT_BITS:].any()),
             (Reason.WORDS, (self.words == 0) & ~self.cut),
             (Reason.FORMAT, buffer[ROW_BITS] | shifted),
         )
         with m.State("JUDGE"):
-            m.d.sync += [stride.eq(self.capacity), left.eq(ROW_BITS)]
+            m.d.sync += [stride.eq(self.capacity), left.eq(ROW_BITS), self.number.eq(self.operations - 1)]
+            m.d.sync += [stop.eq(end), reach.eq(0), beyond.eq(end[ROW_BITS])]
             for base, given, first in bases:
                 m.d.sync += [base.eq(0), first.eq(given)]
             m.next = "MULTIPLY"
             for reason, wrong in reversed(reasons):
                 with m.If(wrong):
-                    self._fail(m, reason, self.operations - 1)
+                    self._fail(m, reason)
         with m.State("MULTIPLY"):
             # a bit a cycle: there is time, and no DSP
             m.d.sync += [stride.eq(stride << 1), left.eq(left - 1)]
             for base, _, first in bases:
                 m.d.sync += [first.eq(first >> 1), base.eq(base + Mux(first[0], stride, 0))]
+            # from the highest bit on the product only grows: what is beyond once stays beyond
+            outside = beyond | (reach > self._most)
+            m.d.sync += [stop.eq(stop << 1), reach.eq((reach << 1) + Mux(stop[-1], self.capacity, 0))]
+            m.d.sync += beyond.eq(outside)
             with m.If(left == 0):
-                m.d.sync += self.valid.eq(1)
-                m.d.comb += self.loaded.eq(1)
                 m.next = "IDLE"
+                with m.If(outside):
+                    m.d.sync += self.number.eq(0)
+                    self._fail(m, Reason.ROWS)
+                with m.Else():
+                    m.d.sync += self.valid.eq(1)
+                    m.d.comb += self.loaded.eq(1)
 
-    def _fail(self, m: Module, reason: Value | int, number: Value) -> None:
+    def _inputs(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
+        """Make registers for the product of tokens and rows of the inputs; the last one is the row behind them."""
+        spec, wide = self._spec, self.inputs[ROW_BITS]
+        features = self.features[:_FEATURE_BITS]
+        narrow_rows, wide_rows = (
+            (features + (size - 1)) >> (size - 1).bit_length() for size in (spec.lanes, spec.columns)
+        )
+        end, self._most = (
+            Signal(ROW_BITS + 1, name="inputs_end", reset_less=True),
+            Signal(range(max(spec.rows, spec.wide_rows) + 1), name="most_rows", reset_less=True),
+        )
+        m.d.sync += end.eq(self.inputs[:ROW_BITS] + Mux(wide, wide_rows, narrow_rows))
+        m.d.sync += self._most.eq(Mux(wide, spec.wide_rows, spec.rows))
+        return (
+            Signal(ROW_BITS, name="rows_left", reset_less=True),
+            # twice the most rows, and as many tokens again
+            Signal(max(len(self._most), len(self.capacity)) + 2, name="reach", reset_less=True),
+            Signal(name="beyond", reset_less=True),
+            end,
+        )
+
+    def _fail(self, m: Module, reason: Value | int) -> None:
         """Report a refusal, and go on for ever with nothing."""
-        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason), self.number.eq(number)]
+        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason)]
         m.next = "FAILED"

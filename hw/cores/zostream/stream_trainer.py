@@ -31,6 +31,7 @@ READS = ("order", "images", "corrections", "stream")
 """Requesters that read, the highest rank first; images are samples, programs, deltas and states of the generator."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
+MONITOR = Monitor(1, operations=True)
 
 
 class StreamTrainer(wiring.Component):
@@ -52,7 +53,7 @@ class StreamTrainer(wiring.Component):
         AXI4 port to the memory outside.
     engine : Out, `EnginePort`
     monitor : Out, `Monitor`
-        Updates of the deltas.
+        Updates of the deltas, and the operation at work.
     """
 
     def __init__(self, spec: ZostreamSpec) -> None:
@@ -76,7 +77,7 @@ class StreamTrainer(wiring.Component):
                 "control": In(Control(CORE, address)),
                 **buses(1, address),
                 "engine": Out(engine),
-                "monitor": Out(Monitor(1)),
+                "monitor": Out(MONITOR),
             }
         )
 
@@ -110,6 +111,7 @@ class StreamTrainer(wiring.Component):
             # deltas that are loaded or cleared are another program's
             self.monitor.valid.eq(self.deltas.valid & (self.control.command == Command.TRAIN)),
             self.monitor.done.eq(self.control.counts.steps_done),
+            self.monitor.operation.eq(engine.operation),
             engine.weights.eq(self.control.settings.weights),
             *(getattr(engine, name).eq(getattr(program, name)) for name in ("capacity", "features")),
             engine.inputs.eq(Mux(engine.kept, program.kept_buffer, program.inputs)),

@@ -16,7 +16,7 @@ from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
 from ..shelled_core import Monitor, ShelledCore
-from .stream_trainer import StreamTrainer
+from .stream_trainer import MONITOR, StreamTrainer
 
 
 class TransformerTrainer(wiring.Component):
@@ -34,19 +34,15 @@ class TransformerTrainer(wiring.Component):
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
     monitor : Out, `Monitor`
-        Updates of the deltas.
+        Updates of the deltas, and the operation at work.
     """
 
-    def __init__(self, spec: ZostreamSpec, monitor: Monitor | None = None) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.steps = StreamTrainer(spec)
         engine = spec.engine
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
-            {
-                "control": In(Control(CORE, spec.address)),
-                **buses(1, spec.address),
-                "monitor": Out(monitor or Monitor(1)),
-            }
+            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(monitor)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -75,7 +71,7 @@ class Zostream(ShelledCore):
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec = spec
         self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
-        super().__init__(spec, 1)
+        super().__init__(spec, MONITOR)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""

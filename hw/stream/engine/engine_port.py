@@ -16,6 +16,8 @@ from ...ports import layout, shape
 
 CLIPPED_BITS = 32
 """Bits of the number of values that a pass clips."""
+OPERATION_BITS = 16
+"""Bits of an instruction's number."""
 REQUEST = ("factor", "word", "count", "fraction", "wide", "table")
 """Fields of a request for offsets, those of a command of `word_offsets`."""
 
@@ -82,6 +84,8 @@ class EnginePort(wiring.Signature):
         The pass is over, and all its results are in the memory; one cycle.
     clipped : In(32)
         With `done`: values that were clipped, of both sides.
+    operation : In(16)
+        Number of the instruction at work, counted from 1; 0 where none is.
     failed : In(1)
         The stream of weights is wrong; held until reset.
     number : In(32)
@@ -120,6 +124,7 @@ class EnginePort(wiring.Signature):
                 "corrections_read": In(ReadPort(address)),
                 "done": In(1),
                 "clipped": In(CLIPPED_BITS),
+                "operation": In(OPERATION_BITS),
                 "failed": In(1),
                 "number": In(32),
             }

@@ -369,7 +369,7 @@ class StreamEngine(wiring.Component):
                     m.d.comb += bases.start.eq(1)
                     m.next = "INPUTS"
                 with m.If(port.start):
-                    m.d.sync += [self._rows.eq(port.rows), port.clipped.eq(0)]
+                    m.d.sync += [self._rows.eq(port.rows), port.clipped.eq(0), port.operation.eq(1)]
                     m.next = "FETCH"
             with m.State("INPUTS"):
                 m.d.comb += bases.buffers[0].eq(port.inputs)
@@ -436,10 +436,10 @@ class StreamEngine(wiring.Component):
                             m.d.sync += turned.eq(1)
                             m.next = "OPERATION"
                         else:
-                            m.d.sync += self._unit.eq(Unit.OUTSIDE)
+                            m.d.sync += [self._unit.eq(Unit.OUTSIDE), port.operation.eq(port.operation + 1)]
                             m.next = "FETCH"
                             with m.If(last):
-                                m.d.sync += port.done.eq(1)
+                                m.d.sync += [port.done.eq(1), port.operation.eq(0)]
                                 m.next = "IDLE"
                             with m.If(pooled):
                                 m.d.sync += self._rows.eq(port.sentences)

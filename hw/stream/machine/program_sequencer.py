@@ -61,8 +61,8 @@ class ProgramSequencer(wiring.Component):
         instruction = layout(spec.streams()["o"])
         fields, one = data.View(_HEADER, header[: _HEADER.size]), data.View(instruction, packed[: instruction.size])
         loaded, running, failed = Signal(), Signal(reset_less=True), Signal(reset_less=True)
-        # the instruction before the one that is checked is behind the cut
-        behind = Signal(reset_less=True)
+        # it is the last one; the one before it is behind the cut
+        final, behind = Signal(reset_less=True), Signal(reset_less=True)
         beats, beat, index = (Signal(16, name=name, reset_less=True) for name in ("beats", "beat", "index"))
         address = Signal(range(spec.memories[0].depth + 1), reset_less=True)
         fetched = Signal(range(INSTRUCTION_BEATS + 2), reset_less=True)
@@ -131,7 +131,8 @@ class ProgramSequencer(wiring.Component):
                     m.next = "remainder"
                     with m.If(running):
                         m.next = "give"
-            final = index + 1 == fields.operations
+            # long before it is read: an instruction takes some cycles to fetch
+            m.d.sync += final.eq(index + 1 == fields.operations)
             with m.State("give"):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):

@@ -19,7 +19,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.hw.verilog import emit
 
-from ...small_cores import zotrain
+from ...small_cores import zostream, zotrain
 
 SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 ADAPTERS = SMALL | {"rank": 2, "batch": 4, "cache_entries": 64}
@@ -27,6 +27,7 @@ CORES = {
     "instantft": InstantftSpec(**ADAPTERS),
     "instantft, two ports": InstantftSpec(**ADAPTERS, ports=2),
     "zotrain": ZotrainSpec(**SMALL),
+    "zostream": zostream(),
 }
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 ON_THE_CHIP = InstantftSpec(**ADAPTERS, cache="chip")

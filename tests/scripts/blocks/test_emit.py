@@ -18,6 +18,7 @@ def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
     settings = {
         "instantft": (*smaller, "--set", "rank=2", "--set", "batch=4", "--set", "cache_entries=64"),
         "zotrain": (*smaller, "--set", "cut_rows=0"),
+        "zostream": ("--preset", "tiny"),
     }.get(block, ())
     # generated for this board already: hw/test_verilog reads the same text
     status, out, _ = fabtune("emit", block, *settings, "--top", block, "--board", "kv260", "--json")

@@ -79,6 +79,11 @@ def test_presets_fit_on_the_boards(preset):
     assert not BoardFit(spec, BOARDS["zcu102"]).lacks
 
 
+def test_a_core_that_is_too_large_says_what_fits():
+    text = BoardFit(ZostreamSpec(columns=32, rows=32_768), BOARDS["zcu102"]).text
+    assert text.endswith("; it fits with --set rows=16384, or with --set wide_rows=2048, or with --set sums=64")
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
