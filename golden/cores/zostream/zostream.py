@@ -40,6 +40,8 @@ from .registers import CORE, Command, Error
 
 MOST_FEATURES = 1 << 18
 """Features of a token, less one, that a core reads at most: more would be more beats than a read command counts."""
+MOST_KEPT = (1 << 16) - 1
+"""Values of a row that passes a cut: those of both sides are a read command."""
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
 """Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
 TABLES = 2
@@ -270,10 +272,12 @@ class ZostreamSpec(CoreSpec):
         program.check(self.features)
         place, inputs, size = Buffer.of(final.destination), Buffer.of(program.inputs), self.size
         width, rows = (size.columns, size.wide_rows) if inputs.wide else (size.lanes, size.rows)
+        kept = program.instructions[program.cut - 1].outputs if program.cut else 0
         end = (inputs.first + -(-program.features // width)) * program.capacity
         for reason, wrong, number, text in (
             (Reason.SIZE, not 1 <= program.features < MOST_FEATURES, count - 1, f"takes {program.features} features"),
-            (Reason.WORDS, not program.words, count - 1, "has nothing that is tuned"),
+            (Reason.SIZE, kept > MOST_KEPT, count - 1, f"has {kept} values of a row that passes its cut"),
+            (Reason.WORDS, not program.words + program.behind, count - 1, "has nothing that is tuned"),
             (Reason.FORMAT, place.wide or final.result_shift, count - 1, "has logits in another format than Q8.16"),
             (Reason.ROWS, end > rows, 0, f"has inputs up to row {end - 1}: the memory has {rows}"),
         ):

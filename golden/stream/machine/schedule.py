@@ -155,10 +155,10 @@ class Schedule:
 
     def _only(self, readers: list[int], number: int, *kinds: type) -> int | None:
         """Number of the only reader, if it is of one of these kinds, and on the same side of a cut as an operation."""
-        if len(readers) == 1 and isinstance(self.transformer.network.operations[readers[0]], kinds):
-            if not number < self.cut <= readers[0]:
-                return readers[0]
-        return None
+        operations = self.transformer.network.operations
+        if len(readers) != 1 or not isinstance(operations[readers[0]], kinds) or number < self.cut <= readers[0]:
+            return None
+        return readers[0]
 
     def rows_of(self, value: int) -> tuple[bool, int]:
         """Whether a value lies in the wide memory, and its rows for a token of a side."""

@@ -38,9 +38,7 @@ class WeightFeedSpec:
     @cached_property
     def sequencer(self) -> TensorSequencerSpec:
         """Tensors of instructions."""
-        return TensorSequencerSpec(
-            lanes=self.lanes, columns=self.columns, numbers=self.numbers, tables=self.tables
-        )
+        return TensorSequencerSpec(lanes=self.lanes, columns=self.columns, numbers=self.numbers, tables=self.tables)
 
     @cached_property
     def stream(self) -> TileStreamSpec:

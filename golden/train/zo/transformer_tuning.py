@@ -215,7 +215,7 @@ class TransformerTuning(IntegerRun):
         return accuracy(self.logits(self.test.inputs).astype(np.float64), self.test.labels)
 
     def images(self, size: CoreSize) -> StreamImages:
-        """Images of the model for a core, see `StreamImages.of`: cut below what is tuned, or where its steps are cut."""
+        """Images of the model for a core, see `StreamImages.of`: cut below what is tuned, or where steps are."""
         cut = self.cached.start if self.cached else self._job.settings.split.cut
         return StreamImages.of(self.model, self.frozen, size, cut)
 

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import BEAT_COUNT_BITS
 from ....golden.cores.zostream.registers import PROGRAM
-from ....golden.cores.zostream.zostream import MOST_FEATURES
+from ....golden.cores.zostream.zostream import MOST_FEATURES, MOST_KEPT
 from ....golden.stream.instruction import ROW_BITS, Kind
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
@@ -16,8 +16,8 @@ from ...ports import layout
 
 _TOKEN = 32
 """Values of a row of a sample, of 3 bytes each."""
-KEPT_BITS = 16
-"""Bits of the values of a row that passes a cut: those of both sides are a read command."""
+KEPT_BITS = MOST_KEPT.bit_length()
+"""Bits of the number of values of a row that passes a cut."""
 _FEATURE_BITS = (MOST_FEATURES - 1).bit_length()
 
 
@@ -120,7 +120,11 @@ class ProgramLoader(wiring.Component):
         outputs, buffer = Signal.like(last.outputs, reset_less=True), Signal.like(last.destination, reset_less=True)
         shifted, kept = Signal(reset_less=True), Signal.like(last.outputs, name="kept", reset_less=True)
         beats = (self.features[:_FEATURE_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
-        m.d.comb += [self.outputs.eq(outputs), self.kept_outputs.eq(kept), self.kept_wide.eq(self.kept_buffer[ROW_BITS])]
+        m.d.comb += [
+            self.outputs.eq(outputs),
+            self.kept_outputs.eq(kept),
+            self.kept_wide.eq(self.kept_buffer[ROW_BITS]),
+        ]
         m.d.sync += [
             # 96 bytes a row
             self.token_beats.eq((beats << 2) + (beats << 1)),

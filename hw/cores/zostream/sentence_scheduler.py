@@ -58,7 +58,14 @@ class SentenceScheduler(OrderList):
     """
 
     def __init__(self, tokens: int, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
-        further = {"index": address, "cache": address, "labels": LABEL_BITS + 1, "capacity": 16, "upper": 1, "pooled": 1}
+        further = {
+            "index": address,
+            "cache": address,
+            "labels": LABEL_BITS + 1,
+            "capacity": 16,
+            "upper": 1,
+            "pooled": 1,
+        }
         further |= {"turns": MOST_PERTURBATIONS.bit_length(), "repeats": REPEATS_BITS}
         sentence = sentence_layout(tokens, address)
         super().__init__(OrderJob(address, further), errors, address, {}, {"sentence": Out(stream.Signature(sentence))})

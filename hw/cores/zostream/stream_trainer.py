@@ -215,7 +215,9 @@ class StreamTrainer(wiring.Component):
         # a command's done is that of the image: nothing else is under way
         images = (
             Image(Command.LOAD, settings.program, program.beats, self.sequencer.image, program.loaded),
-            Image(Command.LOAD_DELTAS, settings.deltas, self._delta_beats, delta_beats.i, deltas.done & ~sequences.first),
+            Image(
+                Command.LOAD_DELTAS, settings.deltas, self._delta_beats, delta_beats.i, deltas.done & ~sequences.first
+            ),
             Image(Command.TRAIN, settings.state, self._state_beats, deltas.state, deltas.loaded),
         )
         reads = ImageReads(images, self.control.command, self.memory.images_read, self.samples.command)

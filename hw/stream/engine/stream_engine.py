@@ -94,8 +94,8 @@ class StreamEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for name in (
-            "memory", "table", "samples", "kept", "bases", "feed", "linear", "array", "stationary", "attention", "softmax",
-            "scale", "values", "norm", "pool", "rotary",
+            "memory", "table", "samples", "kept", "bases", "feed", "linear", "array", "stationary", "attention",
+            "softmax", "scale", "values", "norm", "pool", "rotary",
         ):  # fmt: skip
             m.submodules[name] = getattr(self, name)
         # rows of a side: tokens, behind a pool sentences

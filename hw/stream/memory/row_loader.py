@@ -64,9 +64,7 @@ class RowLoader(wiring.Component):
                 "stride": In(address),
                 "beats": In(BEATS),
                 "write": Out(
-                    stream.Signature(
-                        data.StructLayout({"wide": 1, "address": address, "part": part, "value": values})
-                    )
+                    stream.Signature(data.StructLayout({"wide": 1, "address": address, "part": part, "value": values}))
                 ),
                 "done": Out(1),
             }

@@ -90,7 +90,11 @@ class WordOffsets(wiring.Component):
         updates = (walk.kind == Kind.CLEAR) | (walk.kind == Kind.LOAD) | (walk.kind == Kind.UPDATE)
         m.d.comb += into.en.eq(flags.at("sum") & updates)
         m.d.comb += into.data.eq(self._sums(m, pipeline, walk, (delta, number), (plus, minus), flags.at("sum")))
-        m.d.comb += [Cat(self.column, self.row, self.table).eq(into.addr), self.stored.eq(into.en), self.delta.eq(into.data)]
+        m.d.comb += [
+            Cat(self.column, self.row, self.table).eq(into.addr),
+            self.stored.eq(into.en),
+            self.delta.eq(into.data),
+        ]
         self._save(m, walk, flags.at("operands"), delta)
         return m
 

@@ -234,10 +234,10 @@ def test_steps_that_are_cut_elsewhere_than_the_program_are_refused():
     fixed = images_of(seed=1, cut=5, tuned=above)
     case = Case(images_of(cut=5), fixed)
     case.trainer.load(case.images)
-    with pytest.raises(UserError, match="^cut = 0: the program of own was made for steps with cut = 5"):
+    with pytest.raises(UserError, match=r"^cut = 0: the program of own was made for steps with cut = 5"):
         case.train()
     case.trainer.load(fixed)
-    with pytest.raises(UserError, match="^cut = 5: the program of own was made for steps with cut = 0"):
+    with pytest.raises(UserError, match=r"^cut = 5: the program of own was made for steps with cut = 0"):
         case.train(split=Split(5))
 
 

@@ -66,7 +66,11 @@ def test_words_of_each_part_begin_at_0(name):
     assert (program.words, program.behind) == tuple(part.words for part in parts)
     for one in program.instructions:
         places = parts[one.part].order.places
-        for field, kinds in (("word", ("factor", "weight")), ("bias_word", ("bias",)), ("position_word", ("position",))):
+        for field, kinds in (
+            ("word", ("factor", "weight")),
+            ("bias_word", ("bias",)),
+            ("position_word", ("position",)),
+        ):
             place = next((places[one.number, kind] for kind in kinds if (one.number, kind) in places), None)
             assert getattr(one, field) == (place.start if place else NO_WORD)
     # what is below is fixed: all words are behind the cut

@@ -128,7 +128,9 @@ def test_passes_are_those_of_golden(lengths, capacity, stall):
             entries = await bench.read("number", range(count), "entry")
             found.append((count, *told, [one["label"] for one in entries]))
             assert bench.get("upper")
-            assert [(one["beat"], one["kept"]) for one in entries] == [(100 + one["label"], one["label"]) for one in entries]
+            assert [(one["beat"], one["kept"]) for one in entries] == [
+                (100 + one["label"], one["label"]) for one in entries
+            ]
             assert [one["tokens"] for one in entries] == [lengths[one["label"]] for one in entries]
             await bench.pulse("clear")
 
