@@ -23,6 +23,8 @@ class Monitor(wiring.Signature):
     ----------
     beats : int
         Beats that may change in a cycle.
+    bits : int
+        Bits of a beat's number.
     operations : bool
         The core runs programs, and shows which of their operations is at work.
 
@@ -30,7 +32,7 @@ class Monitor(wiring.Signature):
     -------
     valid : Out(beats)
         Which beats of the parameters' image change in this cycle: `beat`, and those that follow it.
-    beat : Out(16)
+    beat : Out(bits)
         The first one's number.
     data : Out(128 * beats)
         Their new contents.
@@ -40,9 +42,11 @@ class Monitor(wiring.Signature):
         Number of the operation at work, counted from 1; 0: none.
     """
 
-    def __init__(self, beats: int, operations: bool = False) -> None:
+    def __init__(self, beats: int, bits: int = 16, operations: bool = False) -> None:
         shown = {"operation": Out(16)} if operations else {}
-        super().__init__({"valid": Out(beats), "beat": Out(16), "data": Out(8 * BEAT * beats), "done": Out(1), **shown})
+        super().__init__(
+            {"valid": Out(beats), "beat": Out(bits), "data": Out(8 * BEAT * beats), "done": Out(1), **shown}
+        )
 
 
 class ShelledCore(wiring.Component):

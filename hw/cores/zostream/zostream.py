@@ -16,7 +16,7 @@ from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
 from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
-from ..shelled_core import ShelledCore
+from ..shelled_core import Monitor, ShelledCore
 from .stream_trainer import MONITOR, StreamTrainer
 
 
@@ -26,6 +26,7 @@ class TransformerTrainer(wiring.Component):
     Parameters
     ----------
     spec : ZostreamSpec
+    monitor : Monitor, optional
 
     Attributes
     ----------
@@ -37,12 +38,16 @@ class TransformerTrainer(wiring.Component):
         Updates of the deltas, and the operation at work.
     """
 
-    def __init__(self, spec: ZostreamSpec) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor | None = None) -> None:
         self.steps = StreamTrainer(spec)
         engine = StreamEngineSpec(spec.size, spec.features, spec.generator.width)
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
-            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(MONITOR)}
+            {
+                "control": In(Control(CORE, spec.address)),
+                **buses(1, spec.address),
+                "monitor": Out(monitor or MONITOR),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -50,10 +55,14 @@ class TransformerTrainer(wiring.Component):
         m.submodules.steps, m.submodules.engine = self.steps, self.engine
         wiring.connect(m, wiring.flipped(self.control), self.steps.control)
         wiring.connect(m, self.steps.engine, self.engine.port)
-        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
         for bus in buses(1):
             wiring.connect(m, getattr(self.steps, bus), wiring.flipped(getattr(self, bus)))
+        self.show(m)
         return m
+
+    def show(self, m: Module) -> None:
+        """Give the monitor what it shows."""
+        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
 
 
 class Zostream(ShelledCore):
