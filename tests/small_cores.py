@@ -4,6 +4,7 @@ import numpy as np
 
 from fabtune.boards.example.task import ExampleTask
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
@@ -41,3 +42,9 @@ def instantft(**settings):
 def zotrain(**settings):
     """Build the specification of a `zotrain`, whose network may be cut."""
     return ZotrainSpec(**({"network": NETWORK, "lanes": 16, "cut_rows": 72} | settings))
+
+
+def zostream(**settings):
+    """Build the specification of a `zostream`, the smallest that runs the networks of its trials."""
+    sizes = {"lanes": 8, "columns": 4, "rows": 512, "wide_rows": 512, "sums": 32, "norm_lanes": 4}
+    return ZostreamSpec(**(sizes | {"features": 64, "operations": 32, "classes": 4} | settings))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -121,12 +120,12 @@ class ZerothOrderHost(ABC):
         buffer = self._delta_buffer
         buffer.array[:] = self.layout.deltas(rows).image
         buffer.flush()
-        return self.core.run(self._command("LOAD_DELTAS"), deltas=buffer.device_address)
+        return self._command("LOAD_DELTAS", deltas=buffer.device_address)
 
     def deltas(self) -> Integers:
         """Read the deltas of all words as they are now: (words, n)."""
         buffer = self._delta_buffer
-        self.core.run(self._command("SAVE_DELTAS"), deltas=buffer.device_address)
+        self._command("SAVE_DELTAS", deltas=buffer.device_address)
         buffer.invalidate()
         return self.layout.deltas_of(buffer.array)
 
@@ -208,9 +207,9 @@ class ZerothOrderHost(ABC):
             self._deltas = self.core.place(region)
         return self._deltas
 
-    def _command(self, name: str) -> IntEnum:
-        """Code of a command by its name."""
-        return self.core.core.commands[name]
+    def _command(self, name: str, **settings: int) -> Finished:
+        """Run a command by its name."""
+        return self.core.run(self.core.core.commands[name], **settings)
 
     def _run(
         self,
@@ -225,7 +224,7 @@ class ZerothOrderHost(ABC):
         regions = (*samples, self.layout.order(steps, batch))
         addresses = {region.register: self.core.place(region).device_address for region in regions}
         counts = {"sample_count": count, "steps": len(steps), "batch": batch}
-        return self.core.run(self._command(command), **addresses, **counts, **settings)
+        return self._command(command, **addresses, **counts, **settings)
 
     def _check_steps(self, samples: int, steps: Sequence[StepOrder]) -> int:
         """Refuse steps that do not fit core and network; return the size of the largest one."""

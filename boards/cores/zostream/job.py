@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 
 from ....golden.axi.regions import Region
 from ....golden.cores.zostream.memory_layout import ZostreamLayout
-from ....golden.cores.zostream.registers import Command
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.errors import UserError
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.transformer_model import TransformerModel
 from ....golden.zo.step_settings import StepSettings
-from ...host.driver import Core, Finished
+from ...host.driver import Core, CoreError, Finished
 from ...host.zeroth_order import ZerothOrderHost
 
 
@@ -75,13 +74,21 @@ class StreamTrainer(ZerothOrderHost):
             If it is none for this core.
         """
         self.spec.check(images)
-        self._images = None
         program, weights = (self.core.place(region) for region in self.spec.layout(images.program).network(images))
         beats = images.program.image_beats
         addresses = {"program": program.device_address, "weights": weights.device_address}
-        finished = self.core.run(Command.LOAD, program_beats=beats, **addresses)
+        self._images = None
+        finished = self._command("LOAD", program_beats=beats, **addresses)
         self._images = images
         return finished
+
+    def _command(self, name: str, **settings: int) -> Finished:
+        """Run a command; behind an error the core has no program any more, so that it is to be loaded again."""
+        try:
+            return super()._command(name, **settings)
+        except CoreError:
+            self._images = None
+            raise
 
     def check_settings(self, settings: StepSettings, batch: int) -> None:
         """Refuse settings that the core cannot run, see `ZostreamSpec.check_steps`."""

@@ -104,8 +104,13 @@ def random_sentences(
     """Draw sentences of 1 to `longest` tokens, (count, longest) with -1 behind the last token of each, and labels."""
     lengths = rng.integers(1, longest, count, endpoint=True)
     lengths[:2] = (1, longest)[:count]
+    return sentences_of(images, lengths.tolist(), rng)
+
+
+def sentences_of(images: StreamImages, lengths: Sequence[int], rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Draw sentences of so many tokens, (count, longest) with -1 behind the last token of each, and labels."""
     sentences = padded([rng.integers(0, _WORDS, length) for length in lengths])
-    return sentences, rng.integers(0, images.model.labels("cross_entropy"), count)
+    return sentences, rng.integers(0, images.model.labels("cross_entropy"), len(lengths))
 
 
 def _perceptron(made: _Random, hidden: int) -> None:

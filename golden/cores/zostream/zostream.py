@@ -17,11 +17,12 @@ from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
 from ...stream.engine.stream_engine import StreamEngineSpec
 from ...stream.forward import IntegerTransformer
-from ...stream.instruction import INSTRUCTION_BEATS
+from ...stream.instruction import INSTRUCTION_BEATS, Buffer
 from ...stream.machine.core_size import LANES, CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import StreamLayout
-from ...stream.machine.program import HEADER_BEATS, Program, program_of
+from ...stream.machine.limits import Reason
+from ...stream.machine.program import HEADER_BEATS, Program, ProgramError, program_of
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
 from ...stream.norms import LARGEST_HIDDEN
 from ...stream.weights.word_offsets import WordOffsetsSpec
@@ -36,6 +37,8 @@ from .memory_layout import ZostreamLayout
 from .pass_memory import pass_memory
 from .registers import CORE, Command, Error
 
+MOST_FEATURES = 1 << 18
+"""Features of a token, less one, that a core reads at most: more would be more beats than a read command counts."""
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
 """Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
 
@@ -138,6 +141,7 @@ class ZostreamSpec(CoreSpec):
             rows=self.rows,
             wide_rows=self.wide_rows,
             sums=self.sums,
+            features=self.features,
         )
 
     @cached_property
@@ -226,9 +230,10 @@ class ZostreamSpec(CoreSpec):
         return found
 
     def check(self, images: StreamImages) -> None:
-        """Refuse a network that the core cannot run: by its program, or for another number of rows of deltas."""
+        """Refuse a network that the core cannot run: by program or stream, or for another number of rows of deltas."""
         name = images.model.transformer.network.name
         self.check_program(images.program, name)
+        images.check_stream()
         if images.model.times != self.times:
             raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
 
@@ -244,18 +249,27 @@ class ZostreamSpec(CoreSpec):
         Raises
         ------
         UserError
-            If it is for another size, or longer, or has more features or classes.
+            If it is for another size, or longer, or has more classes; `ProgramError` with the reason and the number of
+            the operation that the core would tell.
         """
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
-        counts = {
-            "operations": len(program.instructions),
-            "features": max(one.outputs for one in program.instructions),
-            "classes": program.instructions[-1].outputs,
-        }
-        for setting, count in counts.items():
-            if count > (most := getattr(self, setting)):
-                raise UserError(f"{name} has {count} {setting}: the core was generated with {setting} = {most}")
+        count, final = len(program.instructions), program.instructions[-1]
+        for setting, given in (("operations", count), ("classes", final.outputs)):
+            if given > (most := getattr(self, setting)):
+                raise UserError(f"{name} has {given} {setting}: the core was generated with {setting} = {most}")
+        program.check(self.features)
+        place, inputs, size = Buffer.of(final.destination), Buffer.of(program.inputs), self.size
+        width, rows = (size.columns, size.wide_rows) if inputs.wide else (size.lanes, size.rows)
+        end = (inputs.first + -(-program.features // width)) * program.capacity
+        for reason, wrong, number, text in (
+            (Reason.SIZE, not 1 <= program.features < MOST_FEATURES, count - 1, f"takes {program.features} features"),
+            (Reason.WORDS, not program.words, count - 1, "has nothing that is tuned"),
+            (Reason.FORMAT, place.wide or final.result_shift, count - 1, "has logits in another format than Q8.16"),
+            (Reason.ROWS, end > rows, 0, f"has inputs up to row {end - 1}: the memory has {rows}"),
+        ):
+            if wrong:
+                raise ProgramError(reason, f"{name} {text}", number)
 
     def check_steps(self, settings: StepSettings) -> None:
         """Refuse settings of steps that the core cannot run.

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...axi.bus import BEAT
 from ...axi.regions import Bytes
 from ...errors import UserError
 from ..frozen_base import FrozenBase
+from ..instruction import Instruction
 from ..transformer_model import TransformerModel
+from ..weights.tile_dequant import WEIGHT
 from .core_size import CoreSize
-from .layout import HEADER_BEATS, StreamLayout, digest
+from .layout import HEADER_BEATS, StreamLayout, check_image, digest
 from .program import Program, program_of
 
 
@@ -30,6 +35,25 @@ class StreamImages:
     model: TransformerModel
     program: Program
     weights: Bytes
+
+    def check_stream(self) -> None:
+        """Refuse a stream that is not the program's, or whose sensitive weights no core can merge.
+
+        Raises
+        ------
+        UserError
+            If it is no stream for the core, or was changed, or is another model's, or sensitive weights do not ascend,
+            are beyond their matrix, or are too large, with the number of the operation.
+        """
+        name, program = self.model.transformer.network.name, self.program
+        body = check_image(self.weights, program.size)
+        if digest(body) != program.stream:
+            raise UserError(f"{name} has a stream of weights of another model than its program: the digests differ")
+        for number, one in enumerate(program.instructions):
+            first = one.correction_beat * BEAT
+            entries = body[first : first + 8 * one.corrections].view("<i4").reshape(-1, 2)
+            if problem := _problem(one, entries, program.size):
+                raise UserError(f"{name}, operation {number} of {len(program.instructions)}: {problem}")
 
     @classmethod
     def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize) -> StreamImages:
@@ -59,3 +83,21 @@ class StreamImages:
         layout = StreamLayout(base.transformer, frozenset(base.codes), size, model.sensitive)
         weights = layout.encode({**base.integers, **base.codes}, base.integers)
         return cls(model, program_of(layout, digest(weights[HEADER_BEATS * BEAT :]), model.tuned), weights)
+
+
+def _problem(one: Instruction, entries: NDArray[np.int32], size: CoreSize) -> str:
+    """Describe the first sensitive weight that is wrong, of places in the words' stream and values; or nothing."""
+    places, values = entries[:, 0].view(np.uint32).astype(np.int64), entries[:, 1]
+    word, within = np.divmod(places, size.multipliers)
+    group, tile = np.divmod(word, -(-one.inputs // size.lanes))
+    lane, column = np.divmod(within, size.columns)
+    beyond = (group * size.columns + column >= one.outputs) | (tile * size.lanes + lane >= one.inputs)
+    for text, wrong in (
+        ("is not behind the one before", np.diff(places, prepend=-1) <= 0),
+        (f"is beyond a matrix of {one.outputs} x {one.inputs}", beyond),
+        (f"is outside {WEIGHT}", (values < WEIGHT.minimum) | (values > WEIGHT.maximum)),
+    ):
+        if wrong.any():
+            at = int(wrong.argmax())
+            return f"sensitive weight {at}, {values[at]} at place {places[at]}, {text}"
+    return ""

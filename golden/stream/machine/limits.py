@@ -27,6 +27,8 @@ from ..words import sensitive_word
 from .core_size import CoreSize
 from .layout import record_beats
 
+MOST_FEATURES = min(LARGEST_VECTOR, LARGEST_HIDDEN)
+"""Most features of any core."""
 MOST_SHIFT = SHIFT.maximum
 """Most places by which activations are shifted."""
 MOST_FRACTION = WEIGHT_BITS - 1
@@ -177,12 +179,15 @@ class Limits:
         Of a condition, and what is if it holds, and if not.
     hold : callable
         Of a term from which later ones are made; in the RTL a register.
+    features : int
+        Most values of a bias, of a row of positions, and of a norm.
     """
 
     size: CoreSize
     counts: Counts
     choose: Callable[[Any, Any, Any], Any] = lambda condition, then, otherwise: then if condition else otherwise
     hold: Callable[[Any], Any] = lambda term: term
+    features: int = MOST_FEATURES
 
     def refusal(self, one: Instruction) -> tuple[Reason, str] | None:
         """Find the first check that refuses an instruction, and its message; None where there is none."""
@@ -250,14 +255,14 @@ class Limits:
         )
         yield Check(
             Reason.SIZE,
-            lambda: f"a bias and a row of positions have at most {LARGEST_VECTOR} values, not {one.outputs}",
-            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > LARGEST_VECTOR),
+            lambda: f"a bias and a row of positions have at most {self.features} values, not {one.outputs}",
+            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > self.features),
         )
         yield from self._attention(one, derived)
         yield Check(
             Reason.NORM,
-            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
-            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
+            lambda: f"a norm has at most {self.features} features, not {one.inputs}",
+            (one.kind == Kind.NORM) & (one.inputs > self.features),
         )
         yield Check(
             Reason.FRACTION,
@@ -392,9 +397,9 @@ class Limits:
             return f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {counts.beats}"
 
         there = one.corrections != 0
-        end = one.correction_beat + whole(one.corrections, BEAT // 8)
-        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, one.correction_beat)
-        yield Check(Reason.CORRECTIONS, corrections, there, end, 0, 0, counts.beats)
+        first, beats = one.correction_beat, whole(one.corrections, BEAT // 8)
+        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, first)
+        yield Check(Reason.CORRECTIONS, corrections, there, first, beats, 1, counts.beats)
         yield Check(
             Reason.POSITIONS,
             lambda: "it adds positions, of which there are none",
@@ -418,9 +423,9 @@ class Limits:
                 Reason.WORDS,
                 partial("{} = {} and {} words are outside {}".format, name, first, count, self.counts.words),
                 first != NO_WORD,
-                first + count,
-                0,
-                0,
+                first,
+                count,
+                1,
                 self.counts.words,
             )
 

@@ -48,7 +48,7 @@ from ..values.requantize import FORMATS
 from ..words import TensorName
 from .core_size import CoreSize
 from .layout import Rotation, StreamLayout
-from .limits import Counts, Limits, Reason
+from .limits import MOST_FEATURES, Counts, Limits, Reason
 from .schedule import Place, Step
 
 MAGIC, VERSION = b"FTSP", 2
@@ -123,8 +123,13 @@ class Program:
         """Beats of the image."""
         return HEADER_BEATS + len(self.instructions) * INSTRUCTION_BEATS
 
-    def check(self) -> None:
+    def check(self, features: int = MOST_FEATURES) -> None:
         """Check all instructions against the core's limits.
+
+        Parameters
+        ----------
+        features : int
+            Most features of the core, see `Limits`.
 
         Raises
         ------
@@ -137,7 +142,8 @@ class Program:
             raise ProgramError(
                 Reason.CAPACITY, f"a program of {self.capacity} tokens at once: the core has 1 to {self.size.sums}"
             )
-        limits = Limits(self.size, Counts(self.capacity, self.words, self.stream_beats, self.beats))
+        counts = Counts(self.capacity, self.words, self.stream_beats, self.beats)
+        limits = Limits(self.size, counts, features=features)
         final = len(self.instructions) - 1
         for number, one in enumerate(self.instructions):
             refusal = limits.refusal(one)

@@ -21,7 +21,7 @@ from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
 from ..instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
 from .core_size import CoreSize
-from .limits import Reason
+from .limits import MOST_FEATURES, Reason
 from .program import Program, ProgramError, read_program
 
 LOAD, RUN = 0, 1
@@ -41,6 +41,8 @@ class ProgramSequencerSpec(Spec):
         Most instructions of a program.
     lanes, columns, rows, wide_rows, sums : int
         Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two.
+    features : int
+        Most values of a bias, of a row of positions, and of a norm.
     """
 
     name: ClassVar[str] = "program_sequencer"
@@ -52,6 +54,7 @@ class ProgramSequencerSpec(Spec):
     rows: int = CoreSize.rows
     wide_rows: int = CoreSize.wide_rows
     sums: int = CoreSize.sums
+    features: int = MOST_FEATURES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,6 +63,8 @@ class ProgramSequencerSpec(Spec):
                 raise UserError(f"{name} = {getattr(self, name)}: give a power of two from 2 to 64")
         if not 1 <= self.operations <= 4096:
             raise UserError(f"operations = {self.operations} is not in 1 to 4096")
+        if not 1 <= self.features <= MOST_FEATURES:
+            raise UserError(f"features = {self.features} is not in 1 to {MOST_FEATURES}")
         _ = self.size
 
     @cached_property
@@ -118,7 +123,7 @@ class ProgramSequencerSpec(Spec):
             program = read_program(image, self.size)
             if len(program.instructions) > self.operations:
                 return None, Reason.LENGTH, 0
-            program.check()
+            program.check(self.features)
         except ProgramError as refused:
             return None, refused.reason, refused.number
         return program, Reason.NONE, 0

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import BEAT_COUNT_BITS
 from ....golden.cores.zostream.registers import PROGRAM
+from ....golden.cores.zostream.zostream import MOST_FEATURES
 from ....golden.stream.instruction import ROW_BITS
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
@@ -15,8 +16,7 @@ from ...ports import layout
 
 _TOKEN = 32
 """Values of a row of a sample, of 3 bytes each."""
-MOST_FEATURES_BITS = 18
-"""Bits of a token's values: more beats than a read command counts would be more of them."""
+_FEATURE_BITS = (MOST_FEATURES - 1).bit_length()
 
 
 class ProgramLoader(wiring.Component):
@@ -98,7 +98,7 @@ class ProgramLoader(wiring.Component):
         # the last instruction, at first with all bits of its numbers
         outputs, buffer = Signal.like(last.outputs, reset_less=True), Signal.like(last.destination, reset_less=True)
         shifted = Signal(reset_less=True)
-        beats = (self.features[:MOST_FEATURES_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
+        beats = (self.features[:_FEATURE_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
         m.d.comb += self.outputs.eq(outputs)
         m.d.sync += [
             # 96 bytes a row
@@ -121,10 +121,10 @@ class ProgramLoader(wiring.Component):
             with m.State("STATUS"), m.If(self.status.valid):
                 m.d.comb += self.status.ready.eq(1)
                 m.d.sync += [getattr(self, name).eq(status[name]) for name in self._told]
-                m.d.sync += command.payload.first.eq(status.operations - 1)
+                m.d.sync += [command.payload.first.eq(status.operations - 1), self.number.eq(status.place)]
                 m.next = "LAST"
                 with m.If(status.reason != Reason.NONE):
-                    self._fail(m, status.reason, status.place)
+                    self._fail(m, status.reason)
             with m.State("LAST"):
                 m.d.comb += command.valid.eq(1)
                 with m.If(command.ready):
@@ -144,13 +144,18 @@ class ProgramLoader(wiring.Component):
         return m
 
     def _judge(self, m: Module, outputs: Signal, buffer: Signal, shifted: Signal) -> None:
-        """Refuse too many logits, those of another format, and sizes that are 0; find the address of the logits."""
+        """Refuse too many logits, those of another format, and sizes that are 0; find the address of the logits.
+
+        Meanwhile see whether the inputs end within their memory, and refuse them if not. Longer than most, as both are
+        products with the same tokens in the same cycles.
+        """
         first, stride, left = (
             Signal(ROW_BITS, name="first", reset_less=True),
             Signal.like(self.base, name="stride", reset_less=True),
             Signal(range(ROW_BITS + 1), name="bits_left"),
         )
-        none = (self.features == 0) | self.features[MOST_FEATURES_BITS:].any()
+        stop, reach, beyond, end = self._inputs(m)
+        none = (self.features == 0) | self.features[_FEATURE_BITS:].any()
         reasons = (
             (Reason.SIZE, none | (outputs > self._classes)),
             (Reason.WORDS, self.words == 0),
@@ -158,20 +163,51 @@ class ProgramLoader(wiring.Component):
         )
         with m.State("JUDGE"):
             m.d.sync += [first.eq(buffer), stride.eq(self.capacity), self.base.eq(0), left.eq(ROW_BITS)]
+            m.d.sync += self.number.eq(self.operations - 1)
+            m.d.sync += [stop.eq(end), reach.eq(0), beyond.eq(end[ROW_BITS])]
             m.next = "MULTIPLY"
             for reason, wrong in reversed(reasons):
                 with m.If(wrong):
-                    self._fail(m, reason, self.operations - 1)
+                    self._fail(m, reason)
         with m.State("MULTIPLY"):
             # a bit a cycle: there is time, and no DSP
             m.d.sync += [first.eq(first >> 1), stride.eq(stride << 1), left.eq(left - 1)]
             m.d.sync += self.base.eq(self.base + Mux(first[0], stride, 0))
+            # from the highest bit on the product only grows: what is beyond once stays beyond
+            outside = beyond | (reach > self._most)
+            m.d.sync += [stop.eq(stop << 1), reach.eq((reach << 1) + Mux(stop[-1], self.capacity, 0))]
+            m.d.sync += beyond.eq(outside)
             with m.If(left == 0):
-                m.d.sync += self.valid.eq(1)
-                m.d.comb += self.loaded.eq(1)
                 m.next = "IDLE"
+                with m.If(outside):
+                    m.d.sync += self.number.eq(0)
+                    self._fail(m, Reason.ROWS)
+                with m.Else():
+                    m.d.sync += self.valid.eq(1)
+                    m.d.comb += self.loaded.eq(1)
 
-    def _fail(self, m: Module, reason: Value | int, number: Value) -> None:
+    def _inputs(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
+        """Make registers for the product of tokens and rows of the inputs; the last one is the row behind them."""
+        spec, wide = self._spec, self.inputs[ROW_BITS]
+        features = self.features[:_FEATURE_BITS]
+        narrow_rows, wide_rows = (
+            (features + (size - 1)) >> (size - 1).bit_length() for size in (spec.lanes, spec.columns)
+        )
+        end, self._most = (
+            Signal(ROW_BITS + 1, name="inputs_end", reset_less=True),
+            Signal(range(max(spec.rows, spec.wide_rows) + 1), name="most_rows", reset_less=True),
+        )
+        m.d.sync += end.eq(self.inputs[:ROW_BITS] + Mux(wide, wide_rows, narrow_rows))
+        m.d.sync += self._most.eq(Mux(wide, spec.wide_rows, spec.rows))
+        return (
+            Signal(ROW_BITS, name="rows_left", reset_less=True),
+            # twice the most rows, and as many tokens again
+            Signal(max(len(self._most), len(self.capacity)) + 2, name="reach", reset_less=True),
+            Signal(name="beyond", reset_less=True),
+            end,
+        )
+
+    def _fail(self, m: Module, reason: Value | int) -> None:
         """Report a refusal, and go on for ever with nothing."""
-        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason), self.number.eq(number)]
+        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason)]
         m.next = "FAILED"

@@ -38,16 +38,12 @@ class TransformerTrainer(wiring.Component):
         Updates of the deltas, and the operation at work.
     """
 
-    def __init__(self, spec: ZostreamSpec, monitor: Monitor | None = None) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.steps = StreamTrainer(spec)
         engine = StreamEngineSpec(spec.size, spec.features, spec.generator.width)
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
-            {
-                "control": In(Control(CORE, spec.address)),
-                **buses(1, spec.address),
-                "monitor": Out(monitor or MONITOR),
-            }
+            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(monitor)}
         )
 
     def elaborate(self, platform: object) -> Module:

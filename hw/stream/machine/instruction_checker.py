@@ -113,6 +113,12 @@ class InstructionChecker(wiring.Component):
         widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
         registers = {name: Signal(width, name=name, reset_less=True) for name, width in widths.items()}
         counts = Counts(*(getattr(self, name) for name in CHECKED))
-        limits = Limits(size, counts, Mux, lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True))
+        limits = Limits(
+            size,
+            counts,
+            Mux,
+            lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True),
+            self.spec.features,
+        )
         made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
         return [*made, *limits.checks(one, Derived(**registers, remainder=remainder))], [*registers.values()]

@@ -61,6 +61,7 @@ class ProgramSequencer(wiring.Component):
         instruction = layout(spec.streams()["o"])
         fields, one = data.View(_HEADER, header[: _HEADER.size]), data.View(instruction, packed[: instruction.size])
         loaded, running, failed = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        final = Signal(reset_less=True)
         beats, beat, index = (Signal(16, name=name, reset_less=True) for name in ("beats", "beat", "index"))
         address = Signal(range(spec.memories[0].depth + 1), reset_less=True)
         fetched = Signal(range(INSTRUCTION_BEATS + 2), reset_less=True)
@@ -128,7 +129,8 @@ class ProgramSequencer(wiring.Component):
                     m.next = "remainder"
                     with m.If(running):
                         m.next = "give"
-            final = index + 1 == fields.operations
+            # long before it is read: an instruction takes some cycles to fetch
+            m.d.sync += final.eq(index + 1 == fields.operations)
             with m.State("give"):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):

@@ -11,8 +11,9 @@ from fabtune.golden.cores.zostream.registers import CORE, Command, Error
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.stream.frozen_base import frozen_base
+from fabtune.golden.stream.instruction import Buffer
 from fabtune.golden.stream.machine.images import StreamImages
-from fabtune.golden.stream.machine.layout import HEADER_BEATS
+from fabtune.golden.stream.machine.layout import HEADER_BEATS, digest
 from fabtune.golden.stream.machine.program import decode_program
 from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.transformer.blocks import SelfAttention
@@ -28,13 +29,14 @@ FEATURES, WORDS, CLASSES = 40, 9, 3
 EPS_SHIFT, SHIFT, POSITION = 9, 24, 77
 
 
-def images_of(seed=0, classes=CLASSES, size=SPEC.size, **settings):
+def images_of(seed=0, classes=CLASSES, size=SPEC.size, places=None, **settings):
     """Sentences of tokens through an attention to classes."""
     made, rng = TransformerBuilder("own", FEATURES), np.random.default_rng(seed)
     queries, keys, values = (made.linear(one, INPUTS, rng.normal(0, 0.2, (16, FEATURES))) for one in "qkv")
     mixed = made.attention("attention", (queries, keys, values), SelfAttention(2, 2, 8))
     made.linear("head", made.pool("mean", mixed, "mean"), rng.normal(0, 0.3, (classes, 16)), np.zeros(classes))
-    base = frozen_base(*made.finish())
+    base = frozen_base(*made.finish(), sensitive=places or {})
+    settings |= {"sensitive": places, "tuned": places.__contains__} if places else {}
     embeddings = rng.integers(-(1 << 17), 1 << 17, (WORDS, FEATURES))
     given = {"times": 255, "lanes": size.lanes, "columns": size.columns} | settings
     return StreamImages.of(TransformerModel(base.transformer, base.integers, embeddings, **given), base, size)
@@ -203,6 +205,100 @@ def test_a_network_that_is_none_of_the_core_s_is_refused(changed, text):
     with pytest.raises(UserError, match=f"^{text}"):
         case.trainer.load(images_of(**changed))
     assert case.played.commands == []
+
+
+def test_behind_an_error_the_network_is_to_be_loaded_again():
+    case = Case()
+    case.trainer.load(IMAGES)
+    case.played.fault = Error.READ_SLVERR
+    with pytest.raises(CoreError, match="train ended with read_slverr"):
+        case.train()
+    case.played.fault = 0
+    for command in (case.train, case.trainer.deltas, lambda: case.trainer.logits(case.inputs)):
+        with pytest.raises(UserError, match="no network is loaded: load its images first"):
+            command()
+    case.trainer.load(IMAGES)
+    case.train()
+    assert case.played.commands == [Command.LOAD, Command.TRAIN, Command.LOAD, Command.TRAIN]
+
+
+def changed_program(**changes):
+    return replace(IMAGES, program=replace(IMAGES.program, **changes))
+
+
+def changed_instruction(number, **changes):
+    instructions = list(IMAGES.program.instructions)
+    instructions[number] = replace(instructions[number], **changes)
+    return changed_program(instructions=tuple(instructions))
+
+
+def changed_weights(at, value):
+    weights = IMAGES.weights.copy()
+    weights[at] ^= value
+    return replace(IMAGES, weights=weights)
+
+
+def sensitive_images(*entries):
+    """Network with sensitive weights of its own queries: places in the stream and values, with true digests."""
+    made = images_of(places={(0, "weight"): np.arange(len(entries))})
+    weights, first = made.weights.copy(), 16 * (HEADER_BEATS + made.program.instructions[0].correction_beat)
+    weights[first : first + 8 * len(entries)] = np.array(entries, "<i4").view(np.uint8).reshape(-1)
+    stream = digest(weights[16 * HEADER_BEATS :])
+    weights[16:48] = np.frombuffer(stream, np.uint8)
+    return replace(made, weights=weights, program=replace(made.program, stream=stream))
+
+
+WRONG_IMAGES = {
+    "unknown operation": (lambda: changed_instruction(1, kind=77), "operation 1 of 6: kind 77 is unknown"),
+    "overlap": (
+        lambda: changed_instruction(0, destination=IMAGES.program.inputs),
+        "operation 0 of 6: the result in rows .* overlaps source in rows",
+    ),
+    "size 0": (lambda: changed_instruction(2, inputs=0), "operation 2 of 6: 0 inputs and .* a size is 0"),
+    "address": (lambda: changed_instruction(2, beat=10_000), "operation 2 of 6: beats 10000 to .* are outside"),
+    "cut short": (
+        lambda: changed_program(instructions=IMAGES.program.instructions[:-1]),
+        "operation 4 of 5: the logits are those of the last operation",
+    ),
+    "inputs": (
+        lambda: changed_program(inputs=Buffer(False, 40).bits),
+        "own has inputs up to row .*: the memory has 2048",
+    ),
+    "nothing tuned": (lambda: changed_program(words=0), "operation 0 of 6: word = 0 and .* words are outside 0"),
+    "another model": (
+        lambda: replace(IMAGES, weights=images_of(seed=1).weights),
+        "own has a stream of weights of another model than its program: the digests differ",
+    ),
+    "a code": (lambda: changed_weights(-1, 1), "a stream's contents are not those of its digest: it was changed"),
+    "unsorted": (
+        lambda: sensitive_images((5, 1), (9, 1), (9, 2)),
+        "own, operation 0 of 6: sensitive weight 2, 2 at place 9, is not behind the one before",
+    ),
+    "beyond": (
+        lambda: sensitive_images((5, 1), (16 * 4 * 3 * 4, 1)),
+        "own, operation 0 of 6: sensitive weight 1, 1 at place 768, is beyond a matrix of 16 x 40",
+    ),
+    "in a filler": (lambda: sensitive_images((2 * 64 + 4 * 8, 1)), "sensitive weight 0, 1 at place 160, is beyond"),
+    "too large": (lambda: sensitive_images((5, 1 << 17)), r"131072 at place 5, is outside Q18\.0"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_IMAGES)
+def test_images_that_are_wrong_are_refused_before_anything_is_written(wrong):
+    made, text = WRONG_IMAGES[wrong]
+    case = Case()
+    case.trainer.load(IMAGES)
+    with pytest.raises(UserError, match=text):
+        case.trainer.load(made())
+    assert case.played.commands == [Command.LOAD]
+    assert not case.trainer.deltas().any()  # the network that was there still is
+
+
+def test_sensitive_weights_in_order_are_taken():
+    case = Case()
+    images = sensitive_images((0, 1), (5, -(1 << 17)), (9 * 64, (1 << 17) - 1), (11 * 64 + 31, 2))
+    case.played.networks[images.program.stream] = images
+    case.trainer.load(images)
 
 
 def step(indices=(0, 1), labels=(0, 1), rate=1):
