@@ -16,10 +16,10 @@ from ...axi.memories import port_memories
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
-from ...stream.engine.stream_engine import LANES, StreamEngineSpec
+from ...stream.engine.stream_engine import StreamEngineSpec
 from ...stream.forward import IntegerTransformer
 from ...stream.instruction import INSTRUCTION_BEATS, Buffer
-from ...stream.machine.core_size import CoreSize
+from ...stream.machine.core_size import LANES, CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import StreamLayout
 from ...stream.machine.limits import Reason
