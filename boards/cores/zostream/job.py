@@ -95,6 +95,8 @@ class StreamTrainer(ZerothOrderHost):
 
     def _command(self, name: str, **settings: int) -> Finished:
         """Run a command; behind an error the core has no program any more, so that it is to be loaded again."""
+        if name == "INFER":  # of samples that are placed for it alone, whatever steps before it have kept
+            settings["cached"] = 0
         try:
             return super()._command(name, **settings)
         except CoreError:

@@ -96,8 +96,7 @@ class PlayedStream(PlayedCore):
         self.job = self.new_job(position, split=split, scalars=bool(self.at("scalars")), **settings)
         self.job.rows = rows
         assert self.at("gap") == self.job.layout.spans[1] - len(self.job.parts[-1].part.rows)
-        if self.at("cached"):
-            assert all(self.kept(int(one)) in self.there for _, indices, _ in self.order() for one in indices)
+        self.uses_what_is_kept()
         tokens = self.tokens()
         steps = [self.job.step(tokens[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
         slopes = [slope for step in steps for slope in step]
@@ -115,6 +114,11 @@ class PlayedStream(PlayedCore):
             coefficients_clipped=self.job.coefficients_clipped,
         )
 
+    def uses_what_is_kept(self):
+        """A pass that begins behind the cut finds there what passes."""
+        if self.at("cached"):
+            assert all(self.kept(int(one)) in self.there for _, indices, _ in self.order() for one in indices)
+
     def kept(self, sample):
         """Address of what passes the cut of a sample."""
         first = self.image("index", 4 * (sample + 1)).view("<u4")[sample]
@@ -129,6 +133,7 @@ class PlayedStream(PlayedCore):
         self.count(steps_done=0, saturations=5, offsets_clipped=0, coefficients_clipped=0)
 
     def infer(self):
+        self.uses_what_is_kept()
         tokens = self.tokens()
         self.write_logits(np.concatenate([self.job.logits(tokens[indices]) for _, indices, _ in self.order()]))
 
