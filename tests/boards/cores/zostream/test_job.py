@@ -286,6 +286,26 @@ def test_behind_an_error_the_network_is_to_be_loaded_again():
     assert case.played.commands == [Command.LOAD, Command.TRAIN, Command.LOAD, Command.TRAIN]
 
 
+@pytest.mark.parametrize(
+    ("beat", "where"),
+    [
+        (IMAGES.program.instructions[0].beat, ", in the weights of operation 0 from tile 0 on"),
+        (IMAGES.program.instructions[1].beat - 9, ", in the weights of operation 0 from tile 9 on"),
+        (IMAGES.program.instructions[5].beat + 1, ", in the weights of operation 5 from tile 0 on"),
+        (IMAGES.program.beats, ""),
+        (-1, ""),
+    ],
+)
+def test_a_burst_of_weights_that_fails_is_named_by_operation_and_tile(beat, where):
+    case = Case()
+    case.trainer.load(IMAGES)
+    address = case.played.at("weights") + 16 * beat
+    case.played.fault = Error.READ_DECERR
+    case.played.count(error_address=address)
+    with pytest.raises(CoreError, match=f"^train ended with read_decerr at {address:#010x}{where}$"):
+        case.train()
+
+
 def changed_program(**changes):
     return replace(IMAGES, program=replace(IMAGES.program, **changes))
 

@@ -33,6 +33,8 @@ VARIATIONS = {
     "encoder": StreamVariation(**STEP),
     "decoder": StreamVariation(kind="decoder", **STEP),
     "sensitive": StreamVariation(sensitive=9, **STEP),
+    "cut": StreamVariation(kind="perceptron", cut=3, **STEP),
+    "cache": StreamVariation(kind="perceptron", cut=3, first=3, **STEP),
 }
 RESET_EVERY = 150
 """Cycles from one moment of a command at which it is reset to the next."""
@@ -188,11 +190,12 @@ def faulty_beats(bench: Bench) -> Iterator[tuple[str, int, int]]:
     """First and last beat of each buffer that is read and of each that is written; first one of each tensor."""
     program, weights = bench.job.job.images.program, bench.names.index("weights")
     for kind, names in (
-        ("read", ("program", "weights", "deltas", "state", "order", "index", "samples")),
-        ("write", ("records", "deltas", "logits")),
+        ("read", ("program", "deltas", "state", "order", "index", "samples", "cache")),
+        ("write", ("records", "deltas", "logits", "cache")),
     ):
-        for number in (bench.names.index(name) for name in names):
+        for number in (bench.names.index(name) for name in names if name in bench.names):
             yield from ((kind, number, at) for at in (0, bench.device.buffers[number].array.size - BEAT))
+    yield "read", weights, BEAT * (program.stream_beats - 1)
     for one in program.instructions:
         beats = {one.beat, one.table if one.rotary or one.positions else 0}
         beats |= {one.correction_beat} if one.corrections else set()
@@ -211,6 +214,7 @@ def test_an_error_in_each_stream_ends_in_its_code_and_address(name: str) -> None
             bench.run()
         assert not wrong_error(error.value, bench.device.bad_responses), (kind, calm.names[buffer], offset)
         assert error.value.name.startswith(kind)
+        assert ("in the weights of operation" in str(error.value)) == (calm.names[buffer] == "weights")
         bench.device.no_faults()
         bench.has_no_program()
         assert bench.run() == []
