@@ -158,7 +158,8 @@ class ProgramLoader(wiring.Component):
         )
         with m.State("JUDGE"):
             m.d.sync += [first.eq(buffer), stride.eq(self.capacity), self.base.eq(0), left.eq(ROW_BITS)]
-            m.d.sync += self.number.eq(self.operations - 1)
+            # read where it has failed
+            m.d.sync += [self.number.eq(self.operations - 1), self.error.eq(PROGRAM)]
             m.next = "MULTIPLY"
             for reason, wrong in reversed(reasons):
                 with m.If(wrong):
