@@ -16,10 +16,10 @@ from ...axi.memories import port_memories
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
-from ...stream.engine.stream_engine import LANES, StreamEngineSpec
+from ...stream.engine.stream_engine import StreamEngineSpec
 from ...stream.forward import IntegerTransformer
 from ...stream.instruction import INSTRUCTION_BEATS, Buffer
-from ...stream.machine.core_size import CoreSize
+from ...stream.machine.core_size import LANES, CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import StreamLayout
 from ...stream.machine.limits import Reason
@@ -260,21 +260,24 @@ class ZostreamSpec(CoreSpec):
         Raises
         ------
         UserError
-            If it is for another size, or longer, or has more classes; `ProgramError` with the reason and the number of
-            the operation that the core would tell.
+            If it is for another size; a `ProgramError` with the core's reason and number of the operation if it is
+            longer, has more classes, or something else that the core does not take.
         """
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
-        count, final = len(program.instructions), program.instructions[-1]
-        for setting, given in (("operations", count), ("classes", final.outputs)):
-            if given > (most := getattr(self, setting)):
-                raise UserError(f"{name} has {given} {setting}: the core was generated with {setting} = {most}")
+        count, own = len(program.instructions), "the core was generated with"
+        if count > self.operations:
+            text = f"{name} has {count} operations: {own} operations = {self.operations}"
+            raise ProgramError(Reason.LENGTH, text)
         program.check(self.features)
+        final = program.instructions[-1]
         place, inputs, size = Buffer.of(final.destination), Buffer.of(program.inputs), self.size
         width, rows = (size.columns, size.wide_rows) if inputs.wide else (size.lanes, size.rows)
+        classes = f"classes = {self.classes}"
         kept = program.instructions[program.cut - 1].outputs if program.cut else 0
         end = (inputs.first + -(-program.features // width)) * program.capacity
         for reason, wrong, number, text in (
+            (Reason.SIZE, final.outputs > self.classes, count - 1, f"has {final.outputs} classes: {own} {classes}"),
             (Reason.SIZE, not 1 <= program.features < MOST_FEATURES, count - 1, f"takes {program.features} features"),
             (Reason.SIZE, kept > MOST_KEPT, count - 1, f"has {kept} values of a row that passes its cut"),
             (Reason.WORDS, not program.words + program.behind, count - 1, "has nothing that is tuned"),

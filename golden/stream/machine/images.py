@@ -12,8 +12,8 @@ from ...axi.regions import Bytes
 from ...errors import UserError
 from ..frozen_base import FrozenBase
 from ..instruction import Instruction
+from ..nf4_weights import WEIGHT
 from ..transformer_model import TransformerModel
-from ..weights.tile_dequant import WEIGHT
 from .core_size import CoreSize
 from .layout import HEADER_BEATS, StreamLayout, check_image, digest
 from .program import Program, program_of
