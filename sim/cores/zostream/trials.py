@@ -63,6 +63,9 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             "very different": StreamVariation(lengths=(1, 0, 2), sizes=(3,)),
             "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
             "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
+            "cut": StreamVariation(kind="decoder", cut=8, perturbations=2, second=2, sizes=(2, 1)),
+            "means pass": StreamVariation(cut=20, second=3, scalars=True),
+            "kept": StreamVariation(first=3, cut=3),
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
             "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,)),
         }
@@ -93,7 +96,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         """Make settings which the core does not refuse."""
         jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 10, "shift": 0}
         program = {"program": _PROGRAM, "program_beats": _network(spec).program.image_beats}
-        return program | jobs | {"p1": 1, "gap": 0, "scalars": 0}
+        return program | jobs | {"p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 
     def images(self, spec: ZostreamSpec) -> dict[str, Bytes]:
         """Make a perceptron, samples of which each entry is the first one but those of `entries`, and their index."""

@@ -140,7 +140,7 @@ class GoldenEngine:
         moved = [dict(model.frozen), dict(model.frozen)]
         for table, part in enumerate(self.parts):
             if any(name[0] in part.operations and part.tuned(name) for name in model.frozen):
-                await self.move(ctx, table, part, {number for number in operations}, moved)
+                await self.move(ctx, table, part, set(operations), moved)
         for side in range(2):
             outputs, saturations = model.transformer.run(moved[side], values[side], lengths, model.product, operations)
             clipped += sum(saturations)

@@ -288,22 +288,24 @@ def test_what_passes_a_cut_is_kept_and_read(cut, stall):
     assert {amount for _, amount in engine.passes} == {0, job.eps}
 
 
-def test_commands_that_need_a_cut_are_faults_without_one():
-    found = []
+@pytest.mark.parametrize(
+    ("code", "changed", "fault"),
+    [
+        (Command.CACHE, {}, (Error["PROGRAM_CUT"], 0)),
+        (Command.INFER, {"cached": 1}, (Error["PROGRAM_CUT"], 0)),
+        (Command.TRAIN, {"p2": 2}, (Error.BAD_SPLIT, 2)),
+    ],
+)
+def test_commands_that_need_a_cut_are_faults_without_one(code, changed, fault):
+    board, found = Board(), []
+    board.place(board.layout.state(POSITION))
 
     async def body(bench):
         await command(bench, Command.LOAD, board.settings)
         found.append(await command(bench, code, board.settings | {"steps": 1, "p2": 1} | changed))
 
-    for code, changed, fault in (
-        (Command.CACHE, {}, (Error["PROGRAM_CUT"], 0)),
-        (Command.INFER, {"cached": 1}, (Error["PROGRAM_CUT"], 0)),
-        (Command.TRAIN, {"p2": 2}, (Error.BAD_SPLIT, 2)),
-    ):
-        board = Board()
-        board.place(board.layout.state(POSITION))
-        played(board, body)
-        assert found.pop()[1] == fault
+    played(board, body)
+    assert found[0][1] == fault
 
 
 def test_wrong_weights_and_a_missing_program_are_faults():
