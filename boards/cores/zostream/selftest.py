@@ -1,4 +1,4 @@
-"""Self-test of `zostream`: an encoder with its deltas, steps and inferences; a cut decoder; a perceptron with a cache."""
+"""Self-test of `zostream`: an encoder with its deltas, steps, inferences; a cut decoder; a perceptron with a cache."""
 
 from __future__ import annotations
 
