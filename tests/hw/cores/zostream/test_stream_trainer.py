@@ -291,8 +291,8 @@ def test_what_passes_a_cut_is_kept_and_read(cut, stall):
 @pytest.mark.parametrize(
     ("code", "changed", "fault"),
     [
-        (Command.CACHE, {}, (Error["PROGRAM_CUT"], 0)),
-        (Command.INFER, {"cached": 1}, (Error["PROGRAM_CUT"], 0)),
+        pytest.param(Command.CACHE, {}, (Error["PROGRAM_CUT"], 0), marks=pytest.mark.slow),
+        pytest.param(Command.INFER, {"cached": 1}, (Error["PROGRAM_CUT"], 0), marks=pytest.mark.slow),
         (Command.TRAIN, {"p2": 2}, (Error.BAD_SPLIT, 2)),
     ],
 )
