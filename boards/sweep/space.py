@@ -290,7 +290,7 @@ def _space(name: str, table: dict[str, Any]) -> Space:
 
 
 def _objectives(names: list[Any], block: str) -> tuple[str, ...]:
-    allowed = OBJECTIVES if block in CORES else OF_ALL
+    allowed: tuple[str, ...] = OBJECTIVES if block in CORES else OF_ALL
     if not isinstance(core_sweeps()[block], TrainedSweep):
         allowed = tuple(name for name in allowed if name != "accuracy")
     if not names:

@@ -26,6 +26,7 @@ class ZostreamSweep(CoreSweep[ZostreamSpec, StepCost]):
         """Build the core of a point; refuse one that has no room for the transformer or its sentences."""
         texts = texts_of(point.settings)
         spec = build(ZostreamSpec, texts, space.preset)
+        assert isinstance(spec, ZostreamSpec)
         cost = StepCost(workload.transformer, workload.lengths, spec.size)
         _, program = spec.planned(workload.transformer)
         name, longest = workload.transformer.network.name, max(workload.lengths)
