@@ -3,12 +3,16 @@
 import re
 import shutil
 import subprocess
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fabtune.boards.host.clock import ClockWatch
+from fabtune.boards.host.driver import Finished
 from fabtune.boards.packaging import selftest_of
+from fabtune.boards.selftest.job import SelfTest
 from fabtune.golden.errors import UserError
 
 from ...small_cores import with_slow, zotrain
@@ -108,6 +112,39 @@ def test_the_host_driver_measures_the_clock(monkeypatch):
     assert len(run(187.5, 187_498_123)) == len(test.stages)
     with pytest.raises(UserError, match=r"self-test, clock: 214.\d* MHz instead of 187.500 MHz"):
         run(1500 / 7, 187_500_000)
+
+
+class Idle:
+    """A core whose commands do nothing, in as many cycles as their steps; it keeps what has run."""
+
+    def __init__(self):
+        self.watch, self.ran = None, []
+
+    def waiting(self, _):
+        return ""
+
+    def try_registers(self, _):
+        pass
+
+    def allocate(self, size):
+        return types.SimpleNamespace(
+            array=np.zeros(size, np.uint8), device_address=0, flush=lambda: None, invalidate=lambda: None
+        )
+
+    def run(self, command, *, seconds, steps):
+        self.ran.append((command, steps))
+        if self.watch:
+            self.watch.nanoseconds += 10**9
+        return Finished(steps, {})
+
+
+def test_the_clock_is_measured_with_what_the_last_network_runs():
+    spec, core = CORES["zotrain"], Idle()
+    test, commands = SelfTest(spec), spec.registers.commands
+    for name, steps in (("LOAD", 1), ("TRAIN", 90), ("LOAD", 1), ("TRAIN", 50), ("INFER", 20)):
+        test.stage(name, commands[name], {"steps": steps})
+    test.run(core, 187_500_000)
+    assert core.ran[len(test.stages) :] == [(commands["TRAIN"], 50)]
 
 
 @needs_compiler
