@@ -9,6 +9,11 @@ from ..shelled_core import Monitor, ShelledCore
 from .zostream import TransformerTrainer, Zostream
 
 
+def monitor_of(layout: MemoryTraceLayout) -> Monitor:
+    """Monitor of a chunk that is written."""
+    return Monitor(layout.chunk_beats, layout.bits, operations=True)
+
+
 class TracedTrainer(TransformerTrainer):
     """The trainer; its monitor shows each chunk that is written, and the end of each instruction.
 
@@ -19,7 +24,7 @@ class TracedTrainer(TransformerTrainer):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self._layout = MemoryTraceLayout(spec.engine.chunks)
-        super().__init__(spec, Monitor(self._layout.chunk_beats, self._layout.bits))
+        super().__init__(spec, monitor_of(self._layout))
 
     def show(self, m: Module) -> None:
         """Show chunks as beats of an image of both memories, see `MemoryTraceLayout`."""
@@ -38,6 +43,7 @@ class TracedTrainer(TransformerTrainer):
                 Cat(*(Cat(write.value[at], write.value[at][-1].replicate(5)) for at in range(chunks.columns)))
             ),
             monitor.done.eq(Cat(*ends).any()),
+            monitor.operation.eq(self.steps.monitor.operation),
         ]
 
 
@@ -52,7 +58,7 @@ class MemoryTrace(Zostream):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec, layout = spec, MemoryTraceLayout(spec.engine.chunks)
-        ShelledCore.__init__(self, spec, Monitor(layout.chunk_beats, layout.bits))
+        ShelledCore.__init__(self, spec, monitor_of(layout))
 
     def trainer(self) -> TracedTrainer:
         """Build the trainer inside."""
