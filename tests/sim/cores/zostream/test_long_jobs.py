@@ -76,7 +76,7 @@ def vision(mode, steps=300, batch=4):
 
 def perceptron(mode, steps=5, batch=20):
     made, rng = mlp_20m(3), np.random.default_rng(0)
-    drawn = [(rng.random((count, 1, 28, 28), np.float32), rng.integers(0, 10, count)) for count in (0, 64, TESTED)]
+    drawn = [(rng.random((count, 1, 28, 28), np.float32), rng.integers(0, 10, count)) for count in (0, 60, TESTED)]
     task = Task("random images", *starmap(Samples, drawn))
     return SampleTuning(
         made, task, settings_of(steps, batch, 2e-5), *chosen(mode, 1, made.parameters, made.tensor_names)
