@@ -9,8 +9,8 @@ from ..shelled_core import Monitor, ShelledCore
 from .zostream import TransformerTrainer, Zostream
 
 
-def monitor_of(layout: MemoryTraceLayout) -> Monitor:
-    """Monitor of a chunk that is written."""
+def trace_monitor(layout: MemoryTraceLayout) -> Monitor:
+    """Make the monitor of both memories, which shows the operation at work as any monitor of the core."""
     return Monitor(layout.chunk_beats, layout.bits, operations=True)
 
 
@@ -24,7 +24,7 @@ class TracedTrainer(TransformerTrainer):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self._layout = MemoryTraceLayout(spec.engine.chunks)
-        super().__init__(spec, monitor_of(self._layout))
+        super().__init__(spec, trace_monitor(self._layout))
 
     def show(self, m: Module) -> None:
         """Show chunks as beats of an image of both memories, see `MemoryTraceLayout`."""
@@ -43,7 +43,7 @@ class TracedTrainer(TransformerTrainer):
                 Cat(*(Cat(write.value[at], write.value[at][-1].replicate(5)) for at in range(chunks.columns)))
             ),
             monitor.done.eq(Cat(*ends).any()),
-            monitor.operation.eq(self.steps.monitor.operation),
+            monitor.operation.eq(engine.port.operation),
         ]
 
 
@@ -58,7 +58,7 @@ class MemoryTrace(Zostream):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec, layout = spec, MemoryTraceLayout(spec.engine.chunks)
-        ShelledCore.__init__(self, spec, monitor_of(layout))
+        ShelledCore.__init__(self, spec, trace_monitor(layout))
 
     def trainer(self) -> TracedTrainer:
         """Build the trainer inside."""

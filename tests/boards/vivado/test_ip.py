@@ -172,6 +172,13 @@ def test_files_of_the_description_are_there(name):
     assert package(name)[f"ip/src/{CORES[name].name}.v"] == emit(CORES[name]).verilog
 
 
+@pytest.mark.parametrize("name", ["zotrain", "zostream"])
+def test_the_page_offers_a_network_of_ones_own_where_there_is_one(name):
+    page = package(name)["README.md"]
+    assert "The self-test's " in page
+    assert ("`--weights` and `--data`" in page) == (name == "zotrain")
+
+
 def test_the_emitted_ip_has_no_monitor():
     assert "monitor_" not in package("zotrain")["ip/src/zotrain.v"]
     assert "output monitor_done;" in emit(zotrain(monitor=True)).verilog
