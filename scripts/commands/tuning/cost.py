@@ -17,7 +17,9 @@ _TRANSFORMER = (
     option(
         "--from-layer", type=click.IntRange(0), default=0, help="First layer that is tuned; a cache has what is below."
     ),
-    option("--array", "arrays", metavar="LANESxCOLUMNS", multiple=True, help="Array of the core; may be repeated."),
+    option(
+        "--array", "arrays", metavar="LANESxCOLUMNS", multiple=True, help="Another array, on paper; may be repeated."
+    ),
 )
 
 
@@ -43,11 +45,10 @@ def command(
 
     NETWORK is a preset, by default lenet5-mnist, or a network as one line, as `fabtune import` prints it.
 
-    Of a transformer, memory and time of a step of zeroth-order training are computed, on paper. It is --model FOLDER
-    with its config.json, --model FILE.gguf, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m,
-    llama-2-7b, vit-digits, mlp-20m.
+    Of a transformer, memory and time of a step of zeroth-order training are computed, on each preset of a core that
+    runs it, or with the reason why it does not. It is --model FOLDER with its config.json, --model FILE.gguf, or one of
+    minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b, vit-digits, mlp-20m.
     """
-    from ....golden.stream.machine.core_size import ARRAYS
     from ....golden.train.adapters.cost_model import cost
     from ....golden.train.adapters.methods import METHODS
     from ....golden.transformer.presets import TRANSFORMERS
@@ -60,8 +61,7 @@ def command(
         refuse_options(["weights", "shape", "rank"], f"a transformer: {named}")
         if named in TRANSFORMERS:
             refuse_options(["tokens"], f"{named}, whose samples have a number of tokens")
-        chosen_arrays = tuple(dict.fromkeys(arrays)) or ARRAYS
-        result = TransformerCost(named, sentences, tokens, from_layer, chosen_arrays).run()
+        result = TransformerCost(named, sentences, tokens, from_layer, tuple(dict.fromkeys(arrays))).run()
         if as_json:
             show_json(result)
         else:
