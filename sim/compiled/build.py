@@ -11,7 +11,8 @@ from typing import Literal
 
 from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
-from ..simulator import compiler, environment, find, make_command, run_step
+from ..makefile import make_command
+from ..simulator import compiler, environment, find, run_step
 
 Waves = Literal["vcd", "saif"]
 """Waveforms, or toggles and times of all nets."""
@@ -86,7 +87,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
             sources = [f"{top}.v", "harness.cpp"]
             run_step([program, *flags, "--top-module", top, "--Mdir", ".", *sources],
                   folder, env, f"verilator could not read {top}")  # fmt: skip
-            make_it = [*make_command(cxx), _OPTIMISED, f"PYTHON3={sys.executable}", "Vtop"]
+            make_it = [*make_command(cxx, folder), _OPTIMISED, f"PYTHON3={sys.executable}", "Vtop"]
             run_step(make_it, folder, env, f"{top} could not be compiled")
             shutil.copy2(folder / "Vtop", entry)
 

@@ -103,7 +103,7 @@ class CoreJob(ABC, Generic[Spec, Host]):
             wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
             wrong += number < len(traced) and not np.array_equal(traced[number], image(golden.rows).image)
         wrong += not np.array_equal(found, golden.rows)
-        wrong += wrong_counts(trained.finished, self.counts(golden, len(self.steps)))
+        wrong += wrong_counts(trained.whole, self.counts(golden, len(self.steps)))
         golden.rows = found
         return wrong
 

@@ -124,7 +124,7 @@ class MemoryTrace:
         model, program = self.images.model, self.images.program
         rows, lengths = model.rows_of(inputs)
         parts = np.split(rows, np.cumsum(lengths)[:-1])
-        steps = Schedule(model.transformer, program.size.lanes, program.size.columns).steps
+        steps = Schedule(model.transformer, program.size.lanes, program.size.columns, self.images.cut).steps
         images = iter(self.traced)
         for some in passes_of(lengths, program.capacity):
             given, own = np.concatenate([parts[one] for one in some]), tuple(lengths[one] for one in some)

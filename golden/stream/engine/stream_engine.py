@@ -35,11 +35,14 @@ class StreamEngineSpec:
         Most values of a bias, of a norm's row, and of a row of positions.
     numbers : int
         Numbers of a perturbation a word.
+    tables : int
+        Tables of deltas: 2 for networks that are cut in two parts.
     """
 
     size: CoreSize
     features: int
     numbers: int
+    tables: int = 1
 
     @property
     def chunks(self) -> ChunkLayout:
@@ -123,7 +126,9 @@ class StreamEngineSpec:
     @cached_property
     def feed(self) -> WeightFeedSpec:
         """Weights of both sides from the stream in memory."""
-        return WeightFeedSpec(lanes=self.size.lanes, columns=self.size.columns, numbers=self.numbers)
+        return WeightFeedSpec(
+            lanes=self.size.lanes, columns=self.size.columns, numbers=self.numbers, tables=self.tables
+        )
 
     @cached_property
     def parts(self) -> tuple[Spec, ...]:

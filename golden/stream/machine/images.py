@@ -12,8 +12,8 @@ from ...axi.regions import Bytes
 from ...errors import UserError
 from ..frozen_base import FrozenBase
 from ..instruction import Instruction
+from ..nf4_weights import WEIGHT
 from ..transformer_model import TransformerModel
-from ..weights.tile_dequant import WEIGHT
 from .core_size import CoreSize
 from .layout import HEADER_BEATS, StreamLayout, check_image, digest
 from .program import Program, program_of
@@ -30,11 +30,19 @@ class StreamImages:
     program : Program
     weights : array of uint8
         Image of the stream and its tables, with the header.
+    cut : int
+        Operation before which the program is cut in two parts; 0 for one that is not.
     """
 
     model: TransformerModel
     program: Program
     weights: Bytes
+    cut: int = 0
+
+    @property
+    def cached(self) -> bool:
+        """Whether it is cut, and nothing before the cut is tuned: what passes there is kept in a forward cache."""
+        return self.cut > 0 and self.program.words == 0
 
     def check_stream(self) -> None:
         """Refuse a stream that is not the program's, or whose sensitive weights no core can merge.
@@ -56,7 +64,7 @@ class StreamImages:
                 raise UserError(f"{name}, operation {number} of {len(program.instructions)}: {problem}")
 
     @classmethod
-    def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize) -> StreamImages:
+    def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize, cut: int = 0) -> StreamImages:
         """Make the images of a model.
 
         Parameters
@@ -66,11 +74,13 @@ class StreamImages:
         base : FrozenBase
             Its frozen tensors.
         size : CoreSize
+        cut : int
+            Operation before which the network is cut, see `Split`, or below which a forward cache keeps what is fixed.
 
         Raises
         ------
         UserError
-            If the model has other tiles, is a part, or has no place on the core.
+            If the model has other tiles, is a part, or has no place on the core, or the cut is none.
         """
         name = model.transformer.network.name
         if (model.lanes, model.columns) != (size.lanes, size.columns):
@@ -80,9 +90,10 @@ class StreamImages:
             )
         if len(model.operations) < len(model.transformer.network.operations):
             raise UserError(f"a part of {name}, operations {model.operations}, has no images: give the whole model")
-        layout = StreamLayout(base.transformer, frozenset(base.codes), size, model.sensitive)
+        layout = StreamLayout(base.transformer, frozenset(base.codes), size, model.sensitive, cut)
         weights = layout.encode({**base.integers, **base.codes}, base.integers)
-        return cls(model, program_of(layout, digest(weights[HEADER_BEATS * BEAT :]), model.tuned), weights)
+        program = program_of(layout, digest(weights[HEADER_BEATS * BEAT :]), model.tuned)
+        return cls(model, program, weights, cut)
 
 
 def _problem(one: Instruction, entries: NDArray[np.int32], size: CoreSize) -> str:

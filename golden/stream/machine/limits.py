@@ -70,6 +70,7 @@ class Reason(IntEnum):
     BUS = 28
     NO_PROGRAM = 29
     NO_OPERATION = 30
+    CUT = 31
 
 
 class Check(NamedTuple):
@@ -104,14 +105,15 @@ class Counts:
     ----------
     capacity : int
         Tokens of all sides that are in the buffers at once.
-    words : int
-        Words of a perturbation.
+    words, behind : int
+        Words of a perturbation: of the whole network or of its first part, and of the part behind a cut.
     stream_beats, beats : int
         Of the stream, and with the tables behind it.
     """
 
     capacity: Any
     words: Any
+    behind: Any
     stream_beats: Any
     beats: Any
 
@@ -411,6 +413,7 @@ class Limits:
         size = self.size
         vector = whole(one.outputs, size.multipliers)
         sensitive = whole(one.corrections, sensitive_word(size.columns))
+        words = self.hold(self.choose(one.part, self.counts.behind, self.counts.words))
         matrix = self.choose(one.corrections, sensitive, derived.tiles)
         found = {
             "word": self.choose(one.kind == Kind.LINEAR, matrix, vector),
@@ -421,12 +424,12 @@ class Limits:
             first = getattr(one, name)
             yield Check(
                 Reason.WORDS,
-                partial("{} = {} and {} words are outside {}".format, name, first, count, self.counts.words),
+                partial("{} = {} and {} words are outside {}".format, name, first, count, words),
                 first != NO_WORD,
                 first,
                 count,
                 1,
-                self.counts.words,
+                words,
             )
 
 

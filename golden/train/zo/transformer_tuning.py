@@ -215,8 +215,9 @@ class TransformerTuning(IntegerRun):
         return accuracy(self.logits(self.test.inputs).astype(np.float64), self.test.labels)
 
     def images(self, size: CoreSize) -> StreamImages:
-        """Images of the model for a core, see `StreamImages.of`."""
-        return StreamImages.of(self.model, self.frozen, size)
+        """Images of the model for a core, see `StreamImages.of`: cut below what is tuned, or where steps are."""
+        cut = self.cached.start if self.cached else self._job.settings.split.cut
+        return StreamImages.of(self.model, self.frozen, size, cut)
 
     def parameters(self) -> Mapping[TensorName, Integers]:
         """Parameters as tuned so far, as they are multiplied."""

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
-from ....golden.stream.engine.stream_engine import StreamEngineSpec
 from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
-from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
+from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
@@ -40,7 +39,7 @@ class TransformerTrainer(wiring.Component):
 
     def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.steps = StreamTrainer(spec)
-        engine = StreamEngineSpec(spec.size, spec.features, spec.generator.width)
+        engine = spec.engine
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
             {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(monitor)}
@@ -71,18 +70,26 @@ class Zostream(ShelledCore):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec = spec
+        self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
         super().__init__(spec, MONITOR)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""
         return TransformerTrainer(self.spec)
 
+    def prepare(self, m: Module, settings: wiring.PureInterface) -> None:
+        """Multiply the perturbations of both parts, in a register, as in `zotrain`."""
+        bits = MOST_PERTURBATIONS.bit_length()
+        m.d.sync += self._slopes.eq(settings.p1[:bits] * settings.p2[:bits])
+
     def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """List the reasons to refuse a command."""
-        load, train, infer = (command == code for code in (Command.LOAD, Command.TRAIN, Command.INFER))
-        job, most_beats = train | infer, HEADER_BEATS + INSTRUCTION_BEATS * self.spec.operations
+        load, train = command == Command.LOAD, command == Command.TRAIN
+        job = train | (command == Command.INFER) | (command == Command.CACHE)
+        most_beats = HEADER_BEATS + INSTRUCTION_BEATS * self.spec.operations
         beats, steps, count, batch = settings.program_beats, settings.steps, settings.sample_count, settings.batch
-        position, eps, shift, p1 = settings.position, settings.eps_shift, settings.shift, settings.p1
+        position, eps, shift = settings.position, settings.eps_shift, settings.shift
+        p1, p2 = settings.p1, settings.p2
         return [
             Check(load & (beats == 0), Error.ZERO_LENGTH, beats),
             Check(load & (beats > most_beats), Error["PROGRAM_LENGTH"], beats),
@@ -93,6 +100,8 @@ class Zostream(ShelledCore):
             Check(train & ((eps < STREAM_EPS_SHIFTS[0]) | (eps > STREAM_EPS_SHIFTS[-1])), Error.BAD_EPS, eps),
             Check(train & (shift > LARGEST_SHIFT), Error.BAD_SHIFT, shift),
             Check(train & ((p1 == 0) | (p1 > MOST_PERTURBATIONS)), Error.BAD_SPLIT, p1),
+            Check(train & ((p2 == 0) | (p2 > MOST_PERTURBATIONS) | (self._slopes > MOST_SLOPES)), Error.BAD_SPLIT, p2),
             Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
             Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
+            Check(job & (settings.cached > 1), Error.BAD_SPLIT, settings.cached),
         ]

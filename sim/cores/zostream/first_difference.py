@@ -73,7 +73,7 @@ def _traced(
 ) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """Image of the memory behind each instruction of a step."""
     device = SimulatedDevice(traced_core(spec))
-    host: StreamTrainer = job.driver(spec, device)
+    host: StreamTrainer = job.driver(spec, device, caches=False)  # all operations
     job.load_network(host)
     host.load_deltas(rows)
     device.trace_image(np.zeros(MemoryTraceLayout(spec.engine.chunks).beats * BEAT, np.uint8))

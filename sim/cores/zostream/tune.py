@@ -60,7 +60,9 @@ class ZostreamTuner:
             Seed of the memory's randomness.
         """
         if tuning.cached and tuning.cached.kind != "exact":
-            raise UserError(f"--cache {tuning.cached.kind}: {spec.name} computes what is below --from-layer, exactly")
+            raise UserError(
+                f"--cache {tuning.cached.kind}: {spec.name} keeps what is below --from-layer as it is: exact"
+            )
         images = tuning.images(spec.size)
         spec.check(images)
         stage("tune in integers")

@@ -29,7 +29,7 @@ FEATURES, WORDS, CLASSES = 40, 9, 3
 EPS_SHIFT, SHIFT, POSITION = 9, 24, 77
 
 
-def images_of(seed=0, classes=CLASSES, size=SPEC.size, places=None, **settings):
+def images_of(seed=0, classes=CLASSES, size=SPEC.size, places=None, cut=0, **settings):
     """Sentences of tokens through an attention to classes."""
     made, rng = TransformerBuilder("own", FEATURES), np.random.default_rng(seed)
     queries, keys, values = (made.linear(one, INPUTS, rng.normal(0, 0.2, (16, FEATURES))) for one in "qkv")
@@ -39,7 +39,7 @@ def images_of(seed=0, classes=CLASSES, size=SPEC.size, places=None, **settings):
     settings |= {"sensitive": places, "tuned": places.__contains__} if places else {}
     embeddings = rng.integers(-(1 << 17), 1 << 17, (WORDS, FEATURES))
     given = {"times": 255, "lanes": size.lanes, "columns": size.columns} | settings
-    return StreamImages.of(TransformerModel(base.transformer, base.integers, embeddings, **given), base, size)
+    return StreamImages.of(TransformerModel(base.transformer, base.integers, embeddings, **given), base, size, cut)
 
 
 class PlayedStream(PlayedCore):
@@ -47,7 +47,7 @@ class PlayedStream(PlayedCore):
 
     def __init__(self, *networks):
         super().__init__(SPEC)
-        self.networks = {images.program.stream: images for images in networks}
+        self.networks, self.there = {images.program.stream: images for images in networks}, set()
 
     def load(self):
         program = decode_program(self.image("program", 16 * self.at("program_beats")), SPEC.size)
@@ -65,7 +65,7 @@ class PlayedStream(PlayedCore):
         return ZerothOrderJob(self.images.model, SPEC.generator, settings, position)
 
     def load_deltas(self):
-        rows = len(self.images.model.rows)
+        rows = len(self.job.rows)
         self.job.rows = self.image("deltas", rows * 128).view("<i4").reshape(rows, 32)[:, :31].astype(np.int64)
 
     def save_deltas(self):
@@ -92,9 +92,12 @@ class PlayedStream(PlayedCore):
         position, rows = self.at("position"), self.job.rows
         assert np.array_equal(self.state(SPEC.generator), SPEC.generator.serial(position))
         settings = {name: self.at(name) for name in ("eps_shift", "shift")}
-        self.job = self.new_job(position, split=Split(0, self.at("p1")), scalars=bool(self.at("scalars")), **settings)
+        split = Split(0 if self.images.cached else self.images.cut, self.at("p1"), self.at("p2"))
+        self.job = self.new_job(position, split=split, scalars=bool(self.at("scalars")), **settings)
         self.job.rows = rows
-        assert self.at("gap") == self.job.layout.spans[1] - len(rows)
+        assert self.at("gap") == self.job.layout.spans[1] - len(self.job.parts[-1].part.rows)
+        if self.at("cached"):
+            assert all(self.kept(int(one)) in self.there for _, indices, _ in self.order() for one in indices)
         tokens = self.tokens()
         steps = [self.job.step(tokens[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
         slopes = [slope for step in steps for slope in step]
@@ -112,6 +115,19 @@ class PlayedStream(PlayedCore):
             coefficients_clipped=self.job.coefficients_clipped,
         )
 
+    def kept(self, sample):
+        """Address of what passes the cut of a sample."""
+        first = self.image("index", 4 * (sample + 1)).view("<u4")[sample]
+        return self.at("cache") + 16 * int(self.memory[self.at("samples") + 16 * int(first) :][4:8].view("<u4")[0])
+
+    def cache(self):
+        for _, indices, _ in self.order():
+            found = {self.kept(int(one)) for one in indices}
+            assert len(found) == len(indices)
+            assert not found & self.there
+            self.there |= found
+        self.count(steps_done=0, saturations=5, offsets_clipped=0, coefficients_clipped=0)
+
     def infer(self):
         tokens = self.tokens()
         self.write_logits(np.concatenate([self.job.logits(tokens[indices]) for _, indices, _ in self.order()]))
@@ -123,10 +139,10 @@ IMAGES = images_of()
 class Case:
     """A core, its host with a network, and a job for it: sentences of 1 to 7 tokens."""
 
-    def __init__(self, *networks):
+    def __init__(self, *networks, **settings):
         self.images = (networks or (IMAGES,))[0]
         self.played, rng = PlayedStream(*(networks or (IMAGES,))), np.random.default_rng(5)
-        self.trainer = StreamTrainer(Core(CORE, self.played, self.played), SPEC)
+        self.trainer = StreamTrainer(Core(CORE, self.played, self.played), SPEC, **settings)
         tokens, lengths = rng.integers(0, WORDS, (11, 7)), [1, 7, *rng.integers(1, 8, 9)]
         self.inputs = np.where(np.arange(7) < np.array(lengths)[:, None], tokens, -1)
         labels, batches = rng.integers(0, CLASSES, 11), (np.arange(4), np.arange(4, 8), np.array([3, 3, 10, 0]))
@@ -144,11 +160,13 @@ class Case:
         return self.trainer.train(inputs, steps, common, position)
 
 
-@pytest.mark.parametrize("settings", [{}, {"shift": 15}, {"split": Split(0, 3), "scalars": True}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"shift": 15}, {"split": Split(0, 3), "scalars": True}, {"split": Split(5, 2, 3)}], ids=str
+)
 def test_a_job_through_the_driver_is_the_integer_job(settings):
-    case = Case()
+    case = Case(images_of(cut=settings["split"].cut) if "split" in settings else IMAGES)
     job, slopes = case.golden(**settings)
-    case.trainer.load(IMAGES)
+    case.trainer.load(case.images)
     trained = case.train(**settings)
     activations = sum(job.saturated_places.values())
     assert trained.finished.counts == {
@@ -180,6 +198,47 @@ def test_another_network_takes_the_place_of_the_first():
     case.trainer.load(IMAGES)
     case.trainer.load_deltas(rows)
     assert np.array_equal(case.trainer.deltas(), rows)
+
+
+def above(name):
+    return name[0] == 5
+
+
+@pytest.mark.parametrize("caches", [True, False])
+def test_what_is_below_the_first_tuned_tensor_is_computed_once_a_sample(caches):
+    case = Case(images_of(cut=5, tuned=above), caches=caches)
+    _, slopes = case.golden()
+    case.trainer.load(case.images)
+    trained = case.train()
+    assert [one.coefficient for one in trained.slopes] == [one.coefficient for one in slopes]
+    if not caches:
+        assert case.played.commands == [Command.LOAD, Command.TRAIN]
+        assert trained.whole == trained.finished
+        return
+    # nine of the eleven samples are in the steps
+    assert len(case.played.there) == 9
+    assert trained.whole.counts["saturations"] == trained.finished.counts["saturations"] + 5
+    assert case.train().prepared is None
+    case.train(steps=step([9, 0, 9], [0, 0, 0]))
+    assert len(case.played.there) == 10
+    case.trainer.logits(case.inputs[:2])
+    assert case.train().prepared is None
+    own = [Command.CACHE, Command.TRAIN]
+    assert case.played.commands == [Command.LOAD, *own, Command.TRAIN, *own, Command.INFER, Command.TRAIN]
+    case.trainer.forget()
+    case.played.there.clear()
+    assert case.train().prepared
+
+
+def test_steps_that_are_cut_elsewhere_than_the_program_are_refused():
+    fixed = images_of(seed=1, cut=5, tuned=above)
+    case = Case(images_of(cut=5), fixed)
+    case.trainer.load(case.images)
+    with pytest.raises(UserError, match=r"^cut = 0: the program of own was made for steps with cut = 5"):
+        case.train()
+    case.trainer.load(fixed)
+    with pytest.raises(UserError, match=r"^cut = 5: the program of own was made for steps with cut = 0"):
+        case.train(split=Split(5))
 
 
 def test_an_error_of_a_program_has_its_name():
@@ -315,7 +374,7 @@ MISTAKES = {
     "a label of step 0 = 3 is not in 0 to 2": {"steps": step(labels=[0, 3])},
     "position = 7905 is not in 0 to 7904": {"position": 7905},
     r"eps = 2\*\*-7 is not in 2\*\*-12 to 2\*\*-8": {"eps_shift": 7},
-    "cut = 1: zostream does not cut a network": {"split": Split(1)},
+    "cut = 5: the program of own was made for steps with cut = 0": {"split": Split(5)},
     "loss = mse: zostream has cross_entropy alone": {"loss": "mse"},
 }
 

@@ -26,7 +26,7 @@ def outputs(images, commands, error=False, spec=SPEC):
     run, first = (np.array(column)[:, None] for column in zip(*commands, strict=True))
     data = np.concatenate(images).reshape(-1, BEAT).astype(np.int64)
     image = {"data": data, "error": np.full((len(data), 1), int(error))}
-    found = spec.run({"command": {"run": run, "first": first, "beats": np.array(beats)[:, None]}, "image": image}, 1000)
+    found = spec.run({"command": {"run": run, "first": first, "count": np.array(beats)[:, None]}, "image": image}, 1000)
     return found["status"], found["o"]
 
 

@@ -14,7 +14,8 @@ from ...play import play_interface
 
 SPEC = ProgramSequencerSpec(operations=16, lanes=16, columns=4, rows=512, wide_rows=128, sums=64)
 CLASSES, TIMES = 10, 255
-COUNTS = {"operations": 3, "capacity": 50, "features": 65, "inputs": 5, "words": 100, "stream_beats": 1, "beats": 1}
+COUNTS = {"operations": 3, "capacity": 50, "features": 65, "inputs": 5, "words": 100, "behind": 0}
+COUNTS |= {"stream_beats": 1, "beats": 1}
 LAST = Instruction(Kind.LINEAR, inputs=9, outputs=7, destination=Buffer(False, 6).bits, last=1)
 
 
@@ -37,7 +38,7 @@ def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
         ports.update({name: bench.get(name) for name in dut.signature.members if hasattr(getattr(dut, name), "shape")})
         if ports["valid"]:
             await bench.pulse("run")
-            assert await bench.take("command", 1) == [{"run": 1, "first": 0, "beats": 22}]
+            assert await bench.take("command", 1) == [{"run": 1, "first": 0, "count": 0}]
             await bench.give("o", [asdict(last)])
 
     seen = play_interface(dut, take={"instruction": None}, body=[body, sequencer], stall=0.3)
