@@ -20,7 +20,7 @@ from ...golden.transformer.importers.gguf_file import read_gguf
 from ...golden.transformer.importers.shapes import PUBLISHED, shapes_of
 from ...golden.transformer.layers import layer_starts
 from ...golden.transformer.presets import TRANSFORMERS
-from .preset_costs import Show, preset_costs, show_presets, step_figures
+from .preset_costs import Show, measured_step, preset_costs, show_measured, show_presets, step_figures
 from .sentences import GGUF
 
 _CLASSES = 2
@@ -48,6 +48,8 @@ class TransformerCost:
         First layer that is tuned: what is below comes from a cache.
     arrays : tuple of str
         Lanes x columns of further arrays, on paper.
+    measure : str, optional
+        Preset on whose compiled RTL the step is simulated, too.
     """
 
     name: str
@@ -55,9 +57,15 @@ class TransformerCost:
     tokens: int
     from_layer: int = 0
     arrays: tuple[str, ...] = ()
+    measure: str | None = None
 
-    def run(self) -> dict[str, Any]:
+    def run(self, stage: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
         """Compute all figures.
+
+        Parameters
+        ----------
+        stage : callable
+            Called with the name of each part of a simulation as it begins.
 
         Raises
         ------
@@ -72,6 +80,7 @@ class TransformerCost:
         costs = {array: StepCost(transformer, lengths, CoreSize.of_array(array), first_one) for array in self.arrays}
         first = next(iter(costs.values()), StepCost(transformer, lengths, DEFAULT_SIZE, first_one))
         floats = float_bytes(network, embeddings, lengths)
+        measured = {"measured": measured_step(self.measure, transformer, lengths, stage)} if self.measure else {}
         return {
             "network": self.name,
             "parameters": {"network": sum(map(prod, network.parameter_shapes.values())), "embeddings": embeddings},
@@ -83,6 +92,7 @@ class TransformerCost:
             "arrays": {array: _time(cost) for array, cost in costs.items()},
             "kinds": _kinds(first),
             "memory": _memory(first, floats, embeddings),
+            **measured,
             "assumptions": _assumptions(),
         }
 
@@ -186,6 +196,8 @@ def show(result: dict[str, Any], table: Show, line: Callable[[str], None]) -> No
     line(f"{title}: {result['multiply_accumulates']:,} multiply-accumulates a step")
     for one in show_presets(result["presets"], title, table):
         line(one)
+    if "measured" in result:
+        show_measured(result["measured"], table)
     if result["arrays"]:
         _show_arrays(result["arrays"], title, table)
     first = next(iter(result["arrays"]), f"{DEFAULT_SIZE.lanes}x{DEFAULT_SIZE.columns}")

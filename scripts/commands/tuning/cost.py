@@ -9,6 +9,7 @@ import click
 
 from ....golden.errors import UserError
 from ...display import show_json, show_table
+from ...heartbeat import doing
 from ...options import SectionedCommand, as_json, network_options, option, refuse_options, section
 
 _TRANSFORMER = (
@@ -19,6 +20,9 @@ _TRANSFORMER = (
     ),
     option(
         "--array", "arrays", metavar="LANESxCOLUMNS", multiple=True, help="Another array, on paper; may be repeated."
+    ),
+    option(
+        "--measure", metavar="PRESET", help="Simulate the step on this core's RTL: cycles by operation, in minutes."
     ),
 )
 
@@ -38,6 +42,7 @@ def command(
     tokens: int,
     from_layer: int,
     arrays: tuple[str, ...],
+    measure: str | None,
     rank: int,
     as_json: bool,
 ) -> None:
@@ -59,15 +64,18 @@ def command(
         raise UserError(f"{network} and --model {model} both name the network: give one of them")
     if (named := network or model) and is_transformer(named):
         refuse_options(["weights", "shape", "rank"], f"a transformer: {named}")
+        if measure:
+            refuse_options(["from_layer"], f"--measure {measure}, which simulates all layers")
         if named in TRANSFORMERS:
             refuse_options(["tokens"], f"{named}, whose samples have a number of tokens")
-        result = TransformerCost(named, sentences, tokens, from_layer, tuple(dict.fromkeys(arrays))).run()
+        asked = TransformerCost(named, sentences, tokens, from_layer, tuple(dict.fromkeys(arrays)), measure)
+        result = asked.run(lambda stage: doing(f"cost {named}: {stage}"))
         if as_json:
             show_json(result)
         else:
             show(result, lambda columns, rows, title: show_table(columns, rows, title, piped_width=400), click.echo)
         return
-    refuse_options(["sentences", "tokens", "from_layer", "arrays"], "a network that is no transformer")
+    refuse_options(["sentences", "tokens", "from_layer", "arrays", "measure"], "a network that is no transformer")
     if weights:
         refuse_options(["weights"], "cost, which does not depend on them")
     named = network or model or "lenet5-mnist"
