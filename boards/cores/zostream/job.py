@@ -160,12 +160,7 @@ class StreamTrainer(ZerothOrderHost):
     def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
         """Regions of samples and their index, and of what passes the cut of a network."""
         rows, lengths = self.words.rows_of(inputs.astype(np.int64))
-        most = self.images.program.capacity // 2
-        for number, length in enumerate(lengths):
-            if not 1 <= length <= most:
-                raise UserError(
-                    f"sample {number} has {length} tokens: the core has room for 1 to {most} of this network"
-                )
+        self.spec.check_lengths(self.images, lengths)
         kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
         return (*self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept), *cache)
 
