@@ -81,7 +81,8 @@ def test_a_fault_breaks_its_rule(fault):
 
 
 @pytest.mark.parametrize("fault", ["lost", "unset"])
-def test_a_counterexample_is_a_waveform_and_a_bench_that_fails(tmp_path, fault, fast_simulator):
+@pytest.mark.parametrize("build", ["fast_simulator", pytest.param("verilator", marks=pytest.mark.slow)])
+def test_a_counterexample_is_a_waveform_and_a_bench_that_fails(tmp_path, fault, build, fast_simulator):
     rule = FAULTS[fault]
     (proof,) = prove(checker(fault), rules=[rule], keep=tmp_path / "new" / "folder")
     folder = tmp_path / "new" / "folder"
@@ -90,8 +91,7 @@ def test_a_counterexample_is_a_waveform_and_a_bench_that_fails(tmp_path, fault, 
     changes = (folder / f"{rule}.vcd").read_text()
     assert f"broken_{rule}" in changes
     assert f"#{10 * (proof.cycles - 1)}" in changes.split() or proof.cycles == 1
-    # each simulator has one
-    run = simulated(folder, rule, tmp_path, "verilator" if fault == "unset" else fast_simulator)
+    run = simulated(folder, rule, tmp_path, fast_simulator if build == "fast_simulator" else build)
     assert run.returncode != 0
     assert f"rule {rule} is broken in cycle {proof.cycles - 1}" in run.stdout + run.stderr
 
