@@ -35,7 +35,8 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     verilog : str
         The core, with the ports of a core: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
         it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several, with a bit
-        of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step.
+        of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step;
+        `monitor_operation`, if it is there, is the number of the operation at work.
     top : str
         Name of its top module.
     ports : int
@@ -60,7 +61,14 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     cxx = compiler()
     flags = [*_VERILATOR_FLAGS, *([f"--trace-{waves}"] if waves else [])]
     monitor = "monitor_valid" in verilog
-    switches = {"MONITOR": monitor, "MUTANTS": faults, "VCD": waves == "vcd", "SAIF": waves == "saif"}
+    operations = "monitor_operation" in verilog
+    switches = {
+        "MONITOR": monitor,
+        "OPERATIONS": operations,
+        "MUTANTS": faults,
+        "VCD": waves == "vcd",
+        "SAIF": waves == "saif",
+    }
     macros = [f"#define PORTS {ports}", *(f"#define {name}" for name, wanted in switches.items() if wanted)]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
     # a file and no -D options: with those, Verilator's own sources would be compiled anew for each choice

@@ -18,10 +18,15 @@ from fabtune.sim.captures.updates import compare_capture, compare_updates, golde
 from fabtune.sim.compiled.comparison import compiled_core, observable
 from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import OPTIONS, instantft, zotrain
+from ...small_cores import OPTIONS, instantft, zostream, zotrain
 from .monitor import WIRES, samples, stored, vivado_csv, widths_of, written
 
-CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
+CORES = {
+    "instantft": instantft(),
+    "instantft, options": instantft(**OPTIONS),
+    "zotrain": zotrain(),
+    "zostream": zostream(),
+}
 
 
 @pytest.fixture(
