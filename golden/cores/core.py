@@ -15,6 +15,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
     sim     tune       TRANSFORMER_TUNER     TransformerTuner: the same for transformers      it trains none
     sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
+    sim     step_cycles  step_cycles         cycles of a transformer's step by operation      they are not measured
 
 Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.
 """
@@ -86,6 +87,8 @@ class CoreSpec(BusSpec):
     registers: ClassVar[CoreRegisters]
     """Registers, commands and errors."""
     reset_cycles: ClassVar[int] = RESET_LATENCY + 1
+    monitored: ClassVar[tuple[str, ...]] = ("valid", "beat", "data", "done")
+    """Pins of the monitor, where there is one."""
 
     address: int = ADDRESS_BITS
     monitor: bool = False
@@ -98,7 +101,7 @@ class CoreSpec(BusSpec):
     @property
     def wires(self) -> tuple[str, ...]:  # type: ignore[override]
         """Other pins: the interrupt and, where it has one, the monitor."""
-        return ("interrupt", *(f"monitor_{name}" for name in ("valid", "beat", "data", "done") if self.monitor))
+        return ("interrupt", *(f"monitor_{name}" for name in self.monitored if self.monitor))
 
     @property
     def memory_ports(self) -> int:

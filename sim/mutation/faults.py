@@ -40,6 +40,11 @@ _OF_CLOCKED = ("EN", "ARST", "SRST")
 """Ports that have no meaning where a memory is read without a clock, and which Yosys wants as they are there."""
 _CELLS = "{} t:$meminit* %d"
 """Selection of the cells with faults: all but the initial contents of memories, whose many bits are constants."""
+_ONE_INITIAL = "setattr -unset init a:init t:$*dff* %co1:+[Q] %d"
+"""Pass: leave initial values at the wires that registers drive.
+
+Other names of such a wire have them too, and Yosys stops where one of two becomes constant first.
+"""
 _MODES = {
     "inv": "inverted",
     "const0": "stuck at 0",
@@ -137,6 +142,7 @@ def prepared(text: str, top: str) -> str:
             [
                 "read_rtlil cells.il",
                 "flatten -separator _ -noscopeinfo",
+                _ONE_INITIAL,
                 "pmuxtree",
                 "opt",
                 "wreduce",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...axi.regions import Bytes, Region
-from ...fixed import Q8_16, Integers
+from ...fixed import Q8_16, Integers, Narrower
+from ...stream.forward_cache import CachedModel
 from ...stream.frozen_base import frozen_base
 from ...stream.machine.images import StreamImages
 from ...stream.transformer_model import TransformerModel, padded
@@ -59,6 +61,8 @@ def random_images(
     gain: float = 1.0,
     sensitive: int = 0,
     first: int = 0,
+    cut: int = 0,
+    bare: bool = False,
 ) -> StreamImages:
     """Make a small transformer for a core: together the three kinds have all operations.
 
@@ -71,8 +75,12 @@ def random_images(
         Size of the tensors: from about 30 on most activations are clipped.
     sensitive : int
         Weights of each matrix that alone are tuned; 0: all tensors are tuned whole.
+    bare : bool
+        Every second matrix has an empty list of them.
     first : int
         First operation that is tuned.
+    cut : int
+        See `StreamImages.of`.
     """
     made = _Random(f"random {kind}", rng, gain)
     # heads that share keys have whole rows
@@ -81,8 +89,10 @@ def random_images(
     network, parameters = made.finish()
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
     places = {
-        name: np.sort(rng.choice(parameters[name].size, min(sensitive, parameters[name].size), replace=False))
-        for name in (matrices if sensitive else [])
+        name: np.sort(
+            rng.choice(parameters[name].size, 0 if bare and at % 2 else min(sensitive, parameters[name].size), False)
+        )
+        for at, name in enumerate(matrices if sensitive else [])
     }
     base = frozen_base(network, parameters, sensitive=places)
     model = TransformerModel(
@@ -95,7 +105,7 @@ def random_images(
         spec.lanes,
         spec.columns,
     )
-    return StreamImages.of(model, base, spec.size)
+    return StreamImages.of(model, base, spec.size, cut)
 
 
 def random_sentences(
@@ -104,8 +114,13 @@ def random_sentences(
     """Draw sentences of 1 to `longest` tokens, (count, longest) with -1 behind the last token of each, and labels."""
     lengths = rng.integers(1, longest, count, endpoint=True)
     lengths[:2] = (1, longest)[:count]
+    return sentences_of(images, lengths.tolist(), rng)
+
+
+def sentences_of(images: StreamImages, lengths: Sequence[int], rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Draw sentences of so many tokens, (count, longest) with -1 behind the last token of each, and labels."""
     sentences = padded([rng.integers(0, _WORDS, length) for length in lengths])
-    return sentences, rng.integers(0, images.model.labels("cross_entropy"), count)
+    return sentences, rng.integers(0, images.model.labels("cross_entropy"), len(lengths))
 
 
 def _perceptron(made: _Random, hidden: int) -> None:
@@ -195,19 +210,33 @@ class RandomJob:
         rates, common = StepSettings(**settings).with_rates([RATE] * steps, sizes, PerturbationTable(spec.generator))
         drawn = [rng.integers(0, samples, size) for size in sizes]
         self.orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
-        self.job = ZerothOrderJob(images.model, spec.generator, common, position)
+        model: TransformerModel | CachedModel = images.model
+        if images.cached:
+            model = CachedModel(images.model, images.cut)
+            # all is kept before the first step, which does not count what is clipped then
+            model.run(self.sentences, images.model.frozen, Narrower())
+        self.job = ZerothOrderJob(model, spec.generator, common, position)
 
     @property
     def regions(self) -> tuple[Region, ...]:
         """Regions that are not written: program, weights, index, samples."""
         rows, lengths = self.images.model.rows_of(self.sentences)
-        samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]))
-        return (*self.layout.network(self.images), *samples)
+        kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
+        samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept)
+        return (*self.layout.network(self.images), *samples, *cache)
 
     @property
     def deltas(self) -> Bytes:
         """Image of the deltas as they are."""
         return self.layout.deltas(self.job.rows).image
+
+    @property
+    def kept(self) -> Bytes:
+        """Image of what passes the cut of all samples, where nothing before it is tuned."""
+        model = self.images.model
+        passed = replace(model, last=self.images.cut).run(self.sentences, model.frozen, Narrower())
+        pairs = zip(passed, model.lengths(self.sentences), strict=True)
+        return self.layout.kept_image([np.asarray(one[None] if one.ndim == 1 else one[:own]) for one, own in pairs])
 
     def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
         """Settings that count what there is."""

@@ -70,6 +70,8 @@ class StreamLayout:
     size : CoreSize
     sensitive : mapping of (int, str) to array of int
         Places of weights beside the codes, ascending in the flat matrix: they have 18 bits, and codes of 0.
+    cut : int
+        Operation before which the network is cut in two parts; 0 for one that is not.
 
     Raises
     ------
@@ -81,6 +83,7 @@ class StreamLayout:
     coded: frozenset[TensorName]
     size: CoreSize = DEFAULT_SIZE
     sensitive: Mapping[TensorName, Integers] = field(default_factory=dict)
+    cut: int = 0
 
     def __post_init__(self) -> None:
         if BLOCK % self.size.lanes or self.size.lanes * self.size.columns % (2 * BEAT):
@@ -106,7 +109,7 @@ class StreamLayout:
     @cached_property
     def schedule(self) -> Schedule:
         """Steps and places on the chip."""
-        return Schedule(self.transformer, self.size.lanes, self.size.columns)
+        return Schedule(self.transformer, self.size.lanes, self.size.columns, self.cut)
 
     @cached_property
     def places(self) -> dict[TensorName, range]:
@@ -192,8 +195,12 @@ class StreamLayout:
             where, places = self._ranked(name)
             entries = np.stack([places, exact[name].reshape(-1)[where]], axis=1)
             image[place.start * BEAT : place.stop * BEAT] = _vectors(entries.reshape(1, -1))
-        header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(image))
-        return np.concatenate([np.frombuffer(header, np.uint8), image])
+        return self.with_header(image)
+
+    def with_header(self, body: Bytes) -> Bytes:
+        """Put the header with its digest before stream and tables."""
+        header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(body))
+        return np.concatenate([np.frombuffer(header, np.uint8), body])
 
     def decode(self, image: Bytes) -> dict[TensorName, Nf4Weights | Integers]:
         """Read the tensors of an image.

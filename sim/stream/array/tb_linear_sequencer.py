@@ -1,4 +1,4 @@
-"""Bench of `linear_sequencer`: layers of one tile and of many, of one row and of full buffers."""
+"""Bench of `linear_sequencer`: layers of one tile or group and of very many, of one row and of full buffers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ from ...stimulus import two_jobs
 def _layer(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     rows = int(rng.choice([1, 2, spec.sums // 2, int(rng.integers(1, spec.sums // 2, endpoint=True))]))
     left = max(words // (2 * rows), 1)
-    tiles = int(rng.integers(1, min(left, 4), endpoint=True))
-    groups = int(rng.integers(1, min(max(left // tiles, 1), 4), endpoint=True))
     stride = int(rng.integers(2 * rows, spec.sums, endpoint=True))
+    longest = max(spec.rows // stride, 1)
+    if rng.random() < 0.5:
+        groups = _count(rng, left)
+        tiles = _count(rng, min(left // groups, longest))
+    else:
+        tiles = _count(rng, min(left, longest))
+        groups = _count(rng, left // tiles)
     most = spec.rows - stride * tiles
     one = LinearOperation(
         inputs=int(rng.integers((tiles - 1) * spec.lanes + 1, tiles * spec.lanes, endpoint=True)),
@@ -27,6 +32,11 @@ def _layer(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> d
         stride=stride,
     )
     return {"operation": {name: np.array([[value]], np.int64) for name, value in one._asdict().items()}}
+
+
+def _count(rng: np.random.Generator, most: int) -> int:
+    """Draw a number that is as often small as large."""
+    return int(rng.integers(1, min(most, 1 << int(rng.integers(most.bit_length() + 1))), endpoint=True))
 
 
 def stimulus(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:

@@ -51,12 +51,13 @@ def operation(
         _values(rng, (2 * tokens, own * spec.columns), form)
         for own, form in zip(groups.values(), (Q8_16, Q6_12), strict=True)
     ]
-    rotation = rng.integers(
-        ROTATION.minimum, ROTATION.maximum, (longest, width // TURN_LANES, TURN_LANES), endpoint=True
-    )
+    rotation = rng.integers(ROTATION.minimum, ROTATION.maximum, (longest, 2, width // 2), endpoint=True)
     ends = np.where(rng.random(rotation.shape) < 0.5, ROTATION.minimum, ROTATION.maximum)
-    above = rng.integers(-32, 32, rotation.shape) << ROTATION.width
     rotation = np.where(rng.random((longest, 1, 1)) < 0.3, ends, rotation)
+    positions = [position for position in range(longest) for length in lengths * 2 if length > position]
+    values = _nearly_ties(rng, rotation, values, positions)
+    rotation = rotation.reshape(longest, -1, TURN_LANES)
+    above = rng.integers(-32, 32, rotation.shape) << ROTATION.width
     return {
         "operation": {name: np.array([[value]]) for name, value in fields.items()},
         "sentences": {
@@ -73,6 +74,26 @@ def _values(rng: np.random.Generator, shape: tuple[int, int], form: Format) -> I
     values = rng.integers(form.minimum, form.maximum, shape, endpoint=True)
     kind = rng.integers(3, size=(shape[0], 1))
     return np.select([kind == 0, kind == 1], [values, values >> 14], rng.choice([form.minimum, form.maximum], shape))
+
+
+def _nearly_ties(
+    rng: np.random.Generator, rotation: Integers, values: list[Integers], positions: list[int]
+) -> list[Integers]:
+    """Change some rotations, and rows that meet them: results are ties, to which one bit is added or none.
+
+    A bit far below the last place of a result shows only there.
+    """
+    some, tie = rng.random((len(rotation), 1, 1)) < 0.3, ROTATION.fraction - 1
+    exponents = rng.integers(tie, size=rotation.shape, endpoint=True)
+    rotation[:] = np.where(some, rng.choice([-1, 1], rotation.shape) << exponents, rotation)
+    found = []
+    for rows in values:
+        halves = rows.reshape(len(rows), -1, *rotation.shape[1:])
+        ties = rng.integers(2, size=(*halves.shape[:2], 1, halves.shape[-1])) == np.arange(2)[:, None]
+        powers = np.where(ties, tie - exponents[positions, None, :1], rng.integers(tie + 1, size=halves.shape))
+        nearly = rng.choice([-1, 1], halves.shape) << powers
+        found.append(np.where(some[positions, None], nearly, halves).reshape(rows.shape))
+    return found
 
 
 def scenario(spec: RotarySpec, rng: np.random.Generator, words: int) -> list[Phase]:

@@ -12,7 +12,7 @@ from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw import yosys
 from fabtune.sim.mutation.equivalence import equivalence
-from fabtune.sim.mutation.faults import PORT, list_faults, mutant, mutants, netlist
+from fabtune.sim.mutation.faults import PORT, list_faults, mutant, mutants, netlist, prepared
 
 SPEC = PerturbSpec()
 
@@ -97,3 +97,28 @@ def test_a_sample_can_be_confined_to_a_component(made):
     assert all("hw/primitives/fifo.py" in fault.files for fault in found)
     with pytest.raises(UserError, match=r"no cell of perturb comes from 'hw/primitives/fifo\.py': choose from hw/"):
         list_faults(made, 10, 0, "hw/primitives/fifo.py")
+
+
+ALIAS = """module \\top
+  wire input 1 \\clk
+  wire width 2 input 2 \\i
+  wire width 2 output 3 \\o
+  attribute \\init 2'00
+  wire width 2 \\held
+  attribute \\init 2'00
+  wire width 2 \\other
+  cell $dff $register
+    parameter \\WIDTH 2
+    parameter \\CLK_POLARITY 1'1
+    connect \\CLK \\clk
+    connect \\D { 1'0 \\i [0] }
+    connect \\Q \\held
+  end
+  connect \\other \\held
+  connect \\o \\other
+end
+"""
+
+
+def test_a_register_with_two_names_and_a_constant_bit_has_a_netlist():
+    assert "cell $dff" in prepared(ALIAS, "top")
