@@ -410,7 +410,8 @@ def _readme(package: Package, targets: Sequence[str], files: Files, memories: Se
     }
     lines = [f"# {core} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
-    lines += [_GIVEN.replace("DATA", task.name) if task else _RANDOM, ""]
+    random = _RANDOM if isinstance(spec, NetworkCoreSpec) else _DRAWN
+    lines += [_GIVEN.replace("DATA", task.name) if task else random, ""]
     lines += [f"`sha256sum --check {MANIFEST}` tells which files are no longer as fabtune wrote them.", ""]
     lines += ["| folder | |", "|---|---|"]
     lines += [f"| `{name}/` | {meaning} |" for name, meaning in meanings.items() if name in folders]
@@ -426,6 +427,7 @@ def _readme(package: Package, targets: Sequence[str], files: Files, memories: Se
 
 
 _RANDOM = "The self-test's weights and samples are random; `--weights` and `--data` of `fabtune package` give others."
+_DRAWN = "The self-test's networks and samples are random: the core is generated for no network."
 _GIVEN = "The self-test has your weights, and the first samples of DATA, at most six."
 
 

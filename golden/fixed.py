@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -275,10 +276,21 @@ def accumulator_width(a: Format, b: Format, terms: int) -> int:
     return max(high.bit_length(), (~low).bit_length() if low < 0 else 0) + 1
 
 
-def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
+def _blas(a: Integers, b: Integers) -> Integers:
+    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+
+
+def matmul(a: ArrayLike, b: ArrayLike, in_float: Callable[[Integers, Integers], Integers] = _blas) -> Integers:
     """Exact integer matrix product.
 
     Uses float64 BLAS if no partial sum can reach 2**53, else int64.
+
+    Parameters
+    ----------
+    a, b : array of int
+        Matrices as of `numpy.matmul`.
+    in_float : callable
+        Product in float64, for sums below 2**53.
 
     Raises
     ------
@@ -288,7 +300,7 @@ def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
     a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
     bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
     if bound < _EXACT_FLOAT:
-        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+        return in_float(a, b)
     if bound < _EXACT_INT:
         product: Integers = a @ b
         return product

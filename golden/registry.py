@@ -111,9 +111,8 @@ BLOCKS: dict[str, type[Spec]] = {
         AxiRegistersSpec,
         InstantftSpec,
         ZotrainSpec,
+        ZostreamSpec,
     )
 }
 CORES: dict[str, type[CoreSpec]] = {name: spec for name, spec in BLOCKS.items() if issubclass(spec, CoreSpec)}
 """Cores among them: a user instantiates them with a driver."""
-TRANSFORMER_CORES: dict[str, type[CoreSpec]] = {ZostreamSpec.name: ZostreamSpec}
-"""Cores that run programs of transformers; not yet in `BLOCKS` and `CORES`, as they lack packages, rules and trials."""

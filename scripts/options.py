@@ -53,12 +53,14 @@ class CoreOption(SectionedOption):
     *declared, **attributes
         See `SectionedOption`.
     part : str
-        Module of ``sim/cores/CORE`` that the cores have, with which the command runs them.
+        Module of ``sim/cores/CORE`` with which the command runs the cores.
+    names : tuple of str
+        What the module of such a core has, of which one is enough.
     """
 
-    def __init__(self, *declared: Any, part: str, **attributes: Any) -> None:
+    def __init__(self, *declared: Any, part: str, names: tuple[str, ...], **attributes: Any) -> None:
         super().__init__(*declared, metavar="NAME", **attributes)
-        self.part = part
+        self.part, self.names = part, tuple(f"{name} = " for name in names)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Name and text, with the presets: cores are imported where help is shown, and not before."""
@@ -66,8 +68,10 @@ class CoreOption(SectionedOption):
 
         record = super().get_help_record(ctx)
         rooms = Path(__file__).parents[1] / "sim" / "cores"
-        able = {name: kind for name, kind in CORES.items() if (rooms / name / f"{self.part}.py").is_file()}
-        presets = "; ".join(f"{name}: {', '.join(kind.presets)}" for name, kind in able.items())
+        files = {name: rooms / name / f"{self.part}.py" for name in CORES}
+        lines = {name: file.read_text(encoding="utf-8").splitlines() for name, file in files.items() if file.is_file()}
+        able = [name for name, own in lines.items() if any(line.startswith(self.names) for line in own)]
+        presets = "; ".join(f"{name}: {', '.join(CORES[name].presets)}" for name in able)
         return None if record is None else (record[0], f"{record[1]} {presets}.")
 
 

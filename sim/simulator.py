@@ -27,6 +27,7 @@ from ..golden.files import whole
 from ..hw import processes
 from ..hw.power_up import power_up_argument, power_up_seed
 from ..hw.verilog import Emitted
+from . import makefile
 
 SIMULATORS = ("verilator", "icarus")
 BENCH = f"{__package__}.bench.tests"
@@ -72,8 +73,8 @@ _OF_OTHER_BENCHES = re.compile(
     r"PYTHON(OPTIMIZE|WARNINGS|DEVMODE)"
 )
 
-_OWN_SOURCE = source_digest(Path(__file__))
-"""The options of a build stand in this file."""
+_OWN_SOURCE = source_digest(Path(__file__), Path(makefile.__file__))
+"""The options of a build stand in these files."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +325,7 @@ def _build_in(emitted: Emitted, simulator: str, waves: str, folder: Path) -> Non
     main = config.share_dir / "lib" / "verilator" / "verilator.cpp"
     run_step(["verilator", *flags, "--top-module", emitted.top, "-o", emitted.top, str(main), *sources],
              folder, env, refusal)  # fmt: skip
-    run_step([*make_command(cxx), _OPTIMISED], folder, env, refusal)
+    run_step([*makefile.make_command(cxx, folder), _OPTIMISED], folder, env, refusal)
     # objects and headers are some 6 MB a build, the program a tenth of it
     for path in folder.iterdir():
         if path.is_file() and path.name not in (emitted.top, f"{emitted.top}.v"):
@@ -344,11 +345,6 @@ def compiler() -> str:
     if not found or not shutil.which("make"):
         raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
     return found
-
-
-def make_command(cxx: str) -> tuple[str, ...]:
-    """Command line that compiles what Verilator wrote, with a compiler; more variables and targets may follow."""
-    return "make", "-j", "2", "-f", "Vtop.mk", f"CXX={cxx}", f"LINK={cxx}"
 
 
 def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal: str) -> None:

@@ -1,9 +1,11 @@
 """Small cores that many tests share, so that each is generated and compiled once."""
 
 import numpy as np
+import pytest
 
 from fabtune.boards.example.task import ExampleTask
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
@@ -41,3 +43,14 @@ def instantft(**settings):
 def zotrain(**settings):
     """Build the specification of a `zotrain`, whose network may be cut."""
     return ZotrainSpec(**({"network": NETWORK, "lanes": 16, "cut_rows": 72} | settings))
+
+
+def zostream(**settings):
+    """Build the specification of a `zostream`, the smallest that runs the networks of its trials."""
+    sizes = {"lanes": 8, "columns": 4, "rows": 512, "wide_rows": 512, "sums": 32, "norm_lanes": 4}
+    return ZostreamSpec(**(sizes | {"features": 64, "operations": 32, "classes": 4} | settings))
+
+
+def with_slow(names):
+    """List the cores of a test that compiles them: the largest one compiles for minutes, and is for the slow tests."""
+    return [pytest.param(one, marks=pytest.mark.slow) if one == "zostream" else one for one in names]

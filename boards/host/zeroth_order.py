@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -37,11 +36,21 @@ class Trained:
         Record of each slope of each step.
     position : int
         Position of the next perturbation, from which another job goes on.
+    prepared : Finished, optional
+        Of what was computed before the steps, see `ZerothOrderHost.prepare`.
     """
 
     finished: Finished
     slopes: list[ZerothOrderStep]
     position: int
+    prepared: Finished | None = None
+
+    @property
+    def whole(self) -> Finished:
+        """Cycles and counters of the steps and of what was computed before them."""
+        one, before = self.finished, self.prepared or Finished(0, {})
+        counts = {name: count + before.counts.get(name, 0) for name, count in one.counts.items()}
+        return Finished(one.cycles + before.cycles, counts)
 
 
 class ZerothOrderHost(ABC):
@@ -94,6 +103,16 @@ class ZerothOrderHost(ABC):
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
         """Settings of steps as the registers of a training command."""
 
+    def prepare(
+        self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
+    ) -> Finished | None:
+        """Compute what steps need of their samples, which are in memory at these addresses; by default nothing."""
+        return None
+
+    def placed(self, inputs: NDArray[np.integer], regions: Sequence[Region]) -> dict[str, int]:
+        """Place samples of steps, and give their addresses."""
+        return self._place(regions)
+
     @abstractmethod
     def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
         """Regions of samples; those of another form are refused."""
@@ -121,12 +140,12 @@ class ZerothOrderHost(ABC):
         buffer = self._delta_buffer
         buffer.array[:] = self.layout.deltas(rows).image
         buffer.flush()
-        return self.core.run(self._command("LOAD_DELTAS"), deltas=buffer.device_address)
+        return self._command("LOAD_DELTAS", deltas=buffer.device_address)
 
     def deltas(self) -> Integers:
         """Read the deltas of all words as they are now: (words, n)."""
         buffer = self._delta_buffer
-        self.core.run(self._command("SAVE_DELTAS"), deltas=buffer.device_address)
+        self._command("SAVE_DELTAS", deltas=buffer.device_address)
         buffer.invalidate()
         return self.layout.deltas_of(buffer.array)
 
@@ -159,23 +178,25 @@ class ZerothOrderHost(ABC):
         slopes, span = settings.split.slopes, settings.split.layout(self.words, period).span
         if period > POSITIONS:
             check_range("position of the last step", position + (len(steps) - 1) * span, 0, POSITIONS - 1)
+        registers, places = self.step_registers(settings), self.placed(inputs, samples)
+        prepared = self.prepare(places, inputs, steps)
         state = self.core.place(layout.state(position))
         records = self.core.place(layout.records(len(steps) * slopes, batch))
         finished = self._run(
             "TRAIN",
-            samples,
+            places,
             len(inputs),
             steps,
             batch,
             state=state.device_address,
             records=records.device_address,
             position=position,
-            **self.step_registers(settings),
+            **registers,
         )
         records.invalidate()
         sizes = [len(step.indices) for step in steps for _ in range(slopes)]
         found = layout.records_of(records.array, sizes, batch)
-        return Trained(finished, found, (position + len(steps) * span) % period)
+        return Trained(finished, found, (position + len(steps) * span) % period, prepared)
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
         """Outputs of the network with the deltas as they are now: (n, classes) in Q8.16.
@@ -191,7 +212,7 @@ class ZerothOrderHost(ABC):
         samples = self._samples(inputs)
         batch = self._check_steps(len(inputs), steps)
         logits = self.core.place(self.layout.logits(len(inputs)))
-        self._run("INFER", samples, len(inputs), steps, batch, logits=logits.device_address)
+        self._run("INFER", self._place(samples), len(inputs), steps, batch, logits=logits.device_address)
         logits.invalidate()
         return self.layout.logits_of(logits.array)
 
@@ -199,6 +220,10 @@ class ZerothOrderHost(ABC):
         """Regions of samples, whose number is in range."""
         check_range("number of samples", len(inputs), 1, 1 << LABEL_BIT)
         return self.samples(inputs)
+
+    def _place(self, regions: Sequence[Region]) -> dict[str, int]:
+        """Addresses of regions in memory, by their register."""
+        return {region.register: self.core.place(region).device_address for region in regions}
 
     @property
     def _delta_buffer(self) -> Buffer:
@@ -208,24 +233,24 @@ class ZerothOrderHost(ABC):
             self._deltas = self.core.place(region)
         return self._deltas
 
-    def _command(self, name: str) -> IntEnum:
-        """Code of a command by its name."""
-        return self.core.core.commands[name]
+    def _command(self, name: str, **settings: int) -> Finished:
+        """Run a command by its name."""
+        return self.core.run(self.core.core.commands[name], **settings)
 
     def _run(
         self,
         command: str,
-        samples: Sequence[Region],
+        samples: Mapping[str, int],
         count: int,
         steps: Sequence[StepOrder],
         batch: int,
         **settings: Any,
     ) -> Finished:
-        """Place samples and order list, then run a command on them; other settings as given."""
-        regions = (*samples, self.layout.order(steps, batch))
-        addresses = {region.register: self.core.place(region).device_address for region in regions}
+        """Place an order list, then run a command on it and on samples; other settings as given."""
+        order = self.core.place(self.layout.order(steps, batch))
+        addresses = {**samples, "order": order.device_address}
         counts = {"sample_count": count, "steps": len(steps), "batch": batch}
-        return self.core.run(self._command(command), **addresses, **counts, **settings)
+        return self._command(command, **addresses, **counts, **settings)
 
     def _check_steps(self, samples: int, steps: Sequence[StepOrder]) -> int:
         """Refuse steps that do not fit core and network; return the size of the largest one."""

@@ -86,6 +86,8 @@ class CoreSpec(BusSpec):
     registers: ClassVar[CoreRegisters]
     """Registers, commands and errors."""
     reset_cycles: ClassVar[int] = RESET_LATENCY + 1
+    monitored: ClassVar[tuple[str, ...]] = ("valid", "beat", "data", "done")
+    """Pins of the monitor, where there is one."""
 
     address: int = ADDRESS_BITS
     monitor: bool = False
@@ -98,7 +100,7 @@ class CoreSpec(BusSpec):
     @property
     def wires(self) -> tuple[str, ...]:  # type: ignore[override]
         """Other pins: the interrupt and, where it has one, the monitor."""
-        return ("interrupt", *(f"monitor_{name}" for name in ("valid", "beat", "data", "done") if self.monitor))
+        return ("interrupt", *(f"monitor_{name}" for name in self.monitored if self.monitor))
 
     @property
     def memory_ports(self) -> int:

@@ -124,6 +124,7 @@ FIELD_BITS = {
     "factor": 24,
     "factor_fraction": 8,
     "least": 48,
+    "part": 1,
 }
 """Bits of each field, from the lowest on."""
 
@@ -171,6 +172,8 @@ class Instruction:
         Of attention the factor of its scores, of a norm the constant 1 / features, and its fraction bits.
     least : int
         Sum of squares that a norm adds for its eps.
+    part : int
+        1 behind the place where a network is cut; its words are numbered from 0 again.
     """
 
     kind: int
@@ -214,6 +217,7 @@ class Instruction:
     factor: int = 0
     factor_fraction: int = 0
     least: int = 0
+    part: int = 0
 
     def encode(self) -> bytes:
         """Pack the fields into `INSTRUCTION_BEATS` beats, the first field lowest.

@@ -15,6 +15,8 @@ BLOCK = 64
 """Inputs of an output that share a scale: two tiles."""
 SCALE_BITS = 16
 """Bits of a scale, unsigned."""
+WEIGHT = Format(SCALE_BITS + 2, 0)
+"""A weight of any of the formats of 18 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +97,11 @@ def dequantise(codes: Codes, scales: Integers) -> Integers:
     scales : array of int
         One for each code; the fraction bits of a scale are one less than a weight's.
     """
-    return narrow(LEVELS[codes] * scales, LEVEL_FRACTION - 1, Format(SCALE_BITS + 2, 0))
+    return narrow(LEVELS[codes] * scales, LEVEL_FRACTION - 1, WEIGHT)
 
 
 def _scale_format(form: Format) -> Format:
     """Format of scales: what a weight's format holds of positive numbers, without its last bit."""
-    if form.width != SCALE_BITS + 2 or not form.signed:
+    if form.width != WEIGHT.width or not form.signed:
         raise UserError(f"weights in NF4 are {SCALE_BITS + 2} bits signed, not {form}")
     return Format(form.integer - 1, form.fraction - 1, signed=False)

@@ -59,6 +59,7 @@ _EPOCHS_AND_RATES = {
     "har": (300, 0.05),
     "digits": (40, 0.1),
     "vit-digits": (20, 0.1),
+    "mlp-20m": (1, 0.05),
 }
 _OTHER = (10, 0.05)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -173,9 +174,14 @@ def _attention(operation: SelfAttention, given: list[Tensor], lengths: tuple[int
     return torch.cat(found)
 
 
+@lru_cache
+def _turns(tokens: int, width: int, base: float) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of each position, which all layers and sentences share."""
+    angles = torch.arange(tokens)[:, None] * base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return angles.cos(), angles.sin()
+
+
 def _rotated(rows: Tensor, base: float) -> Tensor:
-    width = rows.shape[-1]
-    angles = torch.arange(rows.shape[-2])[:, None] * base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     first, second = rows.chunk(2, dim=-1)
-    cosine, sine = angles.cos().to(rows), angles.sin().to(rows)
+    cosine, sine = (one.to(rows) for one in _turns(rows.shape[-2], rows.shape[-1], base))
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)

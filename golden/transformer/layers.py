@@ -8,8 +8,11 @@ from .blocks import Linear, Normalisation, SelfAttention, Transformer
 def layer_starts(network: Transformer) -> tuple[int, ...]:
     """Number of the first operation of each layer: a layer has one attention.
 
-    It begins with the first of what makes queries, keys and values, or with a norm that only those read.
+    It begins with the first of what makes queries, keys and values, or with a norm that only those read. In a network
+    without attention each fully connected layer is one.
     """
+    if not any(isinstance(one, SelfAttention) for one in network.operations):
+        return tuple(number for number, one in enumerate(network.operations) if isinstance(one, Linear))
     found = []
     for number, operation in enumerate(network.operations):
         if isinstance(operation, SelfAttention):

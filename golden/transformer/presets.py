@@ -1,8 +1,9 @@
-"""Preset transformers on samples: a small vision transformer for scikit-learn's digits."""
+"""Preset transformers on samples: a small vision transformer for scikit-learn's digits, a large MLP for MNIST."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,5 +56,26 @@ def vit_digits(seed: int = 0) -> SampleTransformer:
     return SampleTransformer(network, parameters, (1, 8, 8), places, names)
 
 
-TRANSFORMERS: dict[str, Callable[[int], SampleTransformer]] = {"vit-digits": vit_digits}
+def mlp_20m(seed: int = 0) -> SampleTransformer:
+    """Perceptron for images of 28 x 28, 784-4096-4096-10 with ReLU: 20 million weights, and a sample is one token.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the initial weights.
+    """
+    sizes = (784, 4096, 4096, 10)
+    made, random = TransformerBuilder("mlp-20m", sizes[0]), np.random.default_rng(seed)
+    x = made.pool("sample", INPUTS, "first")
+    for number, (inputs, outputs) in enumerate(pairwise(sizes), 1):
+        weight: NDArray[np.float64] = random.normal(0, (2 / inputs) ** 0.5, (outputs, inputs))
+        x = made.linear(f"layer{number}", x, weight.astype(np.float32), np.zeros(outputs, np.float32))
+        if outputs != sizes[-1]:
+            x = made.activation(f"relu{number}", x, "relu")
+    network, parameters = made.finish()
+    names = {name: f"{network.titles[name[0]]}.{name[1]}" for name in parameters}
+    return SampleTransformer(network, parameters, (1, 28, 28), np.arange(sizes[0])[None], names)
+
+
+TRANSFORMERS: dict[str, Callable[[int], SampleTransformer]] = {"vit-digits": vit_digits, "mlp-20m": mlp_20m}
 """Makers of the presets, by name; each takes the seed of its initial weights."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..fixed import Integers
 from ..models.layers import Shape
-from .blocks import Parameters, Transformer
+from .blocks import Linear, Parameters, Transformer
 from .float_model import run_tensors
 
 
@@ -103,9 +103,11 @@ class SampleModule(nn.Module):
         for name, values in model.parameters.items():
             owner: nn.Module = self
             *parts, own = model.tensor_names[name].split(".")
-            for part in parts:
+            for number, part in enumerate(parts, 1):
                 if part not in dict(owner.named_children()):
-                    owner.add_module(part, nn.Module())
+                    matrix = number == len(parts) and isinstance(model.network.operations[name[0]], Linear)
+                    # without memory: sensitive weights are chosen of layers that are `torch.nn.Linear`
+                    owner.add_module(part, nn.Linear(1, 1, bias=False, device="meta") if matrix else nn.Module())
                 owner = owner.get_submodule(part)
             owner.register_parameter(own, nn.Parameter(torch.tensor(values, dtype=torch.float32)))
         self.register_buffer("_places", torch.from_numpy(model.places), persistent=False)

@@ -1,7 +1,7 @@
 """Logit writer: packs logits into beats of four and writes them, sample by sample."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import ADDRESS_BITS, BEAT_COUNT_BITS
@@ -22,31 +22,33 @@ class LogitWriter(wiring.Component):
         Beats of a sample: its classes, in whole beats. By default `sample_beats` says how many.
     address : int
         Bits of a byte address.
+    logit : stream.Signature, optional
+        Stream of the logits, with ``logit`` of at most 32 bits and ``last``.
 
     Attributes
     ----------
     start : In(1)
-        Begin a job: the next sample's logits go to `address`, those of later ones behind it. One cycle.
+        The next sample's logits go to `address`, those of later ones behind it. One cycle.
     address : In, `address` bits
         Byte address, a multiple of a beat's 16 bytes.
     sample_beats : In, 16 bits, without `beats`
         Beats of a sample; stays the same during a job.
-    i : In stream of `LOGIT`
-        Logits in Q8.16, sign-extended to 32 bits in the beat; `last` with a sample's last one.
+    i : In stream of `logit`
+        Logits, sign-extended to 32 bits in the beat; `last` with a sample's last one.
     write : Out, `WritePort`
         The commands and the beats; a sample's last beat is filled up with zeros.
     empty : Out(1)
         Nothing waits: all logits that were taken have been given to the memory.
     """
 
-    def __init__(self, beats: int = 0, address: int = ADDRESS_BITS) -> None:
+    def __init__(self, beats: int = 0, address: int = ADDRESS_BITS, logit: stream.Signature = LOGIT) -> None:
         self.beats = beats
         super().__init__(
             {
                 "start": In(1),
                 "address": In(address),
                 **({} if beats else {"sample_beats": In(BEAT_COUNT_BITS)}),
-                "i": In(LOGIT),
+                "i": In(logit),
                 "write": Out(WritePort(address)),
                 "empty": Out(1),
             }

@@ -23,21 +23,30 @@ class Monitor(wiring.Signature):
     ----------
     beats : int
         Beats that may change in a cycle.
+    bits : int
+        Bits of a beat's number.
+    operations : bool
+        The core runs programs, and shows which of their operations is at work.
 
     Members
     -------
     valid : Out(beats)
         Which beats of the parameters' image change in this cycle: `beat`, and those that follow it.
-    beat : Out(16)
+    beat : Out(bits)
         The first one's number.
     data : Out(128 * beats)
         Their new contents.
     done : Out(1)
         The update of a batch or step is complete; one cycle.
+    operation : Out(16), with `operations`
+        Number of the operation at work, counted from 1; 0: none.
     """
 
-    def __init__(self, beats: int) -> None:
-        super().__init__({"valid": Out(beats), "beat": Out(16), "data": Out(8 * BEAT * beats), "done": Out(1)})
+    def __init__(self, beats: int, bits: int = 16, operations: bool = False) -> None:
+        shown = {"operation": Out(16)} if operations else {}
+        super().__init__(
+            {"valid": Out(beats), "beat": Out(bits), "data": Out(8 * BEAT * beats), "done": Out(1), **shown}
+        )
 
 
 class ShelledCore(wiring.Component):
@@ -53,8 +62,8 @@ class ShelledCore(wiring.Component):
     Parameters
     ----------
     spec : CoreSpec
-    monitored : int
-        Beats of the monitor; 0 for a core without one.
+    monitored : Monitor or int
+        The monitor, or its beats; 0 for a core without one.
 
     Attributes
     ----------
@@ -66,14 +75,15 @@ class ShelledCore(wiring.Component):
         Level: a command has ended.
     readerN, writerN : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
+    monitor_valid, monitor_beat, monitor_data, monitor_done, monitor_operation : Out, where the spec has a monitor
         See `Monitor`.
     """
 
-    def __init__(self, spec: CoreSpec, monitored: int = 0) -> None:
+    def __init__(self, spec: CoreSpec, monitored: Monitor | int = 0) -> None:
         self._core = spec
         self._buses = buses(spec.memory_ports, spec.address)
-        self._monitor = dict(Monitor(monitored).members.items()) if spec.monitor else {}
+        shown = Monitor(monitored) if isinstance(monitored, int) else monitored
+        self._monitor = dict(shown.members.items()) if spec.monitor else {}
         monitor = {f"monitor_{name}": member for name, member in self._monitor.items()}
         super().__init__({"reset": In(1), "control": In(Lite()), "interrupt": Out(1), **self._buses, **monitor})
 

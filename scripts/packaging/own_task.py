@@ -100,10 +100,11 @@ def job_facts(example: Example | None) -> dict[str, Any]:
     return found | {"memory": {"regions": regions, "together": example.memory.end}}
 
 
-def job_lines(facts: Mapping[str, Any]) -> list[str]:
-    """Say what `job_facts` has, or that the self-test is random, in lines."""
+def job_lines(facts: Mapping[str, Any], of_network: bool = True) -> list[str]:
+    """Say what `job_facts` has, or that the self-test is random, in lines; and of a core `of_network` how it is not."""
     if "memory" not in facts:
-        return ["the self-test is random: --weights and --data make it of your network and samples"]
+        remedy = ": --weights and --data make it of your network and samples" if of_network else ""
+        return [f"the self-test is random{remedy}"]
     before, after = (100 * facts[f"accuracy_{when}"] for when in ("before", "after"))
     regions = ", ".join(f"{name} {size:,}" for name, size in facts["memory"]["regions"].items())
     return [

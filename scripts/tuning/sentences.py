@@ -10,11 +10,12 @@ import torch
 
 from ...golden.errors import UserError
 from ...golden.train.sparse.masks import Mask
-from ...golden.train.text.integer_tuning import Selection, SentenceTuning
+from ...golden.train.text.integer_tuning import SentenceTuning
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.sentence_model import SentenceModel, read_model, with_prompts, with_words
 from ...golden.train.text.tasks import TextTask
 from ...golden.train.zo.finetune import ZoSettings, mask_of
+from ...golden.train.zo.transformer_tuning import Selection
 from ..options import given
 
 IN_INTEGERS = ("base", "from_layer", "tuned", "cache", "prompt")
@@ -37,6 +38,17 @@ def refuse_other_engine(options: Mapping[str, Any], settings: ZoSettings) -> Non
         )
     if settings.integers and (name := given(("precision",))):
         raise UserError(f"{name} belongs to --engine float: integers have formats of their own")
+    refuse_in_floats(settings)
+
+
+def refuse_in_floats(settings: ZoSettings) -> None:
+    """Refuse options of the integers in floats.
+
+    Raises
+    ------
+    UserError
+        For the first that was given.
+    """
     if not settings.integers and (name := given(IN_INTEGERS)):
         raise UserError(f"{name} belongs to integers: --method pezo-otf, pezo-pool or sparse-zo, --engine golden")
 

@@ -292,4 +292,6 @@ def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
             f"{result[f'{kind.compared}_compared']} {kind.compared} and {result['logits_compared']} outputs compared "
             f"with the integers, {result['mismatches']} mismatches"
         )
+    if "first_difference" in result:
+        lines.append(f"the first difference: {result['first_difference']}")
     return "\n".join([*lines, result[kind.kept_as]])

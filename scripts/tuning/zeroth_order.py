@@ -25,7 +25,7 @@ from ...golden.train.text.integer_tuning import SentenceTuning, folder_state
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
 from ...golden.train.zo.defaults import CORE_EPS, EPS, zo_defaults
-from ...golden.train.zo.finetune import FineTuning, ZoResult, ZoSettings
+from ...golden.train.zo.finetune import FineTuning, ZoResult, ZoSettings, mask_of
 from ...golden.train.zo.integer_run import IntegerRun
 from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.methods import METHODS
@@ -42,7 +42,7 @@ from ...sim.simulator import compiler
 from ..options import given
 from ..progress import Bars
 from ..start import Origin
-from .sentences import IN_INTEGERS, lines, refuse_other_engine, sentence_job
+from .sentences import IN_INTEGERS, lines, refuse_in_floats, refuse_other_engine, selection_of, sentence_job
 from .tuning import Tuning, given_settings
 
 Job = TypeVar("Job", bound=FineTuning | IntegerRun)
@@ -65,7 +65,7 @@ class ZerothOrderTuning(Tuning):
         """List options that others leave without effect."""
         if options["mask"] != "generic":
             yield ["generic"], f"--mask {options['mask']}"
-        of_text = {"generic", "shots", "precision", *IN_INTEGERS} - ({"base"} if is_transformer(options) else set())
+        of_text = {"generic", "shots", "precision", "prompt"} | (set() if is_transformer(options) else {*IN_INTEGERS})
         if not is_text(options["data"]) and (name := given(tuple(sorted(of_text)))):
             raise UserError(f"{name} belongs to a text task")
 
@@ -91,7 +91,7 @@ class ZerothOrderTuning(Tuning):
         options = self.options
         settings = self.settings("")  # refuses wrong settings before anything is trained
         text = is_text(options["data"])
-        if not settings.writes_deltas and not (text and settings.integers):
+        if not settings.writes_deltas and not ((text or is_transformer(options)) and settings.integers):
             for name in ("delta", "core", "cut", "p1", "p2"):
                 if options[name] is not None:
                     integers = "integers of all parameters: --method pezo-otf or pezo-pool, --engine golden"
@@ -140,30 +140,36 @@ class ZerothOrderTuning(Tuning):
         """Load samples and a preset transformer, and pre-train it."""
         if self.options["cut"] is not None:
             raise UserError(f"--cut belongs to a network of layers, not to {self.options['network']}")
-        if self.options["method"] == "sparse-zo":
-            raise UserError(f"--method sparse-zo is for a network of layers or text, not for {self.options['network']}")
         start, task = self.start, self.start.task()
         model, module = start.transformer_for(task)
         settings = self.settings(model.name)
-        settings = self.settings(model.name, core=settings.writes_deltas)
-        if self.options["base"] is not None and not settings.writes_deltas:
-            raise UserError("--base belongs to integers of all parameters: --method pezo-otf or pezo-pool")
-        if settings.writes_deltas:
+        settings = self.settings(model.name, core=settings.integers)
+        refuse_in_floats(settings)
+        if settings.sparse and not settings.integers:
+            raise UserError(f"--method sparse-zo tunes {model.name} in integers alone: --engine golden or rtl")
+        selection = selection_of(self.options, settings)
+        if settings.integers:
+            selection.start(model.network)  # refuses a layer that is none before anything is trained
             settings = core_settings(settings)
             self.spec = self._core(settings)
-        self.check_samples(task, settings.writes_deltas)
+        self.check_samples(task, settings.integers)
         module, self.origin = start.ready(
             model.network, module, task, pretraining_defaults(model.name, start.seed), console
         )
         self.network, self.classes, self.held_out = model.name, model.classes, task.test.labels
         self.run_start = {"model": model.name, "fabtune": __version__, "seed": str(start.seed)}
-        if not settings.writes_deltas:
-            objective = NetworkObjective(module, task)
+        objective = NetworkObjective(module, task)
+        if not settings.integers:
             self.job = self._masked(settings, console, partial(FineTuning, objective, settings))
             return
         assert isinstance(module, SampleModule), "that of a preset"
         trained = replace(model, parameters=module.parameters_as_trained())
-        self.job = SampleTuning(trained, task, settings, self.options["base"] or "nf4", *self._array)
+
+        def prepare(masking: Callable[[int, int], object]) -> SampleTuning:
+            mask = mask_of(objective, settings, masking) if settings.sparse else None
+            return SampleTuning(trained, task, settings, selection, mask, *self._array)
+
+        self.job = self._masked(settings, console, prepare)
 
     def _core(self, settings: ZoSettings) -> Any:
         """Choose the core that runs the job of a transformer; none where it is not asked for."""

@@ -11,7 +11,8 @@ from typing import Literal
 
 from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
-from ..simulator import compiler, environment, find, make_command, run_step
+from ..makefile import make_command
+from ..simulator import compiler, environment, find, run_step
 
 Waves = Literal["vcd", "saif"]
 """Waveforms, or toggles and times of all nets."""
@@ -34,7 +35,8 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     verilog : str
         The core, with the ports of a core: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
         it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several, with a bit
-        of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step.
+        of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step;
+        `monitor_operation`, if it is there, is the number of the operation at work.
     top : str
         Name of its top module.
     ports : int
@@ -59,7 +61,14 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     cxx = compiler()
     flags = [*_VERILATOR_FLAGS, *([f"--trace-{waves}"] if waves else [])]
     monitor = "monitor_valid" in verilog
-    switches = {"MONITOR": monitor, "MUTANTS": faults, "VCD": waves == "vcd", "SAIF": waves == "saif"}
+    operations = "monitor_operation" in verilog
+    switches = {
+        "MONITOR": monitor,
+        "OPERATIONS": operations,
+        "MUTANTS": faults,
+        "VCD": waves == "vcd",
+        "SAIF": waves == "saif",
+    }
     macros = [f"#define PORTS {ports}", *(f"#define {name}" for name, wanted in switches.items() if wanted)]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
     # a file and no -D options: with those, Verilator's own sources would be compiled anew for each choice
@@ -78,7 +87,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
             sources = [f"{top}.v", "harness.cpp"]
             run_step([program, *flags, "--top-module", top, "--Mdir", ".", *sources],
                   folder, env, f"verilator could not read {top}")  # fmt: skip
-            make_it = [*make_command(cxx), _OPTIMISED, f"PYTHON3={sys.executable}", "Vtop"]
+            make_it = [*make_command(cxx, folder), _OPTIMISED, f"PYTHON3={sys.executable}", "Vtop"]
             run_step(make_it, folder, env, f"{top} could not be compiled")
             shutil.copy2(folder / "Vtop", entry)
 

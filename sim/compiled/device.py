@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -258,6 +259,12 @@ class SimulatedDevice:
     def bad_responses(self) -> list[dict[str, Any]]:
         """Error responses that the core has taken so far; see `Session.run`."""
         return [response for one in self.results for response in one["bad_responses"]]
+
+    @property
+    def operations(self) -> tuple[int, ...]:
+        """Cycles so far in which each operation of a program was at work, where the core's monitor shows them."""
+        found = [one["operations"][1:] for one in self.results]
+        return tuple(sum(some) for some in zip_longest(*found, fillvalue=0))
 
     @property
     def simulated(self) -> int:

@@ -206,7 +206,11 @@ void Harness::report(const std::string& problem) {
     std::printf("\"batches\": %" PRIu64 ", \"updates\": %" PRIu64 ", ", batches, updates);
     accesses("reads", reads);
     accesses("refused_writes", refused);
-    std::printf("\"waits\": [");
+    const auto used = std::find_if(operations.rbegin(), operations.rend(), [](uint64_t one) { return one != 0; });
+    std::printf("\"operations\": [");
+    for (auto one = operations.begin(); one != used.base(); ++one)
+        std::printf("%s%" PRIu64, one == operations.begin() ? "" : ", ", *one);
+    std::printf("], \"waits\": [");
     for (size_t i = 0; i < waits.size(); ++i) {
         std::printf("%s{\"cycles\": %" PRIu64 ", \"ended\": \"%s\"", i ? ", " : "", waits[i].cycles,
                     waits[i].ended.c_str());
@@ -244,6 +248,7 @@ void Harness::report(const std::string& problem) {
     simulated = 0;
     begun = Clock::now();
     reads.clear(), refused.clear(), waits.clear(), bad_responses.clear();
+    std::fill(operations.begin(), operations.end(), 0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The simulated system: clock, the core's control port, its monitor and its memory ports. The commands
-// that drive it are in harness.cpp. Macros, in macros.h: PORTS (1 or 2), MONITOR, MUTANTS, VCD, SAIF.
+// that drive it are in harness.cpp. Macros, in macros.h: PORTS (1 or 2), MONITOR, OPERATIONS, MUTANTS, VCD, SAIF.
 //
 // A cycle is: inputs settle with the clock low, outputs are sampled, the clock rises, inputs change. Inputs never depend
 // on outputs of the same cycle, so that no combinational path through the core can close a loop.
@@ -112,6 +112,7 @@ class Harness {
     std::vector<uint8_t> shadow;
     std::FILE* trace = nullptr;
     uint64_t batches = 0, updates = 0, simulated = 0;
+    std::vector<uint64_t> operations = std::vector<uint64_t>(1 << 16);  // cycles by the operation at work
     std::vector<Wait> waits;
     std::vector<Access> reads, refused;
     Clock::time_point begun = Clock::now();
@@ -163,6 +164,9 @@ inline void Harness::cycle() {
         for (Port& port : ports) port.sample();
 #ifdef MONITOR
         if (top->monitor_valid | top->monitor_done) monitor();
+#endif
+#ifdef OPERATIONS
+        ++operations[top->monitor_operation];
 #endif
     }
     seen = {static_cast<bool>(top->s_axi_control_awready), static_cast<bool>(top->s_axi_control_wready),

@@ -264,7 +264,8 @@ class Session:
         -------
         dict
             ``cycles`` since the start, ``simulated`` of them in this run, ``seconds`` of this run, ``batches`` (or
-            steps, that the monitor showed since the start), ``updates`` (its beats), ``reads`` and ``refused_writes``
+            steps, that the monitor showed since the start), ``updates`` (its beats), ``operations`` (cycles of this run
+            by the number of the operation at work, where the monitor shows it), ``reads`` and ``refused_writes``
             (each ``offset``, ``value``, ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or
             timeout, ``read_beats`` and ``write_beats``: of each port), ``ports`` (since the start, each
             ``read_beats``, ``write_beats``, ``read_bursts``, ``write_bursts``, ``faulty_beats``, ``duty``: beats a

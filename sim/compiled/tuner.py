@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...golden.block import Spec
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Samples
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.models.network import Network
 from ...golden.nn.arithmetic.forward import StageIntegers
-from ...golden.registry import CORES, TRANSFORMER_CORES
+from ...golden.registry import CORES
 from ...golden.rng.pezo import PezoSpec
 from ...golden.train.federated.configuration import FederatedConfig
 from ...golden.train.tuned.network import TunedNetwork
@@ -198,7 +197,7 @@ def transformer_tuner_of(method: str) -> TransformerTuner:
     UserError
         If there is none.
     """
-    found: TransformerTuner | None = _first(TRANSFORMER_CORES, "TRANSFORMER_TUNER", method)
+    found: TransformerTuner | None = _first("TRANSFORMER_TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method} on transformers")
     return found
@@ -212,13 +211,13 @@ def tuner_of(method: str) -> Tuner:
     UserError
         If there is none.
     """
-    found: Tuner | None = _first(CORES, "TUNER", method)
+    found: Tuner | None = _first("TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method}")
     return found
 
 
-def _first(cores: Mapping[str, type[Spec]], name: str, method: str) -> Any:
-    """Find the first tuner of cores that runs a method's jobs; None where there is none."""
-    parts = (spec.part("sim", "tune", name) for spec in cores.values())
+def _first(name: str, method: str) -> Any:
+    """Find the first tuner of a core that runs a method's jobs; None where there is none."""
+    parts = (spec.part("sim", "tune", name) for spec in CORES.values())
     return next((part for part in parts if part and method in part.methods), None)

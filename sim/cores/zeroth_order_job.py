@@ -103,7 +103,7 @@ class CoreJob(ABC, Generic[Spec, Host]):
             wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
             wrong += number < len(traced) and not np.array_equal(traced[number], image(golden.rows).image)
         wrong += not np.array_equal(found, golden.rows)
-        wrong += wrong_counts(trained.finished, self.counts(golden, len(self.steps)))
+        wrong += wrong_counts(trained.whole, self.counts(golden, len(self.steps)))
         golden.rows = found
         return wrong
 
@@ -114,13 +114,21 @@ class ZerothOrderComparison(Comparison):
 
     Steps with a wrong record, steps after which a delta is wrong, final deltas or counters that differ, samples with a
     wrong logit. Compared are steps: their record, and all deltas after each.
+
+    Parameters
+    ----------
+    difference : str, optional
+        First place inside the core that differs, where it was looked for.
     """
+
+    difference: str | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
         """Figures for a report, by the keys of ``--json``."""
         per_step = {"cycles_per_step": round(self.cycles / self.compared) if self.compared else None}
-        return super().facts | {"steps_compared": self.compared} | per_step
+        place = {"first_difference": self.difference} if self.difference else {}
+        return super().facts | {"steps_compared": self.compared} | per_step | place
 
 
 def compare_zeroth_order(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -13,6 +13,7 @@ import numpy as np
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
 from ..compiled.device import SimulatedDevice
+from ..compiled.session import Bytes
 
 Driver = TypeVar("Driver")
 Core = TypeVar("Core", bound=CoreSpec, contravariant=True)
@@ -20,7 +21,15 @@ Variation = TypeVar("Variation")
 
 
 class ShortJob(Protocol[Driver]):
-    """A short job on a core, and what golden makes of it."""
+    """A short job on a core, and what golden makes of it.
+
+    Attributes
+    ----------
+    spec : CoreSpec
+        The core.
+    """
+
+    spec: Any
 
     def driver(self, device: SimulatedDevice) -> Driver:
         """Make a host driver of the core."""
@@ -63,13 +72,13 @@ class Trials(Protocol[Core, Variation]):
         Command that runs an order list, with which each setting is tried.
     loads : tuple of IntEnum
         Commands that load a network before it.
-    silent : tuple of IntEnum
-        Commands that may end well where every access to the memory is an error.
+    keeps : bool
+        The network stays where a command ends in an error behind its start; else it must be loaded again.
     """
 
     command: ClassVar[IntEnum]
     loads: ClassVar[tuple[IntEnum, ...]]
-    silent: ClassVar[tuple[IntEnum, ...]] = ()
+    keeps: ClassVar[bool] = True
 
     @abstractmethod
     def job(self, spec: Core, seed: int, variation: Variation) -> ShortJob[Any]:
@@ -93,7 +102,21 @@ class Trials(Protocol[Core, Variation]):
 
     @abstractmethod
     def usual(self, spec: Core) -> dict[str, int]:
-        """Make settings that are no addresses, which the core does not refuse."""
+        """Make settings which the core does not refuse: all that are no addresses, and the addresses of `images`."""
+
+    def images(self, spec: Core) -> dict[str, Bytes]:
+        """Make the images without which the core begins no job, by the setting that has their address.
+
+        The ones that `loads` read have addresses of `usual`, at which no other access of a trial is.
+        """
+        return {}
+
+    def ends(self, spec: Core, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+        """List how a command that is not refused may end where every access but those to `images` is an error.
+
+        Beside the memory's error: the error's name and value, an empty name where there is none.
+        """
+        yield from ()
 
     @abstractmethod
     def limits(self, spec: Core) -> set[int]:

@@ -19,7 +19,7 @@ from ...golden.cores.shell import SHELL
 from ...golden.errors import UserError
 from ..compiled.device import DeviceResetError, SimulatedDevice
 from ..compiled.session import Dram
-from .contract import ShortJob
+from .contract import ShortJob, trials_of
 
 LIMIT = 50_000_000
 """Cycles after which a command hangs."""
@@ -187,7 +187,7 @@ def run_trial(
         if device.bad_responses:
             findings.append(f"{device.bad_responses[0]} but no error")
     except CoreError as error:
-        ended = error.name
+        ended, loaded = error.name, loaded and trials_of(job.spec).keeps
         findings += wrong_error(error, device.bad_responses)
     except DeviceResetError:
         ended, loaded = adversity, False

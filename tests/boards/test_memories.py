@@ -17,22 +17,23 @@ from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.boards.memories import memories_of
 from fabtune.boards.packaging import core_package
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.network_core import NetworkCoreSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.memories.blocks import Blocks
 from fabtune.golden.models.text import network_from
-from fabtune.golden.registry import BLOCKS
+from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.golden.settings import build
 from fabtune.hw import yosys
 from fabtune.hw.verilog import emit
 
-from ..small_cores import NETWORK
+from ..small_cores import NETWORK, zostream
 
 # as in vivado/test_ip: a core is generated once
 SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 
 
-PRESETS = [(core, preset) for core in ("instantft", "zotrain") for preset in BLOCKS[core].presets]
+PRESETS = [(core, preset) for core, kind in CORES.items() for preset in kind.presets]
 DEEP = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=4096)
 """With a memory at the cut that is UltraRAM where there is some."""
 
@@ -186,6 +187,7 @@ SPECS = {
     "zotrain, one stage": (ZotrainSpec(**SMALL), "kv260"),
     "instantft, one stage": (InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64), "kv260"),
     "zotrain, UltraRAM": (DEEP, "kv260"),
+    "zostream": (zostream(), "kv260"),
 }
 
 
@@ -207,7 +209,7 @@ def test_the_plan_of_each_preset_has_the_blocks_of_the_emitted_core(core, preset
 @pytest.mark.slow
 @pytest.mark.parametrize("board", BOARDS)
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize(("core", "preset"), PRESETS)
+@pytest.mark.parametrize(("core", "preset"), [one for one in PRESETS if issubclass(CORES[one[0]], NetworkCoreSpec)])
 def test_the_plan_of_other_networks_has_the_blocks_of_the_emitted_core(core, preset, network, board):
     try:
         spec = spec_of(core, NETWORKS[network], preset)
@@ -279,8 +281,7 @@ MAPPED = [
     pytest.param(
         core, preset, board, marks=[] if (core, preset, board) == ("zotrain", "tiny", "kv260") else pytest.mark.slow
     )
-    for core in ("instantft", "zotrain")
-    for preset in BLOCKS[core].presets
+    for core, preset in PRESETS
     for board in BOARDS
 ]
 

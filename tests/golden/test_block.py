@@ -35,6 +35,13 @@ def test_every_block_has_its_rtl(name):
     assert BLOCKS[name].area() == ("cores" if name in CORES else BLOCKS[name].__module__.split(".")[2])
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_no_two_memories_have_one_name(name):
+    """A plan would take those that are alike for one."""
+    names = [memory.name for memory in BLOCKS[name]().memories]
+    assert len(names) == len(set(names))
+
+
 def test_a_derived_spec_has_the_parts_of_the_named_one():
     assert Shallow.part("hw", "nf4_quant", "Nf4Quant") is Nf4Quant
     assert Shallow.area() == "nf4"

@@ -8,28 +8,31 @@ import pytest
 from fabtune.boards.identity import design_name
 from fabtune.boards.packaging import selftest_of
 from fabtune.golden.registry import BLOCKS
-from fabtune.golden.settings import build
+from fabtune.golden.settings import build, settings_of
 from fabtune.hw.axi.bus import TopPin
 from fabtune.hw.hierarchy import modules_of
 from fabtune.hw.verilog import Emitted, emit
 from fabtune.sim.simulator import find, simulate
 
-CORES = {
-    "first": ("zotrain", ["network=1x4x4 flatten fc8 relu fc4", "lanes=16", "columns=2"]),
-    "second": ("zotrain", ["network=16 fc8 relu fc6", "lanes=16", "columns=2"]),
+from ..small_cores import zostream
+
+FIRST = ("zotrain", ["network=1x4x4 flatten fc8 relu fc4", "lanes=16", "columns=2"])
+PAIRS = {
+    "of one kind": {"first": FIRST, "second": ("zotrain", ["network=16 fc8 relu fc6", "lanes=16", "columns=2"])},
+    "of two kinds": {"first": FIRST, "second": ("zostream", settings_of(zostream()))},
 }
 HERE = Path(__file__).parent
 SHARED = ("aclk", "aresetn")
 
 
-def emitted(name):
-    spec = build(BLOCKS[CORES[name][0]], CORES[name][1])
-    return emit(spec, design_name(spec))
+def emitted(cores):
+    """Both cores of a pair, with names of their own."""
+    specs = {name: build(BLOCKS[block], settings) for name, (block, settings) in cores.items()}
+    return {name: emit(spec, design_name(spec)) for name, spec in specs.items()}
 
 
-def pair():
+def pair(cores):
     """One design of both cores: the pins of each, with its name in front."""
-    cores = {name: emitted(name) for name in CORES}
     pins = [TopPin(name, "in", 1) for name in SHARED]
     instances = []
     for name, core in cores.items():
@@ -44,19 +47,29 @@ def pair():
     return Emitted("pair", text, "", {}, tuple(pins), "aclk", "aresetn", 0)
 
 
-def test_no_module_is_in_both():
-    first, second = (set(modules_of(emitted(name).verilog)) for name in CORES)
+@pytest.mark.parametrize("kinds", PAIRS)
+def test_no_module_is_in_both(kinds):
+    cores = emitted(PAIRS[kinds])
+    first, second = (set(modules_of(core.verilog)) for core in cores.values())
     assert not first & second
-    assert all(one.startswith(emitted("first").top) for one in first)
+    assert all(one.startswith(cores["first"].top) for one in first)
 
 
-@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=pytest.mark.slow)])
-def test_both_run_their_self_tests_in_one_simulation(simulator, monkeypatch):
+@pytest.mark.parametrize(
+    ("kinds", "simulator"),
+    [
+        ("of one kind", "verilator"),
+        pytest.param("of one kind", "icarus", marks=pytest.mark.slow),
+        pytest.param("of two kinds", "verilator", marks=pytest.mark.slow),
+    ],
+)
+def test_both_run_their_self_tests_in_one_simulation(kinds, simulator, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
     if not find(simulator):
         pytest.skip(f"{simulator} is not installed")
-    run = simulate(pair(), {"cores": CORES, "seed": 0}, simulator, bench="pair_bench")
+    cores = PAIRS[kinds]
+    run = simulate(pair(emitted(cores)), {"cores": cores, "seed": 0}, simulator, bench="pair_bench")
     assert run.failures == ()
-    for name, (block, settings) in CORES.items():
+    for name, (block, settings) in cores.items():
         stages = selftest_of(build(BLOCKS[block], settings)).stages
         assert run.tests[name] == [stage.name for stage in stages]

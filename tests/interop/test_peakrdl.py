@@ -1,4 +1,4 @@
-"""The SystemRDL of both cores through PeakRDL's generators: the same registers as fabtune's own header and IP-XACT."""
+"""The SystemRDL of the cores through PeakRDL's generators: the same registers as fabtune's own header and IP-XACT."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -9,12 +9,11 @@ from peakrdl_html import HTMLExporter
 from peakrdl_ipxact import IPXACTExporter
 from register_model import elaborated
 
-from fabtune.golden.cores.instantft.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from ..small_cores import instantft, zostream, zotrain
 
 DIGEST = "(?:_[A-Z0-9_]*_[0-9A-F]{8})?"
 """Digest that PeakRDL puts behind the name of a type that is not used again, as a regular expression."""
-CORES = {"instantft": InstantftSpec(network="digits", lanes=16), "zotrain": ZotrainSpec(network="digits", lanes=16)}
+CORES = {"instantft": instantft(), "zotrain": zotrain(), "zostream": zostream()}
 
 
 def described(name, folder):

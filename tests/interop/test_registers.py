@@ -17,11 +17,12 @@ from fabtune.golden.axi.systemrdl import systemrdl
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import simulate
 
-from ..small_cores import instantft, zotrain
+from ..small_cores import instantft, zostream, zotrain
 
 CORES = {
     "instantft": instantft(),
     "zotrain": zotrain(),
+    "zostream": zostream(),
 }
 """Those of tests/sim/cores, whose builds are shared."""
 

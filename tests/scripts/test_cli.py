@@ -105,7 +105,9 @@ def test_list_names_every_block_with_its_parameters(fabtune):
     assert all(name in out for name in BLOCKS)
 
 
-@pytest.mark.parametrize(("command", "cores"), [("tune", CORES), ("evaluate", CORES), ("federate", ["zotrain"])])
+@pytest.mark.parametrize(
+    ("command", "cores"), [("tune", CORES), ("evaluate", ["instantft", "zotrain"]), ("federate", ["zotrain"])]
+)
 def test_the_help_of_core_lists_all_presets(fabtune, command, cores):
     text = " ".join(fabtune(command, "--help")[1].split())
     for name in CORES:

@@ -6,7 +6,7 @@ import importlib
 import numpy as np
 import pytest
 
-from fabtune.golden.registry import BLOCKS
+from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.rng.scale import ScaleSpec
@@ -114,11 +114,7 @@ SLOW = (
 # whole cores have tests of their own, with smaller networks
 @pytest.mark.parametrize(
     "block",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
-        for name in BLOCKS
-        if name not in ("instantft", "zotrain")
-    ],
+    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in BLOCKS if name not in CORES],
 )
 def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator):
     spec = build(BLOCKS[block], SMALLER.get(block, "").split())

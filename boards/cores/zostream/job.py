@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ....golden.axi.regions import Region
 from ....golden.cores.zostream.memory_layout import ZostreamLayout
-from ....golden.cores.zostream.registers import Command
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.errors import UserError
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.transformer_model import TransformerModel
+from ....golden.zo.coefficient import LARGEST_BATCH
+from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.step_settings import StepSettings
-from ...host.driver import Core, Finished
+from ...host.driver import Core, CoreError, Finished
 from ...host.zeroth_order import ZerothOrderHost
 
 
@@ -26,6 +30,9 @@ class StreamTrainer(ZerothOrderHost):
         Driver of a core on a board, or of a simulated one.
     spec : ZostreamSpec
         Parameters that the core was generated with.
+    caches : bool
+        What is below the first tensor that is tuned is computed once a sample, where the network's program is cut
+        there; otherwise in each step.
 
     Attributes
     ----------
@@ -40,9 +47,11 @@ class StreamTrainer(ZerothOrderHost):
 
     spec: ZostreamSpec
 
-    def __init__(self, core: Core, spec: ZostreamSpec) -> None:
+    def __init__(self, core: Core, spec: ZostreamSpec, caches: bool = True) -> None:
         super().__init__(core, spec)
+        self._caches = caches
         self._images: StreamImages | None = None
+        self._kept: _Kept | None = None
 
     @property
     def images(self) -> StreamImages:
@@ -75,24 +84,68 @@ class StreamTrainer(ZerothOrderHost):
             If it is none for this core.
         """
         self.spec.check(images)
-        self._images = None
+        self.forget()
         program, weights = (self.core.place(region) for region in self.spec.layout(images.program).network(images))
         beats = images.program.image_beats
         addresses = {"program": program.device_address, "weights": weights.device_address}
-        finished = self.core.run(Command.LOAD, program_beats=beats, **addresses)
+        self._images = None
+        finished = self._command("LOAD", program_beats=beats, **addresses)
         self._images = images
         return finished
 
+    def _command(self, name: str, **settings: int) -> Finished:
+        """Run a command; behind an error the core has no program any more, so that it is to be loaded again."""
+        try:
+            return super()._command(name, **settings)
+        except CoreError:
+            self._images = None
+            raise
+
     def check_settings(self, settings: StepSettings, batch: int) -> None:
-        """Refuse settings that the core cannot run, see `ZostreamSpec.check_steps`."""
+        """Refuse settings that the core cannot run, see `ZostreamSpec.check_steps` and `check_cut`."""
         self.spec.check_steps(settings)
+        self.spec.check_cut(settings, self.images)
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
         """Settings of steps as the registers of a training command."""
-        return self.spec.step_registers(settings, self.images)
+        return self.spec.step_registers(settings, self.images) | {"cached": int(self._cached)}
 
-    def samples(self, inputs: NDArray[np.integer]) -> tuple[Region, Region]:
-        """Regions of samples and their index."""
+    @property
+    def _cached(self) -> bool:
+        """Whether steps begin behind the cut, with what is kept."""
+        return self._caches and self.images.cached
+
+    def forget(self) -> None:
+        """Forget the forward cache: what passes the cut is computed again for each sample that is used."""
+        self._kept = None
+
+    def placed(self, inputs: NDArray[np.integer], regions: Sequence[Region]) -> dict[str, int]:
+        """Place samples, unless they are those that the forward cache has; give their addresses."""
+        if self._kept is None or not np.array_equal(self._kept.inputs, inputs):
+            addresses = self._place(regions)
+            if not self._cached:
+                return addresses
+            self._kept = _Kept(inputs.copy(), addresses, np.zeros(len(inputs), bool))
+        return self._kept.addresses
+
+    def prepare(
+        self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
+    ) -> Finished | None:
+        """Keep what passes the cut of those samples of the steps that the forward cache does not have."""
+        if self._kept is None:
+            return None
+        there = self._kept.there
+        missing = np.unique(np.concatenate([step.indices for step in steps]))
+        if not len(missing := missing[~there[missing]]):
+            return None
+        parts = np.split(missing, range(LARGEST_BATCH, len(missing), LARGEST_BATCH))
+        orders = [StepOrder(part, np.zeros_like(part), rate=0) for part in parts]
+        finished = self._run("CACHE", samples, len(inputs), orders, len(parts[0]))
+        there[missing] = True
+        return finished
+
+    def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
+        """Regions of samples and their index, and of what passes the cut of a network."""
         rows, lengths = self.words.rows_of(inputs.astype(np.int64))
         most = self.images.program.capacity // 2
         for number, length in enumerate(lengths):
@@ -100,4 +153,14 @@ class StreamTrainer(ZerothOrderHost):
                 raise UserError(
                     f"sample {number} has {length} tokens: the core has room for 1 to {most} of this network"
                 )
-        return self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]))
+        kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
+        return (*self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept), *cache)
+
+
+@dataclass
+class _Kept:
+    """Samples of a forward cache, addresses of their regions, and of which samples it has what passes the cut."""
+
+    inputs: NDArray[np.integer]
+    addresses: dict[str, int]
+    there: NDArray[np.bool_]

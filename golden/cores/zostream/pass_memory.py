@@ -10,7 +10,7 @@ from ...zo.memory_layout import LABEL_BIT
 
 
 def pass_memory(tokens: int, address: int = ADDRESS_BITS) -> MemoryShape:
-    """Memory of the sentences of a pass: of each its first beat, tokens and label.
+    """Memory of the sentences of a pass: of each its first beat, the one that is kept, tokens and label.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def pass_memory(tokens: int, address: int = ADDRESS_BITS) -> MemoryShape:
     address : int
         Bits of a byte address.
     """
-    width = address - (BEAT - 1).bit_length() + tokens.bit_length() + 32 - LABEL_BIT
+    width = 2 * (address - (BEAT - 1).bit_length()) + tokens.bit_length() + 32 - LABEL_BIT
     return MemoryShape("sentences of a pass", tokens, width)
 
 

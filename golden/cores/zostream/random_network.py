@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...axi.regions import Bytes, Region
 from ...fixed import Q8_16, Integers
+from ...stream.forward_cache import CachedModel
 from ...stream.frozen_base import frozen_base
 from ...stream.machine.images import StreamImages
 from ...stream.transformer_model import TransformerModel, padded
@@ -59,6 +60,7 @@ def random_images(
     gain: float = 1.0,
     sensitive: int = 0,
     first: int = 0,
+    cut: int = 0,
 ) -> StreamImages:
     """Make a small transformer for a core: together the three kinds have all operations.
 
@@ -73,6 +75,8 @@ def random_images(
         Weights of each matrix that alone are tuned; 0: all tensors are tuned whole.
     first : int
         First operation that is tuned.
+    cut : int
+        See `StreamImages.of`.
     """
     made = _Random(f"random {kind}", rng, gain)
     # heads that share keys have whole rows
@@ -95,7 +99,7 @@ def random_images(
         spec.lanes,
         spec.columns,
     )
-    return StreamImages.of(model, base, spec.size)
+    return StreamImages.of(model, base, spec.size, cut)
 
 
 def random_sentences(
@@ -104,8 +108,13 @@ def random_sentences(
     """Draw sentences of 1 to `longest` tokens, (count, longest) with -1 behind the last token of each, and labels."""
     lengths = rng.integers(1, longest, count, endpoint=True)
     lengths[:2] = (1, longest)[:count]
+    return sentences_of(images, lengths.tolist(), rng)
+
+
+def sentences_of(images: StreamImages, lengths: Sequence[int], rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Draw sentences of so many tokens, (count, longest) with -1 behind the last token of each, and labels."""
     sentences = padded([rng.integers(0, _WORDS, length) for length in lengths])
-    return sentences, rng.integers(0, images.model.labels("cross_entropy"), count)
+    return sentences, rng.integers(0, images.model.labels("cross_entropy"), len(lengths))
 
 
 def _perceptron(made: _Random, hidden: int) -> None:
@@ -195,14 +204,16 @@ class RandomJob:
         rates, common = StepSettings(**settings).with_rates([RATE] * steps, sizes, PerturbationTable(spec.generator))
         drawn = [rng.integers(0, samples, size) for size in sizes]
         self.orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
-        self.job = ZerothOrderJob(images.model, spec.generator, common, position)
+        model = CachedModel(images.model, images.cut) if images.cached else images.model
+        self.job = ZerothOrderJob(model, spec.generator, common, position)
 
     @property
     def regions(self) -> tuple[Region, ...]:
         """Regions that are not written: program, weights, index, samples."""
         rows, lengths = self.images.model.rows_of(self.sentences)
-        samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]))
-        return (*self.layout.network(self.images), *samples)
+        kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
+        samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept)
+        return (*self.layout.network(self.images), *samples, *cache)
 
     @property
     def deltas(self) -> Bytes:

@@ -17,6 +17,7 @@ class Command(IntEnum):
     SAVE_DELTAS = 3
     TRAIN = 4
     INFER = 5
+    CACHE = 6
 
 
 class Error(IntEnum):
@@ -51,7 +52,7 @@ class Error(IntEnum):
             vars()[f"PROGRAM_{reason.name}"] = PROGRAM + reason
 
 
-_JOBS = (Command.TRAIN, Command.INFER)
+_JOBS = (Command.TRAIN, Command.INFER, Command.CACHE)
 
 CORE = CoreRegisters(
     "fabtune_zostream",
@@ -71,6 +72,7 @@ CORE = CoreRegisters(
         Address("state", "byte address of the generator's state at `position`", commands=(Command.TRAIN,)),
         Address("records", "byte address to which the records of the steps go", commands=(Command.TRAIN,)),
         Address("logits", "byte address to which logits go, in the order of the order list", commands=(Command.INFER,)),
+        Address("cache", "byte address from which the beats of what passes a cut are counted", commands=_JOBS),
         Setting("program_beats", "beats of the program's image, 1 to 65,535"),
         Setting("sample_count", "samples in memory; indices are below it"),
         Setting("steps", "steps in the order list"),
@@ -78,9 +80,11 @@ CORE = CoreRegisters(
         Setting("position", "position of the first perturbation, below the generator's period"),
         Setting("eps_shift", "eps = 2**-eps_shift, 8 to 12"),
         Setting("shift", "bits that loss difference times rate is shifted to the right, 0 to 62"),
-        Setting("p1", "perturbations of a step, 1 to 16"),
-        Setting("gap", "words of the generator that are skipped behind a perturbation, 0 to 63"),
+        Setting("p1", "perturbations of the first part, or of a network that is not cut, in a step, 1 to 16"),
+        Setting("p2", "perturbations of the second part for each of those, 1 to 16; 1 without a cut"),
+        Setting("gap", "words of the generator that are skipped behind a perturbation of the last part, 0 to 63"),
         Setting("scalars", "1: the coefficients of a step are rounded to 8 bits with a common shift"),
+        Setting("cached", "1: a pass begins behind the cut, with what is in the cache"),
     ),
     counters=(
         Counter("steps_done", "steps of the last command that are complete"),

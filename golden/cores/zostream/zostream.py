@@ -5,9 +5,10 @@ The core is generated for an array and buffers, not for a network: that is a pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
@@ -15,19 +16,20 @@ from ...axi.memories import port_memories
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ...rng.pezo import PezoSpec
-from ...stream.engine.stream_engine import LANES, StreamEngineSpec
+from ...stream.engine.stream_engine import StreamEngineSpec
 from ...stream.forward import IntegerTransformer
-from ...stream.instruction import INSTRUCTION_BEATS
-from ...stream.machine.core_size import CoreSize
+from ...stream.instruction import INSTRUCTION_BEATS, Buffer
+from ...stream.machine.core_size import LANES, CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import StreamLayout
-from ...stream.machine.program import HEADER_BEATS, Program, program_of
+from ...stream.machine.limits import Reason
+from ...stream.machine.program import HEADER_BEATS, Program, ProgramError, program_of
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
 from ...stream.norms import LARGEST_HIDDEN
 from ...stream.weights.word_offsets import WordOffsetsSpec
 from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.loss_difference import LossDifferenceSpec
-from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS
+from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import CoreSpec, Reasons, Refusal, SettingValues
 from ..fit import TransformerFit
@@ -36,8 +38,14 @@ from .memory_layout import ZostreamLayout
 from .pass_memory import pass_memory
 from .registers import CORE, Command, Error
 
+MOST_FEATURES = 1 << 18
+"""Features of a token, less one, that a core reads at most: more would be more beats than a read command counts."""
+MOST_KEPT = (1 << 16) - 1
+"""Values of a row that passes a cut: those of both sides are a read command."""
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
 """Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
+TABLES = 2
+"""Tables of deltas, of the two parts of a network that is cut; one of them stays empty for another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +62,8 @@ class ZostreamSpec(CoreSpec):
         Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each.
     sums : int
         Rows of partial sums: most tokens of both sides that are on the chip at once.
-    exponentials, norm_lanes : int
-        Exponentials, and values of a norm, a cycle.
+    norm_lanes : int
+        Values of a norm a cycle.
     features : int
         Most outputs of an operation that has biases, factors or positions.
     operations : int
@@ -79,6 +87,7 @@ class ZostreamSpec(CoreSpec):
         "reader0": "m_axi_gmem0",
         "writer0": "m_axi_gmem0",
     }
+    monitored: ClassVar[tuple[str, ...]] = (*CoreSpec.monitored, "operation")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {
@@ -101,7 +110,6 @@ class ZostreamSpec(CoreSpec):
     rows: int = CoreSize.rows
     wide_rows: int = CoreSize.wide_rows
     sums: int = CoreSize.sums
-    exponentials: int = 4
     norm_lanes: int = 8
     features: int = LARGEST_HIDDEN
     operations: int = 512
@@ -123,7 +131,6 @@ class ZostreamSpec(CoreSpec):
             self.rows,
             self.wide_rows,
             self.sums,
-            exponentials=self.exponentials,
             norm_lanes=self.norm_lanes,
         )
 
@@ -137,12 +144,13 @@ class ZostreamSpec(CoreSpec):
             rows=self.rows,
             wide_rows=self.wide_rows,
             sums=self.sums,
+            features=self.features,
         )
 
     @cached_property
     def offsets(self) -> WordOffsetsSpec:
         """Block of the deltas and their perturbation."""
-        return WordOffsetsSpec(generator=self.generator)
+        return WordOffsetsSpec(generator=self.generator, tables=TABLES)
 
     @cached_property
     def losses(self) -> LossDifferenceSpec:
@@ -157,7 +165,7 @@ class ZostreamSpec(CoreSpec):
     @cached_property
     def engine(self) -> StreamEngineSpec:
         """Blocks that run a program."""
-        return StreamEngineSpec(self.size, self.features, self.generator.width)
+        return StreamEngineSpec(self.size, self.features, self.generator.width, TABLES)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
@@ -174,9 +182,17 @@ class ZostreamSpec(CoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: array, dequantisers, offsets, elementwise, activations, norm, softmax, contexts, losses."""
-        behind = 2 * LANES + LANES + (4 * self.norm_lanes + 11) + (2 * self.exponentials + 1) + LANES
-        return self.lanes * self.columns + min(2 * self.columns, 32) + 1 + behind + 1
+        """DSPs of the core: of the array and the dequantisers, and of all that is behind the array."""
+        values = {"elementwise": 2 * LANES, "activations": LANES, "norm": 4 * self.norm_lanes + 11}
+        attention = {"softmax": 2 * LANES + 1, "contexts": LANES, "rotary": 2 * LANES}
+        others = {"L2 norm": LANES + 1, "offsets": 1, "places": 1, "losses": 1}
+        behind = sum((values | attention | others).values())
+        return self.lanes * self.columns + min(2 * self.columns, 32) + behind
+
+    def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Settings that take less memory or fewer DSPs: fewer rows and features, less room, a smaller array."""
+        least = {"rows": 1024, "wide_rows": 1024, "features": 1024, "sums": 32, "columns": 4}
+        return {name: [{name: size} for size in _halves(getattr(self, name), end)] for name, end in least.items()}
 
     @property
     def times(self) -> int:
@@ -225,9 +241,10 @@ class ZostreamSpec(CoreSpec):
         return found
 
     def check(self, images: StreamImages) -> None:
-        """Refuse a network that the core cannot run: by its program, or for another number of rows of deltas."""
+        """Refuse a network that the core cannot run: by program or stream, or for another number of rows of deltas."""
         name = images.model.transformer.network.name
         self.check_program(images.program, name)
+        images.check_stream()
         if images.model.times != self.times:
             raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
 
@@ -243,18 +260,32 @@ class ZostreamSpec(CoreSpec):
         Raises
         ------
         UserError
-            If it is for another size, or longer, or has more features or classes.
+            If it is for another size; a `ProgramError` with the core's reason and number of the operation if it is
+            longer, has more classes, or something else that the core does not take.
         """
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
-        counts = {
-            "operations": len(program.instructions),
-            "features": max(one.outputs for one in program.instructions),
-            "classes": program.instructions[-1].outputs,
-        }
-        for setting, count in counts.items():
-            if count > (most := getattr(self, setting)):
-                raise UserError(f"{name} has {count} {setting}: the core was generated with {setting} = {most}")
+        count, own = len(program.instructions), "the core was generated with"
+        if count > self.operations:
+            text = f"{name} has {count} operations: {own} operations = {self.operations}"
+            raise ProgramError(Reason.LENGTH, text)
+        program.check(self.features)
+        final = program.instructions[-1]
+        place, inputs, size = Buffer.of(final.destination), Buffer.of(program.inputs), self.size
+        width, rows = (size.columns, size.wide_rows) if inputs.wide else (size.lanes, size.rows)
+        classes = f"classes = {self.classes}"
+        kept = program.instructions[program.cut - 1].outputs if program.cut else 0
+        end = (inputs.first + -(-program.features // width)) * program.capacity
+        for reason, wrong, number, text in (
+            (Reason.SIZE, final.outputs > self.classes, count - 1, f"has {final.outputs} classes: {own} {classes}"),
+            (Reason.SIZE, not 1 <= program.features < MOST_FEATURES, count - 1, f"takes {program.features} features"),
+            (Reason.SIZE, kept > MOST_KEPT, count - 1, f"has {kept} values of a row that passes its cut"),
+            (Reason.WORDS, not program.words + program.behind, count - 1, "has nothing that is tuned"),
+            (Reason.FORMAT, place.wide or final.result_shift, count - 1, "has logits in another format than Q8.16"),
+            (Reason.ROWS, end > rows, 0, f"has inputs up to row {end - 1}: the memory has {rows}"),
+        ):
+            if wrong:
+                raise ProgramError(reason, f"{name} {text}", number)
 
     def check_steps(self, settings: StepSettings) -> None:
         """Refuse settings of steps that the core cannot run.
@@ -262,10 +293,8 @@ class ZostreamSpec(CoreSpec):
         Raises
         ------
         UserError
-            If the network is cut, the loss is another one, or eps is too large.
+            If the loss is another one, or eps is too large.
         """
-        if settings.split.cut:
-            raise UserError(f"cut = {settings.split.cut}: {self.name} does not cut a network; give P1 alone")
         if settings.loss != "cross_entropy":
             raise UserError(f"loss = {settings.loss}: {self.name} has cross_entropy alone")
         if settings.eps_shift not in STREAM_EPS_SHIFTS:
@@ -275,15 +304,31 @@ class ZostreamSpec(CoreSpec):
                 "is not true"
             )
 
+    def check_cut(self, settings: StepSettings, images: StreamImages) -> None:
+        """Refuse steps that cut a network elsewhere than its program.
+
+        Raises
+        ------
+        UserError
+            If they do. With a forward cache the program is cut, and the steps are not.
+        """
+        if settings.split.cut != (own := 0 if images.cached else images.cut):
+            name = images.model.transformer.network.name
+            raise UserError(f"cut = {settings.split.cut}: the program of {name} was made for steps with cut = {own}")
+
     def step_registers(self, settings: StepSettings, images: StreamImages) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
-        span = settings.split.layout(images.model, self.generator.period).spans[1]
+        """Settings of steps as the registers of a training command; see `check_cut`."""
+        split = settings.split
+        self.check_cut(settings, images)
+        span = split.layout(images.model, self.generator.period).spans[1]
         return {
             "eps_shift": settings.eps_shift,
             "shift": settings.shift,
-            "p1": settings.split.first,
-            "gap": span - len(images.model.rows),
+            "p1": split.first,
+            "p2": split.second,
+            "gap": span - len(images.model.parts(split.cut)[-1].rows),
             "scalars": int(settings.scalars),
+            "cached": int(images.cached),
         }
 
     def reasons(self, command: int, settings: SettingValues) -> Reasons:
@@ -292,18 +337,28 @@ class ZostreamSpec(CoreSpec):
             beats, most = settings["program_beats"], HEADER_BEATS + INSTRUCTION_BEATS * self.operations
             yield beats == 0, Refusal(Error.ZERO_LENGTH, beats)
             yield beats > most, Refusal(Error["PROGRAM_LENGTH"], beats)
-        if command not in (Command.TRAIN, Command.INFER):
+        if command not in (Command.TRAIN, Command.INFER, Command.CACHE):
             return
-        batch = settings["batch"]
+        batch, cached = settings["batch"], [(settings["cached"] > 1, Refusal(Error.BAD_SPLIT, settings["cached"]))]
         for name in ("steps", "sample_count"):
             yield settings[name] == 0, Refusal(Error.ZERO_LENGTH, settings[name])
         yield not 1 <= batch <= LARGEST_BATCH, Refusal(Error.BAD_BATCH, batch)
+        yield from (() if command == Command.TRAIN else cached)
         if command != Command.TRAIN:
             return
         position, eps, shift = settings["position"], settings["eps_shift"], settings["shift"]
         yield position >= self.generator.period, Refusal(Error.BAD_POSITION, position)
         yield eps not in STREAM_EPS_SHIFTS, Refusal(Error.BAD_EPS, eps)
         yield shift > LARGEST_SHIFT, Refusal(Error.BAD_SHIFT, shift)
-        yield not 1 <= settings["p1"] <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, settings["p1"])
+        first, second = settings["p1"], settings["p2"]
+        together = first * second > MOST_SLOPES
+        yield not 1 <= first <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, first)
+        yield not 1 <= second <= MOST_PERTURBATIONS or together, Refusal(Error.BAD_SPLIT, second)
         for name, most in (("gap", MOST_GAP), ("scalars", 1)):
             yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])
+        yield from cached
+
+
+def _halves(value: int, least: int) -> list[int]:
+    """Half of a value, a quarter, and so on, down to the least."""
+    return [value >> times for times in range(1, value.bit_length()) if value >> times >= least]

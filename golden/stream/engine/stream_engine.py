@@ -10,7 +10,7 @@ from ...memories.plan import MemoryShape
 from ..array.array_path import ArrayPathSpec
 from ..array.linear_sequencer import LinearSequencerSpec
 from ..array.stationary_load import StationaryLoadSpec
-from ..machine.core_size import CoreSize
+from ..machine.core_size import LANES, MOST_QUERIES, CoreSize
 from ..memory.activation_memory import ActivationMemorySpec
 from ..memory.chunks import ChunkLayout
 from ..memory.sample_loader import SampleLoaderSpec
@@ -22,11 +22,6 @@ from ..values.pool_head import PoolHeadSpec
 from ..values.rotary import RotarySpec
 from ..values.value_path import ValuePathSpec
 from ..weights.weight_feed import WeightFeedSpec
-
-LANES = 4
-"""Values a cycle of the functions behind the array."""
-MOST_QUERIES = 64
-"""Most queries of a head whose scores are on the chip at once."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +35,14 @@ class StreamEngineSpec:
         Most values of a bias, of a norm's row, and of a row of positions.
     numbers : int
         Numbers of a perturbation a word.
+    tables : int
+        Tables of deltas: 2 for networks that are cut in two parts.
     """
 
     size: CoreSize
     features: int
     numbers: int
+    tables: int = 1
 
     @property
     def chunks(self) -> ChunkLayout:
@@ -128,7 +126,9 @@ class StreamEngineSpec:
     @cached_property
     def feed(self) -> WeightFeedSpec:
         """Weights of both sides from the stream in memory."""
-        return WeightFeedSpec(lanes=self.size.lanes, columns=self.size.columns, numbers=self.numbers)
+        return WeightFeedSpec(
+            lanes=self.size.lanes, columns=self.size.columns, numbers=self.numbers, tables=self.tables
+        )
 
     @cached_property
     def parts(self) -> tuple[Spec, ...]:

@@ -10,6 +10,12 @@ from ...errors import UserError
 
 PORT_SHARE = 0.7
 """Part of its peak that a memory port gives, as in the simulated memory of the cores."""
+LANES = 4
+"""Values a cycle of the functions behind the array, and sums a cycle that leave it."""
+MOST_QUERIES = 64
+"""Most queries of a head whose scores are on the chip at once."""
+_CODES = 2 * BEAT
+"""Codes of a beat, as many as there are dequantisers."""
 _VALUES, _WIDE_VALUES = 12_288 * 32, 4_096 * 16
 
 
@@ -73,19 +79,19 @@ class CoreSize:
         return self.lanes * self.columns
 
     @property
-    def functions(self) -> int:
-        """Values of an activation, a rotation or a gate a cycle."""
-        return max(4, self.multipliers // 256)
-
-    @property
     def port_bytes(self) -> float:
         """Bytes a cycle that the ports give together."""
         return BEAT * PORT_SHARE * self.ports
 
     @property
     def load_cycles(self) -> int:
-        """Cycles in which a tile of one side is loaded: as many weights a cycle and port as there are lanes."""
-        return -(-self.columns // self.ports)
+        """Cycles in which a tile of one side is loaded: two lanes of it a cycle."""
+        return self.lanes // 2
+
+    @property
+    def dequantisation_cycles(self) -> int:
+        """Cycles in which the codes of a tile, which both sides share, are dequantised: those of a beat and port."""
+        return -(-self.multipliers // (_CODES * self.ports))
 
 
 ARRAYS = ("32x16", "32x32", "64x32")

@@ -1,8 +1,8 @@
 """Cost model of a step of training on the streaming core, on paper: cycles, bytes and products by operation.
 
 Both sides of a slope come from one stream of weights. A pass takes as many whole sentences as the buffers hold. In it
-each step of the schedule takes as long as the slowest of array, loading of tiles, memory port and function units. Norms
-are not hidden behind the array. Latencies between steps are left out.
+each step of the schedule takes as long as the slowest of array, loading of tiles, offsets, memory port and function
+units, and then empties its pipelines: the next one begins behind it. The page of the core holds it against the RTL.
 """
 
 from __future__ import annotations
@@ -33,12 +33,22 @@ from ...zo.memory_layout import ZerothOrderLayout
 from ..forward import WEIGHT_BITS, IntegerTransformer, is_weight
 from ..memory.samples import token_beats
 from ..nf4_weights import BLOCK
-from .core_size import DEFAULT_SIZE, CoreSize
+from ..transformer_model import TransformerModel
+from .core_size import DEFAULT_SIZE, LANES, MOST_QUERIES, CoreSize
 from .layout import matrix_beats, scale_beats, vector_beats
 from .schedule import Schedule, Step
 
 SIDES = 2
-DELTA_BYTES = 255 * 31 * 4
+TIMES, NUMBERS = 255, 31
+"""Words after which deltas return, and numbers of each, a cycle each."""
+VECTOR_CYCLES = 1.2
+"""Cycles that a value of a norm's factors, of a position or of a rotation takes, whose offset comes before it."""
+VALUE_BYTES = 4
+LATENCY, UNIT_LATENCY, BLOCK_LATENCY = 60, 32, 5
+"""Cycles of an operation, of a pass of a row's norm, and of a block of attention, in which pipelines fill and empty."""
+MEAN_CYCLES, COPY_CYCLES = 36, 8
+"""Cycles in which a chunk of sums becomes one of means, and in which a chunk is copied."""
+DELTA_BYTES = TIMES * NUMBERS * 4
 """Bytes of the folded deltas, whatever the network."""
 
 
@@ -86,7 +96,7 @@ class OperationCost:
         Its name in the user's model, and what it is.
     cycles : float
     bound : str
-        What takes longest: ``array``, ``loading``, ``DRAM`` or ``functions``.
+        What takes longest: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``.
     products : int
         Multiply-accumulates.
     read : int
@@ -177,16 +187,13 @@ class StepCost:
 
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
-        """Passes of whole sentences: as few as there can be, and of equal size; one side at a time where it must be.
+        """Passes of as many whole sentences as have room, in their order; one side at a time where it must be.
 
         A sentence that does not fit is a pass of its own, as if the buffers were larger.
         """
         longest = max(self.lengths)
         sides = SIDES if SIDES * longest <= self.capacity else 1
         most = max(self.capacity // sides, longest)
-        count = len(_groups(self.lengths, most))
-        while most > longest and len(_groups(self.lengths, most - 1)) == count:
-            most -= 1
         return tuple(Pass(group, sides) for group in _groups(self.lengths, most) for _ in range(SIDES // sides))
 
     # -- cycles --------------------------------------------------------------------------------------------------------
@@ -199,7 +206,13 @@ class StepCost:
     @property
     def cycles(self) -> float:
         """Cycles of a step."""
-        return sum(one.cycles for one in self.operations)
+        return self.outside + sum(one.cycles for one in self.operations)
+
+    @property
+    def outside(self) -> float:
+        """Cycles beside the operations: a perturbation, samples of each pass, an update."""
+        words = TransformerModel(self.transformer, {}, lanes=self.size.lanes, columns=self.size.columns).words
+        return SIDES * NUMBERS * min(words, TIMES) + self._entering / self.size.port_bytes
 
     @property
     def products(self) -> int:
@@ -214,14 +227,18 @@ class StepCost:
     @property
     def bytes_read(self) -> int:
         """Bytes that a step reads from DRAM: the stream once a pass, and the rows of inputs, or of the cache."""
+        return sum(one.read for one in self.operations) + self._entering
+
+    @property
+    def _entering(self) -> int:
+        """Bytes of the rows that enter."""
         network, entering = self.transformer.network, {INPUTS}
         if self.first:
             kept = [step for step in self.schedule.steps if step.number >= self.first]
             entering = {read for step in kept for read in step.needs} - {step.result for step in kept}
         features = [network.features if read < 0 else network.shapes[read][0] for read in entering]
         rows = sum(token_beats(count) for count in features)
-        inputs = BEAT * sum(rows * sum(one.lengths) for one in self.passes)
-        return sum(one.read for one in self.operations) + inputs
+        return BEAT * sum(rows * sum(one.lengths) for one in self.passes)
 
     @property
     def bytes_written(self) -> int:
@@ -233,9 +250,9 @@ class StepCost:
         total = read = 0.0
         longest: dict[str, float] = {}
         for one in self.passes:
-            bounds, stream = self._bounds(step, one)
+            bounds, stream, after = self._bounds(step, one)
             bounds["DRAM"] = stream / self.size.port_bytes
-            total += max(bounds.values())
+            total += max(bounds.values()) + after
             read += stream
             longest = {name: longest.get(name, 0.0) + value for name, value in bounds.items()}
         bound = max(longest, key=lambda name: longest[name])
@@ -247,42 +264,56 @@ class StepCost:
         """Multiply-accumulates of each operation, of one side."""
         return products(self.transformer.network, self.lengths)
 
-    def _bounds(self, step: Step, one: Pass) -> tuple[dict[str, float], int]:
-        """Cycles by what bounds them, and bytes of the stream, of a step in one pass."""
+    def _bounds(self, step: Step, one: Pass) -> tuple[dict[str, float], int, float]:
+        """Cycles by what bounds them, bytes of the stream, and cycles that nothing hides, of a step in one pass."""
         network, size = self.transformer.network, self.size
         operation, inputs = network.operations[step.number], network.inputs(step.number)
         features, pooled = network.shapes[step.result]
         rows = one.sides * len(one.lengths) if pooled else one.rows
-        through = rows * features
-        vectors = self._vector_bytes(step.number, one)
+        vectors, chunks = self._vector_bytes(step.number, one), -(-features // size.columns)
+        # their offsets come one by one, and their unit waits for them
+        wait = VECTOR_CYCLES * vectors / VALUE_BYTES
         match operation:
             case Linear():
-                tiles = -(-inputs // size.lanes) * -(-features // size.columns)
-                stream = matrix_beats(size, features, inputs, coded=True) * BEAT
-                passed = step.activation is not None or step.number in self._rotated
-                bounds: dict[str, float] = {"array": tiles * rows, "loading": tiles * one.sides * size.load_cycles}
-                bounds["functions"] = through / size.functions if passed else 0.0
-                return bounds, stream + vectors
+                bounds, after = self._linear(step, one, rows)
+                return bounds, matrix_beats(size, features, inputs, coded=True) * BEAT + vectors, after
             case SelfAttention():
-                return self._attention(operation, one), 0
+                bounds, after = self._attention(operation, one)
+                return bounds, 0, after
             case Normalisation():
-                return {"functions": rows * -(-features // size.norm_lanes)}, vectors
+                return {"functions": rows * -(-features // size.norm_lanes)}, vectors, wait + LATENCY
             case UnitLength():
-                return {"functions": 2 * rows * -(-features // size.norm_lanes)}, 0
-            case Activation() | Gate():
-                return {"functions": through / size.functions}, 0
-            case PoolTokens() | Residual() | Positions():
-                return {"functions": one.rows * -(-inputs // size.columns)}, vectors
+                return {"functions": 3 * rows * (-(-features // LANES) + UNIT_LATENCY)}, 0, LATENCY
+            case Positions():
+                return {"functions": rows * features / LANES}, vectors, wait
+            case PoolTokens():
+                mean = operation.kind == "mean"
+                return {"functions": chunks * (mean * one.rows + rows * (MEAN_CYCLES if mean else COPY_CYCLES))}, 0, 0
+            case Activation() | Gate() | Residual():
+                return {"functions": rows * features / LANES}, 0, LATENCY
 
-    @cached_property
-    def _rotated(self) -> set[int]:
-        """Numbers of the linear layers whose outputs are rotated queries or keys."""
-        network = self.transformer.network
-        attentions = zip(network.operations, network.reads, strict=True)
-        rotary = [
-            reads[:2] for one, reads in attentions if isinstance(one, SelfAttention) and one.rotary_base is not None
-        ]
-        return {read for reads in rotary for read in reads}
+    def _linear(self, step: Step, one: Pass, rows: int) -> tuple[dict[str, float], float]:
+        """Bounds of a linear layer, and what its last sums take: each group of columns drains beside the next one."""
+        network, size = self.transformer.network, self.size
+        features, inputs = network.shapes[step.number][0], network.inputs(step.number)
+        groups, tiles = -(-features // size.columns), -(-inputs // size.lanes)
+        summed, drained = tiles * rows, rows * size.columns / LANES
+        # the array waits where a value that joins is read from the memory of its rows
+        joined = step.other is not None and not self.schedule.places[step.other].wide
+        loading = max(one.sides * size.load_cycles, size.dequantisation_cycles)
+        bounds = {
+            "array": groups * (summed + joined * rows),
+            "loading": float(groups * tiles * loading),
+            "offsets": float(groups * tiles * NUMBERS),
+            "functions": groups * drained,
+        }
+        after = min(summed, drained) - rows + LATENCY + size.lanes
+        # biases are on their way beside any other operation, but not beside a linear layer, which holds its own
+        begins = self.schedule.steps.index(step)
+        behind = begins and isinstance(network.operations[self.schedule.steps[begins - 1].number], Linear)
+        if behind and (step.number, "bias") in network.parameter_shapes:
+            after += features
+        return bounds, after
 
     def _vector_bytes(self, number: int, one: Pass) -> int:
         """Bytes of an operation's biases, factors or positions in a pass, 4 bytes a value, whole beats."""
@@ -292,23 +323,33 @@ class StepCost:
                 found += vector_beats(shape[-1]) * BEAT * (max(one.lengths) if kind == "position" else 1)
         return found
 
-    def _attention(self, operation: SelfAttention, one: Pass) -> dict[str, float]:
-        """Bounds of attention: keys, then values are tiles, and what a token does not see is left out.
+    def _attention(self, operation: SelfAttention, one: Pass) -> tuple[dict[str, float], float]:
+        """Bounds of attention, and rotations before it: keys, then values are tiles; what is not seen is left out.
 
-        A token's keys are a column of a tile, its values a lane; one token is loaded a cycle.
+        A token's keys are a column of a tile, its values a lane; one token is loaded a cycle. Scores and contexts of a
+        block of queries leave the array as sums of a layer do.
         """
-        lanes, columns, width = self.size.lanes, self.size.columns, operation.width
-        shared = operation.heads // operation.key_heads
-        array = pairs = 0
+        size, width = self.size, operation.width
+        lanes, columns, rows_of_head = size.lanes, size.columns, -(-width // size.lanes)
+        array, drained, blocks = 0, 0.0, 0
         for length in one.lengths:
-            for wanted, of_width, load in ((columns, lanes, columns), (lanes, columns, lanes)):
-                begins = range(0, length, wanted)
-                seen = [length - begin if operation.causal else length for begin in begins]
-                array += -(-width // of_width) * sum(max(shared * queries, load) for queries in seen)
-            pairs += length * (length + 1) // 2 if operation.causal else length**2
-        sides = one.sides * operation.key_heads
-        exponentials = one.sides * operation.heads * pairs
-        return {"array": float(sides * array), "functions": exponentials / self.size.exponentials}
+            for begin in range(0, length, MOST_QUERIES):
+                end = min(begin + MOST_QUERIES, length)
+                # queries that see a key, for each key that any of them sees
+                seen = [end - max(begin, key if operation.causal else begin) for key in range(end)]
+                seen += [] if operation.causal else [end - begin] * (length - end)
+                phases = [(rows_of_head * max(queries, columns), queries) for queries in seen[::columns]]
+                contexts = sum(max(queries, lanes) for queries in seen[::lanes])
+                phases += [(contexts, end - begin)] * -(-width // columns)
+                array += sum(passed for passed, _ in phases)
+                drained += sum(max(passed, left * columns / LANES) for passed, left in phases)
+                blocks += 1
+        heads, turned = one.sides * operation.heads, 0.0
+        if operation.rotary_base is not None:
+            turned = one.rows * (operation.heads + operation.key_heads) * width / LANES
+            turned += max(one.lengths) * (VECTOR_CYCLES * width + 2 * width / columns + 14)
+        after = turned + heads * blocks * BLOCK_LATENCY + LATENCY
+        return {"array": float(heads * array), "functions": heads * drained}, after
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 

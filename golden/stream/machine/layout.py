@@ -70,6 +70,8 @@ class StreamLayout:
     size : CoreSize
     sensitive : mapping of (int, str) to array of int
         Places of weights beside the codes, ascending in the flat matrix: they have 18 bits, and codes of 0.
+    cut : int
+        Operation before which the network is cut in two parts; 0 for one that is not.
 
     Raises
     ------
@@ -81,6 +83,7 @@ class StreamLayout:
     coded: frozenset[TensorName]
     size: CoreSize = DEFAULT_SIZE
     sensitive: Mapping[TensorName, Integers] = field(default_factory=dict)
+    cut: int = 0
 
     def __post_init__(self) -> None:
         if BLOCK % self.size.lanes or self.size.lanes * self.size.columns % (2 * BEAT):
@@ -106,7 +109,7 @@ class StreamLayout:
     @cached_property
     def schedule(self) -> Schedule:
         """Steps and places on the chip."""
-        return Schedule(self.transformer, self.size.lanes, self.size.columns)
+        return Schedule(self.transformer, self.size.lanes, self.size.columns, self.cut)
 
     @cached_property
     def places(self) -> dict[TensorName, range]:

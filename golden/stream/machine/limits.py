@@ -27,6 +27,8 @@ from ..words import sensitive_word
 from .core_size import CoreSize
 from .layout import record_beats
 
+MOST_FEATURES = min(LARGEST_VECTOR, LARGEST_HIDDEN)
+"""Most features of any core."""
 MOST_SHIFT = SHIFT.maximum
 """Most places by which activations are shifted."""
 MOST_FRACTION = WEIGHT_BITS - 1
@@ -68,6 +70,7 @@ class Reason(IntEnum):
     BUS = 28
     NO_PROGRAM = 29
     NO_OPERATION = 30
+    CUT = 31
 
 
 class Check(NamedTuple):
@@ -102,14 +105,15 @@ class Counts:
     ----------
     capacity : int
         Tokens of all sides that are in the buffers at once.
-    words : int
-        Words of a perturbation.
+    words, behind : int
+        Words of a perturbation: of the whole network or of its first part, and of the part behind a cut.
     stream_beats, beats : int
         Of the stream, and with the tables behind it.
     """
 
     capacity: Any
     words: Any
+    behind: Any
     stream_beats: Any
     beats: Any
 
@@ -177,12 +181,15 @@ class Limits:
         Of a condition, and what is if it holds, and if not.
     hold : callable
         Of a term from which later ones are made; in the RTL a register.
+    features : int
+        Most values of a bias, of a row of positions, and of a norm.
     """
 
     size: CoreSize
     counts: Counts
     choose: Callable[[Any, Any, Any], Any] = lambda condition, then, otherwise: then if condition else otherwise
     hold: Callable[[Any], Any] = lambda term: term
+    features: int = MOST_FEATURES
 
     def refusal(self, one: Instruction) -> tuple[Reason, str] | None:
         """Find the first check that refuses an instruction, and its message; None where there is none."""
@@ -250,14 +257,14 @@ class Limits:
         )
         yield Check(
             Reason.SIZE,
-            lambda: f"a bias and a row of positions have at most {LARGEST_VECTOR} values, not {one.outputs}",
-            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > LARGEST_VECTOR),
+            lambda: f"a bias and a row of positions have at most {self.features} values, not {one.outputs}",
+            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > self.features),
         )
         yield from self._attention(one, derived)
         yield Check(
             Reason.NORM,
-            lambda: f"a norm has at most {LARGEST_HIDDEN} features, not {one.inputs}",
-            (one.kind == Kind.NORM) & (one.inputs > LARGEST_HIDDEN),
+            lambda: f"a norm has at most {self.features} features, not {one.inputs}",
+            (one.kind == Kind.NORM) & (one.inputs > self.features),
         )
         yield Check(
             Reason.FRACTION,
@@ -392,9 +399,9 @@ class Limits:
             return f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {counts.beats}"
 
         there = one.corrections != 0
-        end = one.correction_beat + whole(one.corrections, BEAT // 8)
-        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, one.correction_beat)
-        yield Check(Reason.CORRECTIONS, corrections, there, end, 0, 0, counts.beats)
+        first, beats = one.correction_beat, whole(one.corrections, BEAT // 8)
+        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, first)
+        yield Check(Reason.CORRECTIONS, corrections, there, first, beats, 1, counts.beats)
         yield Check(
             Reason.POSITIONS,
             lambda: "it adds positions, of which there are none",
@@ -406,6 +413,7 @@ class Limits:
         size = self.size
         vector = whole(one.outputs, size.multipliers)
         sensitive = whole(one.corrections, sensitive_word(size.columns))
+        words = self.hold(self.choose(one.part, self.counts.behind, self.counts.words))
         matrix = self.choose(one.corrections, sensitive, derived.tiles)
         found = {
             "word": self.choose(one.kind == Kind.LINEAR, matrix, vector),
@@ -416,12 +424,12 @@ class Limits:
             first = getattr(one, name)
             yield Check(
                 Reason.WORDS,
-                partial("{} = {} and {} words are outside {}".format, name, first, count, self.counts.words),
+                partial("{} = {} and {} words are outside {}".format, name, first, count, words),
                 first != NO_WORD,
-                first + count,
-                0,
-                0,
-                self.counts.words,
+                first,
+                count,
+                1,
+                words,
             )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,11 +48,11 @@ from ..values.requantize import FORMATS
 from ..words import TensorName
 from .core_size import CoreSize
 from .layout import Rotation, StreamLayout
-from .limits import Counts, Limits, Reason
+from .limits import MOST_FEATURES, Counts, Limits, Reason
 from .schedule import Place, Step
 
-MAGIC, VERSION = b"FTSP", 2
-_FIELDS = struct.Struct("<4s6H7I32s")
+MAGIC, VERSION = b"FTSP", 3
+_FIELDS = struct.Struct("<4s6H8I32s")
 _DIGEST = 32
 HEADER_BEATS = -(-(_FIELDS.size + _DIGEST) // BEAT)
 _KINDS: dict[type, Kind] = {
@@ -100,12 +100,14 @@ class Program:
     inputs : int
         `Buffer` of the inputs.
     words : int
-        Words of a perturbation.
+        Words of a perturbation; of a network that is cut, those of its first part, 0 where nothing of it is tuned.
     stream_beats, beats : int
         Of the stream of weights, and with the tables behind it.
     stream : bytes
         SHA-256 of the stream that belongs to it.
     instructions : tuple of Instruction
+    behind : int
+        Words of a perturbation of the part behind a cut.
     """
 
     size: CoreSize
@@ -117,14 +119,25 @@ class Program:
     beats: int
     stream: bytes
     instructions: tuple[Instruction, ...]
+    behind: int = 0
+
+    @property
+    def cut(self) -> int:
+        """Number of the first instruction behind a cut; 0 where there is none."""
+        return next((number for number, one in enumerate(self.instructions) if one.part), 0)
 
     @property
     def image_beats(self) -> int:
         """Beats of the image."""
         return HEADER_BEATS + len(self.instructions) * INSTRUCTION_BEATS
 
-    def check(self) -> None:
+    def check(self, features: int = MOST_FEATURES) -> None:
         """Check all instructions against the core's limits.
+
+        Parameters
+        ----------
+        features : int
+            Most features of the core, see `Limits`.
 
         Raises
         ------
@@ -137,15 +150,24 @@ class Program:
             raise ProgramError(
                 Reason.CAPACITY, f"a program of {self.capacity} tokens at once: the core has 1 to {self.size.sums}"
             )
-        limits = Limits(self.size, Counts(self.capacity, self.words, self.stream_beats, self.beats))
-        final = len(self.instructions) - 1
+        counts = Counts(self.capacity, self.words, self.behind, self.stream_beats, self.beats)
+        limits = Limits(self.size, counts, features=features)
+        final, part = len(self.instructions) - 1, 0
         for number, one in enumerate(self.instructions):
             refusal = limits.refusal(one)
             if not refusal and one.last != (number == final):
                 refusal = Reason.LAST, "the logits are those of the last operation"
+            if not refusal and (one.part < part or self._wrong_end(number, one.part)):
+                refusal = Reason.CUT, f"it is of part {one.part}, with {self.behind} words behind a cut"
+            part = one.part
             if refusal:
                 reason, text = refusal
                 raise ProgramError(reason, f"operation {number} of {final + 1}: {text}", number)
+
+    def _wrong_end(self, number: int, part: int) -> bool:
+        """Tell whether the first or the last instruction is not of the part that it has to be of."""
+        first, final = number == 0, number == len(self.instructions) - 1
+        return (first and part != 0) or (final and part != (self.behind != 0))
 
     def encode(self) -> Bytes:
         """Build the image.
@@ -169,7 +191,7 @@ class Program:
         size = self.size
         counts = VERSION, size.lanes, size.columns, size.sums, self.capacity, len(self.instructions)
         wide = self.features, self.inputs, self.words, self.stream_beats, self.beats, size.rows, size.wide_rows
-        head = _FIELDS.pack(MAGIC, *counts, *wide, self.stream)
+        head = _FIELDS.pack(MAGIC, *counts, *wide, self.behind, self.stream)
         body = b"".join(one.encode() for one in self.instructions)
         header = (head + hashlib.sha256(head + body).digest()).ljust(HEADER_BEATS * BEAT, b"\0")
         return np.frombuffer(header + body, np.uint8)
@@ -204,7 +226,7 @@ def read_program(image: Bytes, size: CoreSize) -> Program:
     if len(data) < HEADER_BEATS * BEAT or not data.startswith(MAGIC):
         raise ProgramError(Reason.MAGIC, "this is no program")
     _, version, *numbers, stream = _FIELDS.unpack(data[: _FIELDS.size])
-    lanes, columns, sums, capacity, count, features, inputs, words, stream_beats, beats, rows, wide_rows = numbers
+    lanes, columns, sums, capacity, count, features, inputs, words, stream_beats, beats, rows, wide_rows = numbers[:-1]
     if version != VERSION:
         raise ProgramError(Reason.VERSION, f"a program of version {version} is not read, {VERSION} is")
     made = {"lanes": lanes, "columns": columns, "sums": sums, "rows": rows, "wide_rows": wide_rows}
@@ -217,7 +239,7 @@ def read_program(image: Bytes, size: CoreSize) -> Program:
         text = f"a program of {count} operations has {len(body) / step:g}: it is cut short, or too long"
         raise ProgramError(Reason.LENGTH, text)
     instructions = tuple(Instruction.decode(body[at : at + step]) for at in range(0, len(body), step))
-    return Program(size, capacity, features, inputs, words, stream_beats, beats, stream, instructions)
+    return Program(size, capacity, features, inputs, words, stream_beats, beats, stream, instructions, numbers[-1])
 
 
 def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName], bool] = everything) -> Program:
@@ -235,7 +257,7 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
     Raises
     ------
     UserError
-        If it has no place on the core, with the operation's number and reason.
+        If it has no place on the core, with the operation's number and reason, or is cut where nothing behind is tuned.
     """
     size, schedule = layout.size, layout.schedule
     _check_rotations(layout.transformer.network)
@@ -245,16 +267,32 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
             f"{layout.transformer.network.name} needs {schedule.rows} rows of activations and {schedule.wide_rows} of "
             f"sums for a token; the core has {size.rows} and {size.wide_rows}"
         )
-    order = TransformerModel(
-        layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
-    ).order
-    made = _Instructions(layout, {name: place.start for name, place in order.places.items() if place})
+    words, first_words, behind = _words(layout, tuned)
+    made = _Instructions(layout, first_words)
     instructions = tuple(made.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])
-    counts = order.words, layout.stream_beats, layout.beats
-    program = Program(size, capacity, layout.transformer.network.features, inputs, *counts, stream, instructions)
+    counts = words, layout.stream_beats, layout.beats
+    features = layout.transformer.network.features
+    program = Program(size, capacity, features, inputs, *counts, stream, instructions, behind)
     program.check()
     return program
+
+
+def _words(layout: StreamLayout, tuned: Callable[[TensorName], bool]) -> tuple[int, dict[TensorName, int], int]:
+    """Words of the first part, the first word of each tuned tensor in its part, and words of the part behind a cut."""
+    size, cut = layout.size, layout.cut
+    whole = TransformerModel(
+        layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
+    )
+    if not cut:
+        parts = [whole]
+    else:
+        parts = [replace(whole, last=cut), replace(whole, first=cut)]
+        if not any(name[0] < cut for name in whole.order.places):
+            del parts[0]
+    first = {name: place.start for part in parts for name, place in part.order.places.items() if place}
+    counts = [part.words for part in parts]
+    return (counts[0] if not cut or len(parts) > 1 else 0), first, counts[-1] if cut else 0
 
 
 def _check_rotations(network: Transformer) -> None:
@@ -291,6 +329,7 @@ class _Instructions:
         values |= {"number": step.number, "inputs": network.inputs(step.number), "outputs": features}
         values |= {"destination": _buffer(places[step.result])}
         values |= {"last": int(step.result == len(network.operations) - 1)}
+        values |= {"part": int(0 < self.layout.cut <= step.number)}
         if step.other is not None:
             values |= {"other": _buffer(places[step.other]), "other_shift": self._shift(step.other)}
         return Instruction(_KINDS[type(operation)], **values | self._tensors(step) | self._own(step))

@@ -21,13 +21,22 @@ from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
 from ..instruction import FIELD_BITS, INSTRUCTION_BEATS, Instruction
 from .core_size import CoreSize
-from .limits import Reason
+from .limits import MOST_FEATURES, Reason
 from .program import Program, ProgramError, read_program
 
 LOAD, RUN = 0, 1
 REASON = Format(6, 0, signed=False)
 NUMBER = Format(16, 0, signed=False)
-COUNTS = {"operations": 16, "capacity": 16, "features": 32, "inputs": 32, "words": 32, "stream_beats": 32, "beats": 32}
+COUNTS = {
+    "operations": 16,
+    "capacity": 16,
+    "features": 32,
+    "inputs": 32,
+    "words": 32,
+    "behind": 32,
+    "stream_beats": 32,
+    "beats": 32,
+}
 """What a program says of all its instructions, and bits."""
 
 
@@ -41,6 +50,8 @@ class ProgramSequencerSpec(Spec):
         Most instructions of a program.
     lanes, columns, rows, wide_rows, sums : int
         Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two.
+    features : int
+        Most values of a bias, of a row of positions, and of a norm.
     """
 
     name: ClassVar[str] = "program_sequencer"
@@ -52,6 +63,7 @@ class ProgramSequencerSpec(Spec):
     rows: int = CoreSize.rows
     wide_rows: int = CoreSize.wide_rows
     sums: int = CoreSize.sums
+    features: int = MOST_FEATURES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,6 +72,8 @@ class ProgramSequencerSpec(Spec):
                 raise UserError(f"{name} = {getattr(self, name)}: give a power of two from 2 to 64")
         if not 1 <= self.operations <= 4096:
             raise UserError(f"operations = {self.operations} is not in 1 to 4096")
+        if not 1 <= self.features <= MOST_FEATURES:
+            raise UserError(f"features = {self.features} is not in 1 to {MOST_FEATURES}")
         _ = self.size
 
     @cached_property
@@ -76,29 +90,32 @@ class ProgramSequencerSpec(Spec):
         """Streams: `command` loads or runs, `image` has a program's beats, `status` tells of it, `o` instructions."""
         counts = (Field(name, Format(bits, 0, signed=False)) for name, bits in COUNTS.items())
         instruction = (Field(name, Format(bits, 0, signed=False)) for name, bits in FIELD_BITS.items())
-        beats = Field("beats", Format(BEAT_COUNT_BITS, 0, signed=False))
+        count = Field("count", Format(BEAT_COUNT_BITS, 0, signed=False))
         return {
-            "command": Stream("in", (Field("run", BIT), Field("first", NUMBER), beats)),
+            "command": Stream("in", (Field("run", BIT), Field("first", NUMBER), count)),
             "image": Stream("in", (data_field(8 * BEAT), Field("error", BIT))),
             "status": Stream("out", (Field("reason", REASON), Field("place", NUMBER), *counts)),
             "o": Stream("out", tuple(instruction)),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Load and run: a status for each load and each run that is refused, an instruction for each that runs."""
+        """Load and run: a status for each load and each run that is refused, an instruction for each that runs.
+
+        The count of a command is the beats of its image, or the most instructions that run; 0 for all from the first.
+        """
         program: Program | None = None
         statuses, ran, place = list[dict[str, int]](), list[Instruction](), 0
         commands = inputs["command"]
-        for run, first, beats in zip(*(commands[name][:, 0] for name in ("run", "first", "beats")), strict=True):
+        for run, first, count in zip(*(commands[name][:, 0] for name in ("run", "first", "count")), strict=True):
             if run == RUN:
                 if program is None or first >= len(program.instructions):
                     reason = Reason.NO_OPERATION if program else Reason.NO_PROGRAM
                     statuses.append(self._status(reason, 0, program))
                     continue
-                ran.extend(program.instructions[first:])
+                ran.extend(program.instructions[first : first + count if count else None])
                 continue
-            taken = slice(place, place + beats)
-            place += beats
+            taken = slice(place, place + count)
+            place += count
             image = inputs["image"]["data"][taken].astype(np.uint8).reshape(-1)
             program, reason, number = self._loaded(image, bool(inputs["image"]["error"][taken].any()))
             statuses.append(self._status(reason, number, program))
@@ -118,7 +135,7 @@ class ProgramSequencerSpec(Spec):
             program = read_program(image, self.size)
             if len(program.instructions) > self.operations:
                 return None, Reason.LENGTH, 0
-            program.check()
+            program.check(self.features)
         except ProgramError as refused:
             return None, refused.reason, refused.number
         return program, Reason.NONE, 0

@@ -98,11 +98,30 @@ class Schedule:
     transformer : IntegerTransformer
     lanes, columns : int
         Values in a row of the activation memory, and of the wide memory.
+    cut : int
+        Operation before which the network is cut: what passes there is stored. 0 for one that is not.
+
+    Raises
+    ------
+    UserError
+        If it is cut where the outputs of more than one operation pass, or of one that is not the last before the cut.
     """
 
     transformer: IntegerTransformer
     lanes: int = 32
     columns: int = 16
+    cut: int = 0
+
+    def __post_init__(self) -> None:
+        if self.cut:
+            network = self.transformer.network
+            passing = network.crossing(self.cut)
+            before = [step.result for step in self.steps if step.number < self.cut]
+            if passing != before[-1]:
+                raise network.error(
+                    self.cut,
+                    f"is no place for a cut ({self.cut}): {network.titles[passing]}, whose outputs pass, is not last",
+                )
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -119,11 +138,11 @@ class Schedule:
             activation = joined = other = None
             if isinstance(network.operations[number], Linear):
                 result = number
-                activation = self._only(readers[result], Activation)
+                activation = self._only(readers[result], number, Activation)
                 result = number if activation is None else activation
                 # a square takes the product behind an activation
                 squared = network.operations[result] == Activation("relu-squared")
-                joined = None if squared else self._only(readers[result], Residual, Gate)
+                joined = None if squared else self._only(readers[result], number, Residual, Gate)
                 if joined is not None:
                     others = [read for read in network.reads[joined] if read != result]
                     joined = joined if known.issuperset(others) else None
@@ -134,11 +153,12 @@ class Schedule:
             found.append(step)
         return tuple(found)
 
-    def _only(self, readers: list[int], *kinds: type) -> int | None:
-        """Number of the only reader, if it is of one of these kinds."""
-        if len(readers) == 1 and isinstance(self.transformer.network.operations[readers[0]], kinds):
-            return readers[0]
-        return None
+    def _only(self, readers: list[int], number: int, *kinds: type) -> int | None:
+        """Number of the only reader, if it is of one of these kinds, and on the same side of a cut as an operation."""
+        operations = self.transformer.network.operations
+        if len(readers) != 1 or not isinstance(operations[readers[0]], kinds) or number < self.cut <= readers[0]:
+            return None
+        return readers[0]
 
     def rows_of(self, value: int) -> tuple[bool, int]:
         """Whether a value lies in the wide memory, and its rows for a token of a side."""

@@ -164,7 +164,7 @@ class PoolHeadSpec(ChunkUnitSpec):
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
         """The table."""
-        return self.table.memories("inverse roots", 1)
+        return self.table.memories("inverse norms of rows", 1)
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and width of the table."""

@@ -118,7 +118,7 @@ class ValuePathSpec(ChunkUnitSpec):
     @property
     def bias_memory(self) -> MemoryShape:
         """Biases or positions of both sides, four values of each a word."""
-        return MemoryShape("biases", self.features // VALUES, 2 * VALUES * Q8_16.width)
+        return MemoryShape("biases of layers", self.features // VALUES, 2 * VALUES * Q8_16.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:

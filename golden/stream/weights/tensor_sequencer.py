@@ -34,14 +34,12 @@ class PassInstruction(NamedTuple):
 
     Parameters
     ----------
-    kind to fraction : int
-        Of the instruction, see `golden.stream.instruction.Instruction`.
+    kind to fraction, part : int
+        Of the instruction, see `golden.stream.instruction.Instruction`; `part` is its table of deltas.
     longest : int
         Tokens of the longest sentence of the pass.
     amount : int
         Multiple of the perturbation that the plus side adds.
-    part : int
-        Table of deltas: 1 for the second part of a network that is cut.
     """
 
     kind: int
@@ -65,10 +63,10 @@ class PassInstruction(NamedTuple):
     part: int = 0
 
     @classmethod
-    def of(cls, one: Instruction, longest: int, amount: int = 0, part: int = 0) -> PassInstruction:
+    def of(cls, one: Instruction, longest: int, amount: int = 0) -> PassInstruction:
         """Take the fields of an instruction."""
         own = {name: getattr(one, name) for name in cls._fields if name in FIELD_BITS}
-        return cls(**own, longest=longest, amount=amount, part=part)
+        return cls(**own, longest=longest, amount=amount)
 
 
 class Request(NamedTuple):
@@ -184,7 +182,7 @@ class TensorSequencerSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation` in; `tensors`, `beats`, `offsets`, `corrections` out, in the order of the tensors."""
         own = {name: Format(bits, 0, signed=False) for name, bits in FIELD_BITS.items()}
-        own |= {"longest": LONGEST, "amount": COEFFICIENT, "part": BIT}
+        own |= {"longest": LONGEST, "amount": COEFFICIENT}
         names = [name for name in PassInstruction._fields if name != "part" or self.tables > 1]
         tensor = self.weights.streams()["operation"]
         shared = [one for one in tensor.fields if one.name in Reads._fields]

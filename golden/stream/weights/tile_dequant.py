@@ -23,10 +23,8 @@ from ...rng.perturbation import cycles_of
 from ...rng.urng import BIT
 from ..machine.core_size import CoreSize
 from ..machine.layout import scale_beats
-from ..nf4_weights import BLOCK, SCALE_BITS, dequantise
+from ..nf4_weights import BLOCK, WEIGHT, dequantise
 
-WEIGHT = Format(SCALE_BITS + 2, 0)
-"""A weight of any of the formats of 18 bits."""
 BEAT_CODES = 2 * BEAT
 BEAT_VALUES = BEAT // 4
 LENGTH_BITS = 24

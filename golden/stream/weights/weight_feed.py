@@ -21,6 +21,8 @@ class WeightFeedSpec:
         Inputs and outputs of a tile.
     numbers : int
         Numbers of a perturbation a word.
+    tables : int
+        Tables of deltas: 2 for networks that are cut in two parts.
     depth, correction_depth, burst : int
         Of the reads ahead, see `TileStreamSpec`.
     """
@@ -28,6 +30,7 @@ class WeightFeedSpec:
     lanes: int = 32
     columns: int = 16
     numbers: int = 31
+    tables: int = 1
     depth: int = TileStreamSpec.depth
     correction_depth: int = TileStreamSpec.correction_depth
     burst: int = TileStreamSpec.burst
@@ -35,7 +38,7 @@ class WeightFeedSpec:
     @cached_property
     def sequencer(self) -> TensorSequencerSpec:
         """Tensors of instructions."""
-        return TensorSequencerSpec(lanes=self.lanes, columns=self.columns, numbers=self.numbers)
+        return TensorSequencerSpec(lanes=self.lanes, columns=self.columns, numbers=self.numbers, tables=self.tables)
 
     @cached_property
     def stream(self) -> TileStreamSpec:

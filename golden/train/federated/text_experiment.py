@@ -21,12 +21,12 @@ from ...zo.deltas import DELTA
 from ..sparse import sensitive, squared_gradients
 from ..sparse.masks import count_of
 from ..text.classifier import TextClassifier
-from ..text.integer_tuning import places_of
 from ..text.label_words import Sentence
 from ..text.lora import add_lora, lora_parameters
 from ..text.objective import TextObjective
 from ..text.sentence_model import SentenceModel
 from ..text.tasks import Texts, TextTask
+from ..zo.transformer_tuning import places_of
 from .configuration import FederatedConfig
 from .cost_model import saved
 from .defaults import FederatedRates

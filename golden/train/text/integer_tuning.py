@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,54 +15,26 @@ from torch import Tensor
 from ...errors import UserError
 from ...fixed import Integers
 from ...models.checkpoint import load_state
-from ...stream.forward_cache import CachedModel, CacheKind
 from ...stream.frozen_base import BaseKind
 from ...stream.transformer_model import TransformerModel
 from ...stream.words import TensorName
-from ...transformer.blocks import Normalisation
 from ...transformer.float_model import last_float
-from ...transformer.layers import layer_starts
 from ..sparse.masks import Mask
 from ..zo.delta_file import Delta
 from ..zo.finetune import ZoSettings
 from ..zo.tile_order import TileOrder
-from ..zo.transformer_tuning import COMPARED, LabelledInputs, TransformerTuning, base_error, with_delta
+from ..zo.transformer_tuning import (
+    COMPARED,
+    LabelledInputs,
+    Selection,
+    TransformerTuning,
+    base_error,
+    places_of,
+    with_delta,
+)
 from .label_words import Wording
 from .sentence_model import SentenceModel
 from .tasks import Texts, TextTask
-
-TunedKind = Literal["all", "norms"]
-TUNED: tuple[TunedKind, ...] = get_args(TunedKind)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Selection:
-    """What of a transformer is tuned, and how its frozen base is kept.
-
-    Parameters
-    ----------
-    base : "nf4" or "18-bit"
-    tuned : "all" or "norms"
-        All tensors, or norms and biases alone.
-    from_layer : int, optional
-        First layer that is tuned, counted from 0: what is below it is frozen, and its outputs are cached. By default
-        all layers are tuned, and what is before them.
-    cache : "exact" or "nf4"
-
-    Raises
-    ------
-    UserError
-        If there is no such choice.
-    """
-
-    base: BaseKind = "nf4"
-    tuned: TunedKind = "all"
-    from_layer: int | None = None
-    cache: CacheKind = "exact"
-
-    def __post_init__(self) -> None:
-        if self.tuned not in TUNED:
-            raise UserError(f"--tune {self.tuned} is not one of {', '.join(TUNED)}")
 
 
 class SentenceTuning(TransformerTuning):
@@ -99,31 +70,12 @@ class SentenceTuning(TransformerTuning):
         chosen = selection or Selection()
         self.sentences, self.task, self.selection = sentences, task, chosen
         sensitive = {} if mask is None else places_of(mask, sentences.names)
-        start, network = self._start(), sentences.network
-        norms = {number for number, one in enumerate(network.operations) if isinstance(one, Normalisation)}
-
-        def tuned(name: TensorName) -> bool:
-            if sensitive:
-                return name in sensitive
-            return name[0] >= start and (chosen.tuned == "all" or name[0] in norms or name[1] == "bias")
-
+        tuned = chosen.tunes(sentences.network, sensitive)
         self.frozen = sentences.base(chosen.base, sensitive)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
         model = sentences.on_base(self.frozen, tuned, sensitive, times, lanes, columns)
         tune, test = (self._inputs(some) for some in (task.tune, task.test))
-        cached = CachedModel(model, start, chosen.cache) if start else None
-        super().__init__(model, tune, test, settings, sentences.names, cached, chosen.base)
-
-    def _start(self) -> int:
-        """First operation that is tuned."""
-        layer = self.selection.from_layer
-        if layer is None:
-            return 0
-        starts = layer_starts(self.sentences.network)
-        if not 0 <= layer < len(starts):
-            name = self.sentences.network.name
-            raise UserError(f"--from-layer {layer}: {name} has the layers 0 to {len(starts) - 1}")
-        return starts[layer]
+        super().__init__(model, tune, test, settings, sentences.names, chosen.cached(model), chosen.base)
 
     def _inputs(self, texts: Texts) -> LabelledInputs:
         return LabelledInputs(self.sentences.tokens(texts.sentences), texts.labels.astype(np.int64))
@@ -145,8 +97,7 @@ class SentenceTuning(TransformerTuning):
             "base": self.base,
             **self.comparison(),
             "errors": errors,
-            "forward_work": round(self.forward_work, 4),
-            **({"cache": self.cached.kind, "cache_bytes": self.cached.size} if self.cached else {}),
+            **self.cache_facts(),
             "saturated": places,
             "cut_sentences": self.sentences.cut((*self.task.tune.sentences, *self.task.test.sentences)),
             "most_tokens": self.sentences.most_tokens,
@@ -237,28 +188,3 @@ def folder_state(path: Path) -> dict[str, Tensor]:
     """Tensors of all files of a folder's model; none of a model in one file, whose tensors have their names there."""
     files = sorted(path.glob("model*.safetensors")) if path.is_dir() else []
     return {name: one for file in files for name, one in load_state(file).items()}
-
-
-def places_of(mask: Mask, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
-    """Places of a mask's weights, by tensor of the normal form.
-
-    Parameters
-    ----------
-    mask : Mask
-        By name of the layer in a `TextClassifier`, in which the user's model is ``encoder``.
-    names : mapping of (int, str) to str
-        Name of each tensor in the user's file, which may put a prefix before that of the model.
-
-    Raises
-    ------
-    UserError
-        If a layer is none of the network's.
-    """
-    found = {}
-    for layer, chosen in mask.items():
-        ending = f"{layer.removeprefix('encoder.')}.weight"
-        own = [name for name, file in names.items() if file == ending or file.endswith(f".{ending}")]
-        if len(own) != 1:
-            raise UserError(f"the mask's layer {layer!r} is none of the network's")
-        found[own[0]] = chosen.cpu().numpy().astype(np.int64)
-    return found

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
+from ...nn.arithmetic.products import fastest, product_of
 from ...stream.calibration import activation_formats, largest_outputs
 from ...stream.forward import IntegerTransformer, weight_formats
 from ...stream.frozen_base import BaseKind, FrozenBase, frozen_base
@@ -142,7 +143,7 @@ class SentenceModel:
         """Make the model of a base that is there."""
         embeddings = Q8_16.from_float(self.words)
         return TransformerModel(
-            base.transformer, base.integers, embeddings, tuned, sensitive, times, lanes=lanes, columns=columns
+            base.transformer, base.integers, embeddings, tuned, sensitive, times, lanes, columns, product_of(fastest())
         )
 
 

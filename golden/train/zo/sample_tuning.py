@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 from ...datasets.dataset import Samples, Task
 from ...stream.calibration import activation_formats, largest_outputs
 from ...stream.forward import IntegerTransformer, weight_formats
-from ...stream.frozen_base import BaseKind, frozen_base
+from ...stream.frozen_base import frozen_base
 from ...stream.transformer_model import TransformerModel
 from ...transformer.float_model import last_float
 from ...transformer.sample_model import SampleTransformer
 from ..conversion import Converter
+from ..sparse.masks import Mask
 from .finetune import ZoSettings
-from .transformer_tuning import COMPARED, LabelledInputs, TransformerTuning, base_error
+from .transformer_tuning import COMPARED, LabelledInputs, Selection, TransformerTuning, base_error, places_of
 
 
 class SampleTuning(TransformerTuning):
-    """Fine-tuning run of all parameters of a transformer on samples; as `FineTuning` in use.
+    """Fine-tuning run of a transformer on samples in integers; as `FineTuning` in use.
 
     Parameters
     ----------
@@ -28,8 +29,9 @@ class SampleTuning(TransformerTuning):
         Pre-trained; all its tensors have names.
     task : Task
     settings : ZoSettings
-    base : "nf4" or "18-bit"
-        Frozen matrices.
+    selection : Selection
+    mask : Mask, optional
+        Sensitive weights, by the names of the layers in a `SampleModule`: only they are tuned.
     lanes, columns : int
         Size of the core's array, whose tiles are words of a perturbation.
 
@@ -44,23 +46,32 @@ class SampleTuning(TransformerTuning):
         samples: SampleTransformer,
         task: Task,
         settings: ZoSettings,
-        base: BaseKind = "nf4",
+        selection: Selection | None = None,
+        mask: Mask | None = None,
         lanes: int = 32,
         columns: int = 16,
     ) -> None:
         self.samples, self.task = samples, task
-        network, parameters = samples.network, samples.parameters
+        network, parameters, chosen = samples.network, samples.parameters, selection or Selection()
+        sensitive = {} if mask is None else places_of(mask, samples.tensor_names)
+        tuned = chosen.tunes(network, sensitive)
         some = task.tune[:COMPARED]
         largest = largest_outputs(network, parameters, *self._rows(some))
         usual = IntegerTransformer(network, weight_formats(parameters))
         activations = activation_formats(usual, largest)
-        self.frozen = frozen_base(network, parameters, base, activations=activations)
+        self.frozen = frozen_base(network, parameters, chosen.base, sensitive=sensitive, activations=activations)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
         model = TransformerModel(
-            self.frozen.transformer, self.frozen.integers, times=times, lanes=lanes, columns=columns
+            self.frozen.transformer,
+            self.frozen.integers,
+            tuned=tuned,
+            sensitive=sensitive,
+            times=times,
+            lanes=lanes,
+            columns=columns,
         )
         tune, test = (self._inputs(some) for some in (task.tune, task.test))
-        super().__init__(model, tune, test, settings, samples.tensor_names, base=base)
+        super().__init__(model, tune, test, settings, samples.tensor_names, chosen.cached(model), chosen.base)
 
     def _rows(self, some: Samples) -> tuple[NDArray[Any], tuple[int, ...]]:
         rows = self.samples.rows(some.values())
@@ -70,7 +81,7 @@ class SampleTuning(TransformerTuning):
         return LabelledInputs(self.samples.rows(Converter().samples(some)), some.labels.astype(np.int64))
 
     def facts(self) -> dict[str, Any]:
-        """Errors of the base, and what was clipped, by their keys in ``--json``."""
+        """Errors of the base, forward work, and what was clipped, by their keys in ``--json``."""
         some = self.task.tune[:COMPARED]
         exact = last_float(self.samples.network, self.samples.parameters, *self._rows(some))
         places = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
@@ -78,5 +89,6 @@ class SampleTuning(TransformerTuning):
             "base": self.base,
             **base_error(self.model, self.tune.inputs[:COMPARED], some.labels, exact),
             "errors": {self.names[name]: round(error, 6) for name, error in self.frozen.errors.items()},
+            **self.cache_facts(),
             "saturated": places,
         }

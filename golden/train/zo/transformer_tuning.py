@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from ...cache import digest_of
 from ...errors import UserError
 from ...fixed import Q8_16, Integers, Narrower
-from ...stream.forward_cache import CachedModel
-from ...stream.frozen_base import FrozenBase
+from ...stream.forward_cache import CachedModel, CacheKind
+from ...stream.frozen_base import BaseKind, FrozenBase
 from ...stream.machine.core_size import CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.transformer_model import TransformerModel
 from ...stream.words import TensorName
-from ...transformer.layers import products
+from ...transformer.blocks import Normalisation, Transformer
+from ...transformer.layers import layer_starts, products
 from ...zo.deltas import DELTA
 from ...zo.job import ZerothOrderJob
 from ..metrics import accuracy, cross_entropy
+from ..sparse.masks import Mask
 from .delta_file import Delta
 from .finetune import ZoSettings
 from .integer import ZerothOrderProgress, step_orders, take_steps
@@ -31,6 +33,8 @@ from .integer_tuning import check_steps, source_of, step_settings
 from .methods import start_of
 from .tile_order import TileOrder
 
+TunedKind = Literal["all", "norms"]
+TUNED: tuple[TunedKind, ...] = get_args(TunedKind)
 LARGEST_EPS = 2.0**-8
 """Above it the loss is not straight enough: a slope is 88 % off at 2**-6, and 7 % at 2**-8."""
 COMPARED = 48
@@ -45,6 +49,68 @@ class LabelledInputs:
 
     inputs: Integers
     labels: Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What of a transformer is tuned, and how its frozen base is kept.
+
+    Parameters
+    ----------
+    base : "nf4" or "18-bit"
+    tuned : "all" or "norms"
+        All tensors, or norms and biases alone.
+    from_layer : int, optional
+        First layer that is tuned, counted from 0: what is below it is frozen, and its outputs are cached. By default
+        all layers are tuned, and what is before them.
+    cache : "exact" or "nf4"
+
+    Raises
+    ------
+    UserError
+        If there is no such choice.
+    """
+
+    base: BaseKind = "nf4"
+    tuned: TunedKind = "all"
+    from_layer: int | None = None
+    cache: CacheKind = "exact"
+
+    def __post_init__(self) -> None:
+        if self.tuned not in TUNED:
+            raise UserError(f"--tune {self.tuned} is not one of {', '.join(TUNED)}")
+
+    def start(self, network: Transformer) -> int:
+        """Find the first operation that is tuned.
+
+        Raises
+        ------
+        UserError
+            If there is no such layer.
+        """
+        if self.from_layer is None:
+            return 0
+        starts = layer_starts(network)
+        if not 0 <= self.from_layer < len(starts):
+            raise UserError(f"--from-layer {self.from_layer}: {network.name} has the layers 0 to {len(starts) - 1}")
+        return starts[self.from_layer]
+
+    def tunes(self, network: Transformer, sensitive: Collection[TensorName]) -> Callable[[TensorName], bool]:
+        """Choose the tensors that are tuned: where some have sensitive weights, those alone."""
+        start = self.start(network)
+
+        def tuned(name: TensorName) -> bool:
+            if sensitive:
+                return name in sensitive
+            norm = isinstance(network.operations[name[0]], Normalisation)
+            return name[0] >= start and (self.tuned == "all" or norm or name[1] == "bias")
+
+        return tuned
+
+    def cached(self, model: TransformerModel) -> CachedModel | None:
+        """Give a model a forward cache, where something below what is tuned is left to keep."""
+        start = self.start(model.transformer.network)
+        return CachedModel(model, start, self.cache) if start else None
 
 
 class TransformerTuning(IntegerRun):
@@ -129,6 +195,11 @@ class TransformerTuning(IntegerRun):
         all_of_them = products(network, lengths)
         return sum(all_of_them[self.cached.start if self.cached else 0 :]) / sum(all_of_them)
 
+    def cache_facts(self) -> dict[str, Any]:
+        """Forward work, and what the cache takes, by their keys in ``--json``."""
+        cache = {"cache": self.cached.kind, "cache_bytes": self.cached.size} if self.cached else {}
+        return {"forward_work": round(self.forward_work, 4), **cache}
+
     def take_steps(self, progress: ZerothOrderProgress) -> None:
         """Take all steps."""
         take_steps(self._job, self.tune.inputs, self.orders, progress)
@@ -144,8 +215,9 @@ class TransformerTuning(IntegerRun):
         return accuracy(self.logits(self.test.inputs).astype(np.float64), self.test.labels)
 
     def images(self, size: CoreSize) -> StreamImages:
-        """Images of the model for a core, see `StreamImages.of`."""
-        return StreamImages.of(self.model, self.frozen, size)
+        """Images of the model for a core, see `StreamImages.of`: cut below what is tuned, or where steps are."""
+        cut = self.cached.start if self.cached else self._job.settings.split.cut
+        return StreamImages.of(self.model, self.frozen, size, cut)
 
     def parameters(self) -> Mapping[TensorName, Integers]:
         """Parameters as tuned so far, as they are multiplied."""
@@ -246,3 +318,28 @@ def check_transformer_settings(settings: ZoSettings, samples: int) -> None:
     check_steps(settings, samples)
     if settings.eps > LARGEST_EPS:
         raise UserError(f"eps = {settings.eps:g}: a transformer's slope is true up to {LARGEST_EPS}: take 2**-10")
+
+
+def places_of(mask: Mask, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
+    """Places of a mask's weights, by tensor of the normal form.
+
+    Parameters
+    ----------
+    mask : Mask
+        By name of the layer in a `TextClassifier`, in which the user's model is ``encoder``.
+    names : mapping of (int, str) to str
+        Name of each tensor in the user's file, which may put a prefix before that of the model.
+
+    Raises
+    ------
+    UserError
+        If a layer is none of the network's.
+    """
+    found = {}
+    for layer, chosen in mask.items():
+        ending = f"{layer.removeprefix('encoder.')}.weight"
+        own = [name for name, file in names.items() if file == ending or file.endswith(f".{ending}")]
+        if len(own) != 1:
+            raise UserError(f"the mask's layer {layer!r} is none of the network's")
+        found[own[0]] = chosen.cpu().numpy().astype(np.int64)
+    return found

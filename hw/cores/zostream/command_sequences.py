@@ -1,4 +1,4 @@
-"""Sequences of the commands of `zostream`: load, load deltas, save deltas, train and infer."""
+"""Sequences of the commands of `zostream`: load, load deltas, save deltas, train, infer and cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from ....golden.cores.zostream.registers import Command
 from ....golden.stream.weights.word_offsets import Kind
 from ....golden.zo.deltas import DELTA, PerturbationTable
-from ....golden.zo.split import MOST_PERTURBATIONS
+from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
+from ...axi.memory_port import byte_address
+from ...zo.deltas.walks import WalkRange
 from ..image_reads import ImageReads
 
 if TYPE_CHECKING:
@@ -29,11 +31,16 @@ class CommandSequences:
     Attributes
     ----------
     infer : 1
-        The command is `Command.INFER`; registered, as the command is stable long before it is used.
+        Nothing is perturbed: `Command.INFER` or `Command.CACHE`; registered, as the command is stable long before.
+    first : 1
+        The perturbation, or the image of deltas, is that of the part before the cut.
+    before : 1
+        Passes end before the cut, and what passes there is kept.
     reads_logits : 1
-        Sentences are those of the logits that are read.
-    no_program : 1
-        A command began that needs a program, and there is none; held until reset.
+        Sentences are those of the results that are read.
+    no_program, no_cut, no_split : 1
+        A command began that needs a program, one of which the first part is fixed, or one of which it is not, and there
+        is none; held until reset.
     """
 
     def __init__(self, trainer: StreamTrainer) -> None:
@@ -41,10 +48,16 @@ class CommandSequences:
         self._deltas, self._slopes, self._updates = trainer.deltas, trainer.slopes, trainer.updates
         self._scheduler, self._passes, self._program = trainer.scheduler, trainer.passes, trainer.program
         self.infer, self.no_program, self.reads_logits = Signal(), Signal(), Signal(name="reads_logits")
+        self.before, self.no_cut, self.no_split = Signal(), Signal(), Signal(name="no_split")
+        self._split, self._keeps = Signal(), Signal()
+        # what the first part gave is in the memory
+        self.first, self._stored = Signal(), Signal()
         self._steps_left = Signal(32)
-        # the perturbation of the step in progress, and whether it is the last one
-        self._number, self._final = Signal(range(MOST_PERTURBATIONS)), Signal()
-        self._slopes_left = Signal(range(MOST_PERTURBATIONS + 1), name="slopes_left")
+        # the perturbations of the step in progress: of the first or only part, of the other one for each of those
+        self._outer, self._outer_ends = Signal(range(MOST_PERTURBATIONS)), Signal()
+        self._inner, self._inner_ends = Signal(range(MOST_PERTURBATIONS)), Signal()
+        self._final, self._several = Signal(), Signal()
+        self._slopes_left = Signal(range(MOST_SLOPES + 1), name="slopes_left")
         self._loaded = Signal(name="loaded")
         self._position_given, self._asks_deltas, self._empty = (
             Signal(),
@@ -71,21 +84,35 @@ class CommandSequences:
         """Connect settings, which stay the same during a command."""
         control, settings, job = self._control, self._control.settings, self._scheduler.job
         slopes, updates, logits = self._slopes, self._updates, self._trainer.logits
-        perturbations = settings.p1[: MOST_PERTURBATIONS.bit_length()]
+        p1, p2 = (value[: MOST_PERTURBATIONS.bit_length()] for value in (settings.p1, settings.p2))
+        # of the part behind the cut, with which the first one is reckoned
+        turns, repeats = Signal.like(job.turns, name="turns"), Signal.like(job.repeats, name="repeats")
         largest_eps = DELTA.fraction - PerturbationTable(self._trainer.spec.generator).fraction
-        names = ("order", "samples", "index", "sample_count", "steps", "batch")
+        names = ("order", "samples", "index", "cache", "sample_count", "steps", "batch")
         m.d.sync += [
-            self.infer.eq(control.command == Command.INFER),
+            self.infer.eq((control.command == Command.INFER) | (control.command == Command.CACHE)),
+            self._keeps.eq(control.command == Command.CACHE),
+            self._split.eq(self._program.split & (control.command == Command.TRAIN)),
+            self.before.eq(self._keeps | (self.first & self._split)),
+            turns.eq(Mux(self._split, p2 + 1, 1)),
+            repeats.eq(Mux(self.infer, 1, Mux(self._split, p1 * p2 + p1, p1))),
             self._engine.amount.eq(Mux(self.infer, 0, (1 << largest_eps) >> settings.eps_shift[:4])),
-            self._final.eq(self.infer | (self._number == perturbations - 1)),
+            self._outer_ends.eq(self._outer == p1 - 1),
+            self._inner_ends.eq((self._inner == p2 - 1) | ~self._split),
+            self._several.eq((p1 != 1) | (self._split & (p2 != 1))),
         ]
         m.d.comb += [
             *(getattr(job, name).eq(getattr(settings, name)) for name in names),
-            job.repeats.eq(Mux(self.infer, 1, perturbations)),
+            self._final.eq(self._outer_ends & self._inner_ends & ~self.first),
+            job.repeats.eq(repeats),
+            job.turns.eq(turns),
+            job.upper.eq(settings.cached[0] & ~self._keeps),
+            job.pooled.eq(self._program.pooled),
             job.labels.eq(self._program.outputs),
             job.capacity.eq(self._program.capacity),
-            updates.first.eq(perturbations),
-            updates.second.eq(1),
+            updates.first.eq(p1),
+            updates.second.eq(Mux(self._split, p2, 1)),
+            updates.cut.eq(self._split),
             updates.scalars.eq(settings.scalars),
             slopes.start.eq(control.start),
             slopes.address.eq(settings.records),
@@ -96,9 +123,9 @@ class CommandSequences:
             slopes.position.payload.eq(self._deltas.at),
             updates.coefficient.valid.eq(slopes.o.valid),
             updates.coefficient.payload.eq(slopes.o.payload),
-            logits.start.eq(control.start),
-            logits.address.eq(settings.logits),
-            logits.sample_beats.eq(self._program.logit_beats),
+            logits.start.eq(control.start | (self._trainer.reader.begins & self.before)),
+            logits.address.eq(Mux(control.start, settings.logits, byte_address(self._passes.entry.kept))),
+            logits.sample_beats.eq(Mux(self.before, self._program.kept_beats, self._program.logit_beats)),
             self._deltas.start.eq(control.start),
             self._deltas.position.eq(settings.position),
         ]
@@ -119,10 +146,13 @@ class CommandSequences:
         ]
 
     def _load_samples(self, m: Module) -> None:
-        """Load the samples of a pass as soon as its sentences are known: also while deltas and offsets change."""
+        """Load the samples of a pass as soon as its sentences are known: also while deltas and offsets change.
+
+        What passes the cut in a step is to be in the memory first.
+        """
         passes, engine = self._passes, self._engine
         with m.FSM(name="samples"):
-            with m.State("WAIT"), m.If(passes.complete):
+            with m.State("WAIT"), m.If(passes.complete & (~passes.upper | ~self._split | self._stored)):
                 m.d.comb += [engine.load.eq(1), self._trainer.samples.start.eq(1)]
                 m.next = "LOAD"
             with m.State("LOAD"), m.If(engine.loaded):
@@ -132,10 +162,20 @@ class CommandSequences:
                 with m.If(passes.clear):
                     m.next = "WAIT"
 
-    def _command(self, m: Module, kind: Kind, following: str) -> None:
+    def _rows(self, m: Module, kind: Kind, first: Value) -> None:
+        """Make a command for all rows of deltas of the first part, or of the last or only one."""
+        command, program = self._deltas.command.payload, self._program
+        m.d.comb += [
+            command.kind.eq(kind),
+            command.table.eq(program.cut & ~first),
+            command.count.eq(Mux(first, program.first_rows, program.rows)),
+        ]
+
+    def _command(self, m: Module, kind: Kind, following: str, first: Value | None = None) -> None:
         """Give a command for all rows of deltas, in the current state, and go on with a state."""
         command = self._deltas.command
-        m.d.comb += [command.valid.eq(1), command.payload.kind.eq(kind), command.payload.count.eq(self._program.rows)]
+        self._rows(m, kind, self.first if first is None else first)
+        m.d.comb += command.valid.eq(1)
         with m.If(command.ready):
             m.next = following
 
@@ -144,11 +184,21 @@ class CommandSequences:
     def _idle(self, m: Module, images: ImageReads) -> None:
         """Begin a command."""
         control, save = self._control, self._trainer.memory.deltas_write.command
+        settings, trains, wrong = control.settings, control.command == Command.TRAIN, Signal(2)
+        cached = (trains | (control.command == Command.INFER)) & settings.cached[0]
+        fixed = self._program.cut & ~self._program.split
+        m.d.sync += wrong[0].eq((cached | (control.command == Command.CACHE)) & ~fixed)
+        m.d.sync += wrong[1].eq(trains & ~self._program.split & (settings.p2 != 1))
         with m.State("IDLE"):
             m.d.comb += control.ready.eq(1)
-            m.d.sync += [self._steps_left.eq(control.settings.steps), self._slopes_left.eq(0), self._number.eq(0)]
+            m.d.sync += [self._steps_left.eq(control.settings.steps), self._slopes_left.eq(0)]
+            # both parts' deltas are loaded and saved, the first ones first
+            m.d.sync += self.first.eq(self._program.cut)
             with m.If(control.start & (control.command != Command.LOAD) & ~self._program.valid):
                 m.d.sync += self.no_program.eq(1)
+                m.next = "FAILED"
+            with m.Elif(control.start & wrong.any()):
+                m.d.sync += [self.no_cut.eq(wrong[0]), self.no_split.eq(~wrong[0])]
                 m.next = "FAILED"
             with m.Elif(control.start), m.Switch(control.command):
                 with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
@@ -159,7 +209,7 @@ class CommandSequences:
                 with m.Case(Command.SAVE_DELTAS):
                     m.d.sync += save.valid.eq(1)
                     m.next = "SAVE"
-                with m.Case(Command.INFER):
+                with m.Case(Command.INFER, Command.CACHE):
                     m.d.comb += self._scheduler.job.start.eq(1)
                     m.next = "STEP"
 
@@ -167,13 +217,12 @@ class CommandSequences:
         """Read an image: load and load deltas. A new program has no deltas; a training goes on behind its image."""
         command = self._deltas.command
         with m.State("TRANSFER"):
-            m.d.comb += [
-                command.valid.eq(self._asks_deltas),
-                command.payload.kind.eq(Kind.LOAD),
-                command.payload.count.eq(self._program.rows),
-            ]
+            self._rows(m, Kind.LOAD, self.first)
+            m.d.comb += command.valid.eq(self._asks_deltas)
             with m.If(command.ready):
                 m.d.sync += self._asks_deltas.eq(0)
+            with m.If(self._deltas.done & self.first):
+                m.d.sync += [self._asks_deltas.eq(self._control.command == Command.LOAD_DELTAS), self.first.eq(0)]
             with m.If(images.accepted):
                 m.d.sync += images.requested.eq(0)
             with m.If(images.transferred):
@@ -181,6 +230,7 @@ class CommandSequences:
                 m.next = "TRANSFERRED"
         with m.State("TRANSFERRED"), m.Switch(self._control.command):
             with m.Case(Command.LOAD):
+                m.d.sync += self.first.eq(self._program.cut)
                 m.next = "CLEAR"
             with m.Case(Command.TRAIN):
                 m.d.comb += self._scheduler.job.start.eq(1)
@@ -190,7 +240,10 @@ class CommandSequences:
         with m.State("CLEAR"):
             self._command(m, Kind.CLEAR, "CLEARED")
         with m.State("CLEARED"), m.If(self._deltas.done):
+            m.d.sync += self.first.eq(0)
             m.next = "END"
+            with m.If(self.first):
+                m.next = "CLEAR"
 
     def _save_deltas(self, m: Module) -> None:
         """Save deltas: write their image."""
@@ -203,17 +256,20 @@ class CommandSequences:
             with m.If(save.ready):
                 m.d.sync += save.valid.eq(0)
             with m.If(self._deltas.done):
+                m.d.sync += self.first.eq(0)
                 m.next = "END"
+                with m.If(self.first):
+                    m.next = "SAVE"
 
     def _perturb(self, m: Module) -> None:
         """Begin a step; make a perturbation, and skip the words behind it."""
         step, deltas, position = self._scheduler.step, self._deltas, self._slopes.position
         with m.State("STEP"):
-            m.d.sync += self._number.eq(0)
+            m.d.sync += [self._outer.eq(0), self._inner.eq(0), self.first.eq(self._split), self._stored.eq(0)]
             with m.If(step.valid):
                 m.next = "PASS"
                 with m.If(~self.infer):
-                    m.next = "POSITION"
+                    self._next_perturbation(m, self._split)
         with m.State("POSITION"):
             m.d.comb += position.valid.eq(1)
             with m.If(position.ready):
@@ -222,13 +278,19 @@ class CommandSequences:
             # behind the last of several perturbations the generator returns to the first one
             m.d.comb += [
                 deltas.command.payload.factor.eq(self._engine.amount),
-                deltas.command.payload.replay.eq(self._final & (self._number != 0)),
+                deltas.command.payload.replay.eq(self._final & self._several),
             ]
             self._command(m, Kind.PERTURB, "PERTURBED")
         with m.State("PERTURBED"), m.If(deltas.done):
             m.d.sync += self._control.counts.offsets_clipped.eq(deltas.clipped)
             m.next = "GAP"
-        self._skip(m, "GAP", "PASS", without=self._final)
+        self._skip(m, "GAP", "PASS", without=self._final | self.first)
+
+    def _next_perturbation(self, m: Module, first: Value) -> None:
+        """Go on with a perturbation; the first part's have no slope, and so no position."""
+        m.next = "POSITION"
+        with m.If(first):
+            m.next = "PERTURB"
 
     def _skip(self, m: Module, state: str, following: str, without: Value, mark: Value | int = 0) -> None:
         """Skip the words of the generator behind a perturbation, but where they are none."""
@@ -253,6 +315,7 @@ class CommandSequences:
         engine, passes, reader, step = self._engine, self._passes, self._trainer.reader, self._scheduler.step
         with m.State("PASS"), m.If(self._loaded):
             m.d.comb += [engine.start.eq(1), self._program.run.eq(1)]
+            m.d.comb += [self._program.behind.eq(passes.upper), self._program.before.eq(self.before)]
             m.next = "RUN"
         with m.State("RUN"), m.If(engine.done):
             m.d.comb += reader.start.eq(1)
@@ -268,17 +331,26 @@ class CommandSequences:
             with m.If(self.infer):
                 m.d.comb += step.ready.eq(1)
                 self._end_step(m)
+            with m.Elif(self.first):
+                m.next = "STORE"
             with m.Elif(self._final):
                 m.next = "SLOPES"
+            with m.Elif(self._inner_ends):
+                m.d.sync += [self._outer.eq(self._outer + 1), self._inner.eq(0)]
+                m.d.sync += [self.first.eq(self._split), self._stored.eq(0)]
+                self._next_perturbation(m, self._split)
             with m.Else():
-                m.d.sync += self._number.eq(self._number + 1)
+                m.d.sync += self._inner.eq(self._inner + 1)
                 m.next = "POSITION"
+        with m.State("STORE"), m.If(self._empty & self._trainer.memory.settled):
+            m.d.sync += [self._stored.eq(1), self.first.eq(0)]
+            m.next = "POSITION"
 
     def _update(self, m: Module) -> None:
         """Move the deltas along a step's perturbations; of several each is made again."""
-        updates, deltas, several = self._updates, self._deltas, self._number != 0
+        updates, deltas, several = self._updates, self._deltas, self._several
         walk, command, gap = updates.walk, deltas.command, self._control.settings.gap
-        marks = updates.walk.payload.final & several
+        marks, first = updates.walk.payload.final & several, updates.walk.payload.range == WalkRange.FIRST
         with m.State("SLOPES"), m.If(self._slopes_left == 0):
             m.d.comb += self._scheduler.step.ready.eq(1)
             m.next = "COEFFICIENTS"
@@ -291,15 +363,15 @@ class CommandSequences:
                 m.next = "AGAIN"
         with m.State("AGAIN"):
             m.d.comb += command.payload.mark.eq(marks & (gap == 0))
-            self._command(m, Kind.PERTURB, "MADE")
+            self._command(m, Kind.PERTURB, "MADE", first)
         with m.State("MADE"), m.If(deltas.done):
             m.next = "UPDATE"
         with m.State("UPDATE"):
             m.d.comb += command.payload.factor.eq(walk.payload.coefficient)
-            self._command(m, Kind.UPDATE, "UPDATED")
+            self._command(m, Kind.UPDATE, "UPDATED", first)
         with m.State("UPDATED"), m.If(deltas.done):
             m.next = "BEHIND"
-        self._skip(m, "BEHIND", "MOVED", without=0, mark=marks)
+        self._skip(m, "BEHIND", "MOVED", without=first, mark=marks)
         with m.State("MOVED"):
             # the walk is taken and over at once: what it says stays until then
             m.d.comb += walk.ready.eq(1)

@@ -33,7 +33,7 @@ class DeltaMonitor(wiring.Component):
         super().__init__(
             {
                 "valid": In(1),
-                "row": In(range(spec.times)),
+                "row": In(range(spec.tables * spec.times)),
                 "column": In(range(spec.row_words)),
                 "delta": In(DELTA.width),
                 "beat_valid": monitor["valid"],

@@ -1,20 +1,22 @@
-"""Logit reader: results of a pass from the activation memory, value by value, of one sentence after the other."""
+"""Logit reader: results of a pass from the activation memory, value by value: logits, or what passes a cut."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.fixed import Q8_16
 from ....golden.stream.memory.chunks import ChunkLayout
-from ...nn.interfaces import LOGIT
+from ....golden.stream.norms import Q11_16
 from ...ports import shape
 from ...primitives.mux_tree import mux_tree
 from ...stream.engine.engine_port import chunk_layout, chunk_values
 from ...stream.memory.chunk_line import ChunkLine
 
+RESULT = stream.Signature(data.StructLayout({"logit": shape(Q11_16), "last": 1}))
+"""A stream of results, with a flag on a row's last one; a logit has 24 bits."""
+
 
 class LogitReader(wiring.Component):
-    """Read the rows of all sentences: of each its plus side, then its minus side.
+    """Read the rows of all sentences: of each row its plus side, then its minus side.
 
     A chunk is read when the one before was given; each takes some cycles more than it has values.
 
@@ -31,12 +33,16 @@ class LogitReader(wiring.Component):
     ----------
     start : In(1)
         Begin; one cycle. The next ones stay until `done`.
-    base, stride : In
-        Address of the first row in the narrow memory, and addresses from a group to the next.
+    wide, base, stride : In
+        Memory and address of the first row, and addresses from a group to the next.
     outputs : In
         Values of a row, at least 1.
-    sentences : In
-        How many there are, at least 1.
+    sentences, rows : In
+        How many there are, at least 1; all of their rows.
+    tokens : In
+        Rows of the sentence `number`; a cycle behind it.
+    waits : In(1)
+        A sentence begins when the last value of the one before was taken.
     both : In(1)
         The minus side is read, too.
     operands_read, operands : Out, In, streams of a chunk's place, of its values
@@ -44,7 +50,7 @@ class LogitReader(wiring.Component):
         Number of the sentence in progress.
     begins : Out(1)
         The sentence begins; one cycle, two cycles or more after `number` changed, and before its first logit.
-    o : Out, stream of `LOGIT`
+    o : Out, stream of `RESULT`
     done : Out(1)
         The last logit was taken; one cycle.
     """
@@ -54,16 +60,18 @@ class LogitReader(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "wide": In(1),
                 "base": In(shape(chunks.address)),
                 "stride": In(shape(chunks.address)),
                 "outputs": In(range(classes + 1)),
-                "sentences": In(range(tokens + 1)),
+                **dict.fromkeys(("sentences", "rows", "tokens"), In(range(tokens + 1))),
+                "waits": In(1),
                 "both": In(1),
                 "operands_read": Out(stream.Signature(chunk_layout(chunks))),
                 "operands": In(stream.Signature(chunk_values(chunks))),
                 "number": Out(range(tokens)),
                 "begins": Out(1),
-                "o": Out(LOGIT),
+                "o": Out(RESULT),
                 "done": Out(1),
             }
         )
@@ -74,8 +82,12 @@ class LogitReader(wiring.Component):
         read, operands, columns = self.operands_read, self.operands, self.chunks.columns
         minus, left = Signal(), Signal.like(self.outputs, reset_less=True)
         column = Signal(range(columns))
-        row = Mux(minus, self.sentences + self.number, self.number)
+        # of all rows, and of those of the sentence
+        place, left_rows = Signal.like(self.rows, name="place"), Signal.like(self.tokens, reset_less=True)
+        row = Mux(minus, self.rows + place, place)
         m.d.comb += [
+            line.wide.eq(self.wide),
+            read.payload.wide.eq(self.wide),
             line.base.eq(self.base),
             line.stride.eq(self.stride),
             read.payload.address.eq(line.line + row),
@@ -86,19 +98,22 @@ class LogitReader(wiring.Component):
         taken = operands.valid & (~here | self.o.ready)
         value = mux_tree(column, [operands.payload.value[number] for number in range(columns)])
         ends = last | (column == columns - 1)
-        final = self.number == self.sentences - 1
+        final, new = self.number == self.sentences - 1, Signal()
         with m.If(self.o.ready):
             m.d.sync += here.eq(0)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [self.number.eq(0), minus.eq(0)]
+                m.d.sync += [self.number.eq(0), minus.eq(0), place.eq(0)]
                 with m.If(self.start):
                     m.next = "FETCH"
             with m.State("FETCH"):
+                m.d.sync += new.eq(1)
                 m.next = "BEGIN"
-            with m.State("BEGIN"):
-                m.d.comb += [line.start.eq(1), self.begins.eq(~minus)]
-                m.d.sync += left.eq(self.outputs)
+            with m.State("BEGIN"), m.If(~(self.waits & here & new)):
+                m.d.comb += [line.start.eq(1), self.begins.eq(new)]
+                m.d.sync += [left.eq(self.outputs), new.eq(0)]
+                with m.If(new):
+                    m.d.sync += left_rows.eq(self.tokens)
                 m.next = "READ"
             with m.State("READ"):
                 m.d.comb += read.valid.eq(1)
@@ -107,7 +122,7 @@ class LogitReader(wiring.Component):
             with m.State("GIVE"):
                 m.d.comb += operands.ready.eq(taken & ends)
                 with m.If(taken):
-                    m.d.sync += [here.eq(1), self.o.payload.logit.eq(value[: Q8_16.width]), left.eq(left - 1)]
+                    m.d.sync += [here.eq(1), self.o.payload.logit.eq(value), left.eq(left - 1)]
                     m.d.sync += [self.o.payload.last.eq(last), column.eq(Mux(ends, 0, column + 1))]
                 with m.If(taken & ends):
                     m.d.comb += line.advance.eq(1)
@@ -116,10 +131,12 @@ class LogitReader(wiring.Component):
                     m.d.sync += minus.eq(self.both & ~minus)
                     m.next = "BEGIN"
                     with m.If(minus | ~self.both):
-                        m.d.sync += self.number.eq(self.number + 1)
-                        m.next = "FETCH"
-                        with m.If(final):
-                            m.next = "LAST"
+                        m.d.sync += [place.eq(place + 1), left_rows.eq(left_rows - 1)]
+                        with m.If(left_rows == 1):
+                            m.d.sync += self.number.eq(self.number + 1)
+                            m.next = "FETCH"
+                            with m.If(final):
+                                m.next = "LAST"
             with m.State("LAST"), m.If(~here):
                 m.d.comb += self.done.eq(1)
                 m.next = "IDLE"

@@ -11,8 +11,9 @@ from .sentence_scheduler import sentence_layout
 
 
 def entry_layout(tokens: int, address: int = ADDRESS_BITS) -> data.StructLayout:
-    """Layout of a sentence in the memory: ``beat``, ``tokens``, ``label``."""
-    return data.StructLayout({name: field.shape for name, field in sentence_layout(tokens, address) if name != "last"})
+    """Layout of a sentence in the memory: ``beat``, ``kept``, ``tokens``, ``label``."""
+    layout = sentence_layout(tokens, address)
+    return data.StructLayout({name: field.shape for name, field in layout if name not in ("upper", "last")})
 
 
 class PassMemory(wiring.Component):
@@ -37,12 +38,14 @@ class PassMemory(wiring.Component):
         Nothing more belongs to the pass. The members below are those of a complete pass.
     sentences, rows, longest : Out
         Number of sentences, tokens of all of them, and of the longest.
+    upper : Out(1)
+        They are read from what is kept.
     last : Out(1)
         The step's last sentence is among them.
     number : In
         Sentence to read.
     entry : Out
-        Its ``beat``, ``tokens`` and ``label``, a cycle later.
+        Its ``beat``, ``kept``, ``tokens`` and ``label``, a cycle later.
     """
 
     def __init__(self, tokens: int, address: int = ADDRESS_BITS) -> None:
@@ -55,6 +58,7 @@ class PassMemory(wiring.Component):
                 "clear": In(1),
                 "complete": Out(1),
                 **dict.fromkeys(("sentences", "rows", "longest"), Out(count)),
+                "upper": Out(1),
                 "last": Out(1),
                 "number": In(range(tokens)),
                 "entry": Out(self._entry),
@@ -85,6 +89,7 @@ class PassMemory(wiring.Component):
                 m.d.comb += written.eq(fits)
                 m.d.sync += [self.complete.eq(given.last | ~fits), self.last.eq(given.last & fits)]
                 with m.If(fits):
+                    m.d.sync += self.upper.eq(given.upper)
                     m.d.sync += [self.sentences.eq(self.sentences + 1), self.rows.eq(rows)]
                     m.d.sync += longest.eq(Mux(given.tokens > longest, given.tokens, longest))
                 m.next = "WAIT"

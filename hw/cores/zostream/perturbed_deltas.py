@@ -28,6 +28,8 @@ class DeltaCommand(data.StructLayout):
     ----------
     kind : `Kind`
         All but `Kind.OFFSETS`.
+    table : 1
+        Which part's deltas they are: 1 for the part behind a cut.
     factor : signed(27)
         Multiple of the perturbation.
     count : 24 bits
@@ -37,7 +39,8 @@ class DeltaCommand(data.StructLayout):
     """
 
     def __init__(self) -> None:
-        super().__init__({"kind": Kind, "factor": shape(COEFFICIENT), "count": COUNT.width, "replay": 1, "mark": 1})
+        numbers = {"factor": shape(COEFFICIENT), "count": COUNT.width}
+        super().__init__({"kind": Kind, "table": 1, **numbers, "replay": 1, "mark": 1})
 
 
 class PerturbedDeltas(wiring.Component):
@@ -46,7 +49,7 @@ class PerturbedDeltas(wiring.Component):
     Parameters
     ----------
     spec : WordOffsetsSpec
-        Its generator has replay.
+        Its generator has replay, and it has two tables.
 
     Attributes
     ----------
@@ -66,6 +69,8 @@ class PerturbedDeltas(wiring.Component):
         With `done`: offsets that were clipped.
     request, offsets : In, Out, streams
         See `EnginePort`.
+    first_rows : In
+        Rows of the first part, behind which those of the other one stand in an image.
     load, save : In, Out, streams of beats
         Images of deltas.
     valid, beat, data : Out
@@ -93,6 +98,7 @@ class PerturbedDeltas(wiring.Component):
                 "clipped": Out(shape(spec.clipped_format)),
                 "request": In(stream.Signature(data.StructLayout(request))),
                 "offsets": Out(stream.Signature(layout(streams["offsets"]))),
+                "first_rows": In(range(spec.times + 1)),
                 "load": In(BEATS),
                 "save": Out(BEATS),
                 **{name: Monitor(1).members[name] for name in SHOWN},
@@ -122,6 +128,7 @@ class PerturbedDeltas(wiring.Component):
             command.payload.kind.eq(Mux(held, kept.kind, Kind.OFFSETS)),
             command.payload.factor.eq(Mux(held, kept.factor, request.payload.factor)),
             command.payload.count.eq(Mux(held, kept.count, request.payload.count)),
+            command.payload.table.eq(Mux(held, kept.table, request.payload.table)),
             *(command.payload[name].eq(request.payload[name]) for name in ("word", "fraction", "wide")),
             own.ready.eq(~held),
             request.ready.eq(command.ready & ~held),
@@ -138,7 +145,8 @@ class PerturbedDeltas(wiring.Component):
         m.submodules.shown = shown = DeltaMonitor(self.spec)
         m.d.comb += [
             shown.valid.eq(deltas.stored),
-            *(getattr(shown, name).eq(getattr(deltas, name)) for name in ("row", "column", "delta")),
+            shown.row.eq(deltas.row + Mux(deltas.table, self.first_rows, 0)),
+            *(getattr(shown, name).eq(getattr(deltas, name)) for name in ("column", "delta")),
             self.valid.eq(shown.beat_valid),
             self.beat.eq(shown.beat),
             self.data.eq(shown.data),

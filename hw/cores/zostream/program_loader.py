@@ -8,19 +8,23 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import BEAT_COUNT_BITS
 from ....golden.cores.zostream.registers import PROGRAM
-from ....golden.stream.instruction import ROW_BITS
+from ....golden.cores.zostream.zostream import MOST_FEATURES, MOST_KEPT
+from ....golden.stream.instruction import ROW_BITS, Kind
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout
 
 _TOKEN = 32
 """Values of a row of a sample, of 3 bytes each."""
-MOST_FEATURES_BITS = 18
-"""Bits of a token's values: more beats than a read command counts would be more of them."""
+KEPT_BITS = MOST_KEPT.bit_length()
+"""Bits of the number of values of a row that passes a cut."""
+_FEATURE_BITS = (MOST_FEATURES - 1).bit_length()
 
 
 class ProgramLoader(wiring.Component):
-    """Load a program and look at its last instruction, whose results are the logits; give its instructions in a pass.
+    """Load a program and look at the last instruction of its parts; give its instructions in a pass.
+
+    The results of the last one are the logits, those of the last one before a cut are all that passes there.
 
     Parameters
     ----------
@@ -37,6 +41,8 @@ class ProgramLoader(wiring.Component):
     ----------
     load, run : In(1)
         Load a program, begin a pass; one cycle.
+    behind, before : In(1)
+        With `run`: of the instructions behind the cut, or before it, alone.
     beats : In, 16 bits
         Beats of the program's image; stays while it is loaded.
     loaded : Out(1)
@@ -45,12 +51,16 @@ class ProgramLoader(wiring.Component):
         There is a program; those below are its own.
     operations, capacity, features, inputs, words : Out
         As its header says.
-    rows : Out
-        Rows of the deltas of its words.
+    cut, split, pooled : Out(1)
+        It is cut, and words of both parts are perturbed; behind the cut a sentence has one row.
+    first_rows, rows : Out
+        Rows of the deltas of the first part, and of the last or only one.
     token_beats, logit_beats : Out, 16 bits
         Beats of a token of a sample, and of a sample's logits.
     outputs, base : Out
         Logits of a sample, and their address in the activation memory.
+    kept_outputs, kept_wide, kept_base, kept_buffer, kept_beats : Out
+        Values of a row that passes the cut, memory and address of the first one, its `Buffer`, and beats of a row.
     failed, error, number : Out
         A program was refused: the code, and the number of the operation. Held until reset.
     command, status, o : Out, In, In
@@ -62,17 +72,23 @@ class ProgramLoader(wiring.Component):
     def __init__(self, spec: ProgramSequencerSpec, errors: type[IntEnum], classes: int, times: int) -> None:
         self._errors, self._classes, self._times, self._spec = errors, classes, times, spec
         streams = {name: stream.Signature(layout(port)) for name, port in spec.streams().items()}
-        told = ("operations", "capacity", "features", "inputs", "words")
+        told = ("operations", "capacity", "features", "inputs", "words", "behind")
+        self._told = told
         super().__init__(
             {
-                **dict.fromkeys(("load", "run"), In(1)),
+                **dict.fromkeys(("load", "run", "behind", "before"), In(1)),
                 "beats": In(BEAT_COUNT_BITS),
                 **dict.fromkeys(("loaded", "valid"), Out(1)),
-                **{name: Out(COUNTS[name]) for name in told},
-                "rows": Out(range(times + 1)),
-                **dict.fromkeys(("token_beats", "logit_beats"), Out(BEAT_COUNT_BITS)),
+                **{name: Out(COUNTS[name]) for name in told if name != "behind"},
+                **dict.fromkeys(("cut", "split", "pooled"), Out(1)),
+                **dict.fromkeys(("first_rows", "rows"), Out(range(times + 1))),
+                **dict.fromkeys(("token_beats", "logit_beats", "kept_beats"), Out(BEAT_COUNT_BITS)),
                 "outputs": Out(range(classes + 1)),
                 "base": Out(range(spec.rows)),
+                "kept_outputs": Out(KEPT_BITS),
+                "kept_wide": Out(1),
+                "kept_base": Out(range(max(spec.rows, spec.wide_rows))),
+                "kept_buffer": Out(ROW_BITS + 1),
                 "failed": Out(1),
                 "error": Out(max(errors).bit_length()),
                 "number": Out(COUNTS["operations"]),
@@ -82,49 +98,67 @@ class ProgramLoader(wiring.Component):
                 "instruction": Out(streams["o"]),
             }
         )
-        self._told = told
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         command, status, given, last = self.command, self.status.payload, self.o, self.o.payload
         looks = Signal()
+        # words behind the cut, instructions before it, and instructions of a pass that are still to come
+        behind, first_part, left = Signal(COUNTS["behind"]), Signal(COUNTS["operations"]), Signal(COUNTS["operations"])
+        words = {name: behind if name == "behind" else getattr(self, name) for name in self._told}
+        with m.If(self.instruction.valid & self.instruction.ready):
+            m.d.sync += left.eq(left - 1)
         m.d.comb += [
             command.payload.run.eq(1),
-            command.payload.beats.eq(self.beats),
             self.instruction.payload.eq(given.payload),
+            # a pass may end at the cut
+            self.instruction.payload.last.eq(last.last | (left == 1)),
             self.instruction.valid.eq(given.valid & ~looks),
             given.ready.eq(self.instruction.ready & ~looks),
         ]
         # the last instruction, at first with all bits of its numbers
         outputs, buffer = Signal.like(last.outputs, reset_less=True), Signal.like(last.destination, reset_less=True)
-        shifted = Signal(reset_less=True)
-        beats = (self.features[:MOST_FEATURES_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
-        m.d.comb += self.outputs.eq(outputs)
+        shifted, kept = Signal(reset_less=True), Signal.like(last.outputs, name="kept", reset_less=True)
+        beats = (self.features[:_FEATURE_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
+        m.d.comb += [
+            self.outputs.eq(outputs),
+            self.kept_outputs.eq(kept),
+            self.kept_wide.eq(self.kept_buffer[ROW_BITS]),
+        ]
         m.d.sync += [
             # 96 bytes a row
             self.token_beats.eq((beats << 2) + (beats << 1)),
             self.logit_beats.eq((outputs[: len(self.outputs)] + 3) >> 2),
-            self.rows.eq(Mux(self.words < self._times, self.words, self._times)),
+            self.kept_beats.eq((kept[:KEPT_BITS] + 3) >> 2),
+            self.cut.eq(behind != 0),
+            self.split.eq((behind != 0) & (self.words != 0)),
+            self.first_rows.eq(Mux(self.words < self._times, self.words, self._times)),
+            self.rows.eq(Mux(behind == 0, self.first_rows, Mux(behind < self._times, behind, self._times))),
         ]
+        pools = last.kind == Kind.POOL
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(self.load):
                     m.d.sync += self.valid.eq(0)
                     m.next = "LOAD"
                 with m.Elif(self.run):
-                    m.d.sync += command.payload.first.eq(0)
+                    m.d.sync += command.payload.first.eq(Mux(self.behind, first_part, 0))
+                    m.d.sync += left.eq(Mux(self.before, first_part, 0))
                     m.next = "RUN"
             with m.State("LOAD"):
-                m.d.comb += [command.valid.eq(1), command.payload.run.eq(0)]
+                m.d.comb += [command.valid.eq(1), command.payload.run.eq(0), command.payload.count.eq(self.beats)]
+                m.d.sync += [first_part.eq(0), self.pooled.eq(0), kept.eq(0)]
                 with m.If(command.ready):
                     m.next = "STATUS"
             with m.State("STATUS"), m.If(self.status.valid):
                 m.d.comb += self.status.ready.eq(1)
-                m.d.sync += [getattr(self, name).eq(status[name]) for name in self._told]
-                m.d.sync += command.payload.first.eq(status.operations - 1)
+                m.d.sync += [into.eq(status[name]) for name, into in words.items()]
+                # of a program that is cut all are looked at
+                m.d.sync += command.payload.first.eq(Mux(status.behind == 0, status.operations - 1, 0))
+                m.d.sync += self.number.eq(status.place)
                 m.next = "LAST"
                 with m.If(status.reason != Reason.NONE):
-                    self._fail(m, status.reason, status.place)
+                    self._fail(m, status.reason)
             with m.State("LAST"):
                 m.d.comb += command.valid.eq(1)
                 with m.If(command.ready):
@@ -133,45 +167,89 @@ class ProgramLoader(wiring.Component):
                 m.d.comb += [looks.eq(1), given.ready.eq(1)]
                 m.d.sync += [outputs.eq(last.outputs), buffer.eq(last.destination), shifted.eq(last.result_shift != 0)]
                 with m.If(given.valid):
-                    m.next = "JUDGE"
-            self._judge(m, outputs, buffer, shifted)
+                    with m.If(self.cut & ~last.part):
+                        m.d.sync += [first_part.eq(first_part + 1), kept.eq(last.outputs)]
+                        m.d.sync += [self.kept_buffer.eq(last.destination), self.pooled.eq(self.pooled | pools)]
+                    with m.If(last.last):
+                        m.next = "JUDGE"
+            self._judge(m, (outputs, kept), buffer, shifted)
             with m.State("RUN"):
-                m.d.comb += command.valid.eq(1)
+                m.d.comb += [command.valid.eq(1), command.payload.count.eq(left)]
                 with m.If(command.ready):
                     m.next = "IDLE"
             with m.State("FAILED"):
                 pass
         return m
 
-    def _judge(self, m: Module, outputs: Signal, buffer: Signal, shifted: Signal) -> None:
-        """Refuse too many logits, those of another format, and sizes that are 0; find the address of the logits."""
-        first, stride, left = (
-            Signal(ROW_BITS, name="first", reset_less=True),
-            Signal.like(self.base, name="stride", reset_less=True),
-            Signal(range(ROW_BITS + 1), name="bits_left"),
-        )
-        none = (self.features == 0) | self.features[MOST_FEATURES_BITS:].any()
+    def _judge(self, m: Module, sizes: tuple[Signal, Signal], buffer: Signal, shifted: Signal) -> None:
+        """Refuse too many logits, those of another format, and sizes that are 0; find the addresses of the results.
+
+        Meanwhile see whether the inputs end within their memory, and refuse them if not. Longer than most, as all are
+        products with the same tokens in the same cycles.
+        """
+        outputs, kept = sizes
+        stride = Signal(max(len(self.base), len(self.kept_base)), name="stride", reset_less=True)
+        left = Signal(range(ROW_BITS + 1), name="bits_left")
+        bases = [
+            (base, given, Signal(ROW_BITS, name=f"{name}first", reset_less=True))
+            for base, given, name in ((self.base, buffer, ""), (self.kept_base, self.kept_buffer, "kept_"))
+        ]
+        stop, reach, beyond, end = self._inputs(m)
+        none = (self.features == 0) | self.features[_FEATURE_BITS:].any()
         reasons = (
-            (Reason.SIZE, none | (outputs > self._classes)),
-            (Reason.WORDS, self.words == 0),
+            (Reason.SIZE, none | (outputs > self._classes) | kept[KEPT_BITS:].any()),
+            (Reason.WORDS, (self.words == 0) & ~self.cut),
             (Reason.FORMAT, buffer[ROW_BITS] | shifted),
         )
         with m.State("JUDGE"):
-            m.d.sync += [first.eq(buffer), stride.eq(self.capacity), self.base.eq(0), left.eq(ROW_BITS)]
+            m.d.sync += [stride.eq(self.capacity), left.eq(ROW_BITS), self.number.eq(self.operations - 1)]
+            m.d.sync += [stop.eq(end), reach.eq(0), beyond.eq(end[ROW_BITS])]
+            for base, given, first in bases:
+                m.d.sync += [base.eq(0), first.eq(given)]
             m.next = "MULTIPLY"
             for reason, wrong in reversed(reasons):
                 with m.If(wrong):
-                    self._fail(m, reason, self.operations - 1)
+                    self._fail(m, reason)
         with m.State("MULTIPLY"):
             # a bit a cycle: there is time, and no DSP
-            m.d.sync += [first.eq(first >> 1), stride.eq(stride << 1), left.eq(left - 1)]
-            m.d.sync += self.base.eq(self.base + Mux(first[0], stride, 0))
+            m.d.sync += [stride.eq(stride << 1), left.eq(left - 1)]
+            for base, _, first in bases:
+                m.d.sync += [first.eq(first >> 1), base.eq(base + Mux(first[0], stride, 0))]
+            # from the highest bit on the product only grows: what is beyond once stays beyond
+            outside = beyond | (reach > self._most)
+            m.d.sync += [stop.eq(stop << 1), reach.eq((reach << 1) + Mux(stop[-1], self.capacity, 0))]
+            m.d.sync += beyond.eq(outside)
             with m.If(left == 0):
-                m.d.sync += self.valid.eq(1)
-                m.d.comb += self.loaded.eq(1)
                 m.next = "IDLE"
+                with m.If(outside):
+                    m.d.sync += self.number.eq(0)
+                    self._fail(m, Reason.ROWS)
+                with m.Else():
+                    m.d.sync += self.valid.eq(1)
+                    m.d.comb += self.loaded.eq(1)
 
-    def _fail(self, m: Module, reason: Value | int, number: Value) -> None:
+    def _inputs(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
+        """Make registers for the product of tokens and rows of the inputs; the last one is the row behind them."""
+        spec, wide = self._spec, self.inputs[ROW_BITS]
+        features = self.features[:_FEATURE_BITS]
+        narrow_rows, wide_rows = (
+            (features + (size - 1)) >> (size - 1).bit_length() for size in (spec.lanes, spec.columns)
+        )
+        end, self._most = (
+            Signal(ROW_BITS + 1, name="inputs_end", reset_less=True),
+            Signal(range(max(spec.rows, spec.wide_rows) + 1), name="most_rows", reset_less=True),
+        )
+        m.d.sync += end.eq(self.inputs[:ROW_BITS] + Mux(wide, wide_rows, narrow_rows))
+        m.d.sync += self._most.eq(Mux(wide, spec.wide_rows, spec.rows))
+        return (
+            Signal(ROW_BITS, name="rows_left", reset_less=True),
+            # twice the most rows, and as many tokens again
+            Signal(max(len(self._most), len(self.capacity)) + 2, name="reach", reset_less=True),
+            Signal(name="beyond", reset_less=True),
+            end,
+        )
+
+    def _fail(self, m: Module, reason: Value | int) -> None:
         """Report a refusal, and go on for ever with nothing."""
-        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason), self.number.eq(number)]
+        m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason)]
         m.next = "FAILED"

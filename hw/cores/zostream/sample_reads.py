@@ -1,6 +1,6 @@
 """Sample reads: the sentences of a pass for the engine, and the read commands of their rows."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,6 +26,8 @@ class SampleReads(wiring.Component):
         Begin a pass; one cycle. The next ones stay until `done`.
     sentences : In
         Sentences of the pass.
+    kept : In(1)
+        Rows are those that are kept of the sentences.
     token_beats : In(16)
         Beats of a token's rows.
     number, entry : Out, In
@@ -42,6 +44,7 @@ class SampleReads(wiring.Component):
             {
                 "start": In(1),
                 "sentences": In(count),
+                "kept": In(1),
                 "token_beats": In(BEAT_COUNT_BITS),
                 "number": Out(range(tokens)),
                 "entry": In(entry_layout(tokens, address)),
@@ -69,7 +72,7 @@ class SampleReads(wiring.Component):
                 m.next = "SENTENCE"
             with m.State("SENTENCE"):
                 m.d.comb += sentence.valid.eq(1)
-                m.d.sync += [beat.eq(entry.beat), left.eq(entry.tokens)]
+                m.d.sync += [beat.eq(Mux(self.kept, entry.kept, entry.beat)), left.eq(entry.tokens)]
                 with m.If(sentence.ready):
                     m.d.sync += sentence.payload.first.eq(sentence.payload.first + entry.tokens)
                     m.next = "TOKEN"

@@ -10,14 +10,23 @@ from amaranth.lib.wiring import Out
 
 from ....golden.axi.bus import ADDRESS_BITS, BEAT
 from ....golden.zo.memory_layout import LABEL_BIT, WORDS
+from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...axi.memory_port import beat_number, byte_address
 from ...zo.steps.order_list import LABEL_BITS, OrderJob, OrderList, OrderPlace
 
+REPEATS_BITS = (MOST_PERTURBATIONS + MOST_SLOPES).bit_length()
+"""Bits of how often a step's sentences are given: for each perturbation of the first part, and for each slope."""
+
 
 def sentence_layout(tokens: int, address: int = ADDRESS_BITS) -> data.StructLayout:
-    """Layout of a sentence: number of the beat of its first row, its tokens, its label, and if it is a step's last."""
+    """Layout of a sentence.
+
+    Number of the beat of its first row, and of the first one that is kept of it; its tokens, its label, if it is read
+    from what is kept, and if it is a step's last.
+    """
     beat = address - (BEAT - 1).bit_length()
-    return data.StructLayout({"beat": beat, "tokens": range(tokens + 1), "label": LABEL_BITS, "last": 1})
+    places = {"beat": beat, "kept": beat}
+    return data.StructLayout({**places, "tokens": range(tokens + 1), "label": LABEL_BITS, "upper": 1, "last": 1})
 
 
 class SentenceScheduler(OrderList):
@@ -37,8 +46,10 @@ class SentenceScheduler(OrderList):
     Attributes
     ----------
     job : In, `OrderJob`
-        Beside the steps ``index``, the byte address of the index, ``labels``, how many there are, and ``capacity``,
-        tokens of both sides that there is room for.
+        Beside the steps ``index``, the byte address of the index, ``cache``, that of what is kept, ``labels``, how many
+        there are, and ``capacity``, tokens of both sides that there is room for. The sentences are those of what is
+        kept where ``upper`` is 1, or else all but the first of each ``turns`` times that they are given. Where
+        ``pooled`` is 1 such a sentence has one token.
     order_read : Out, `ReadPort`
         Reads of the order list, the index and first beats of samples. Its beats are always taken.
     step, fault
@@ -47,13 +58,24 @@ class SentenceScheduler(OrderList):
     """
 
     def __init__(self, tokens: int, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
-        further = {"index": address, "labels": LABEL_BITS + 1, "capacity": 16}
+        further = {
+            "index": address,
+            "cache": address,
+            "labels": LABEL_BITS + 1,
+            "capacity": 16,
+            "upper": 1,
+            "pooled": 1,
+        }
+        further |= {"turns": MOST_PERTURBATIONS.bit_length(), "repeats": REPEATS_BITS}
         sentence = sentence_layout(tokens, address)
         super().__init__(OrderJob(address, further), errors, address, {}, {"sentence": Out(stream.Signature(sentence))})
         # beat of the index, then the sample's own, and the tokens there
         self._beat = Signal.like(beat_number(self.job.index), name="entry", reset_less=True)
         self._tokens = Signal(32, name="tokens", reset_less=True)
+        self._kept = Signal.like(self._beat, name="kept", reset_less=True)
         self._looks = Signal(name="looks")
+        # how often the step's sentences were given, up to the turns
+        self._turn, self._upper = Signal(range(MOST_PERTURBATIONS + 1), name="turn"), Signal(name="upper")
 
     def label_limit(self) -> Value:
         """Labels of the program."""
@@ -62,7 +84,12 @@ class SentenceScheduler(OrderList):
     def begin_samples(self, m: Module, order: OrderPlace) -> None:
         """Give the sentence at hand, and read its entry of the index and its first beat."""
         sentence, read = self.sentence.payload, self.order_read.command.payload
+        m.d.sync += self._upper.eq(self.job.upper | (self._turn != 0))
+        with m.If(self.job.start):
+            m.d.sync += self._turn.eq(0)
         m.d.comb += [
+            sentence.kept.eq(self._kept),
+            sentence.upper.eq(self._upper),
             read.address.eq(byte_address(Mux(self._looks, self._beat, order.next_beat))),
             sentence.beat.eq(self._beat),
             sentence.tokens.eq(self._tokens),
@@ -94,7 +121,12 @@ class SentenceScheduler(OrderList):
             m.next = "HEAD"
         self._read(m, "HEAD", "TOKENS")
         with m.State("TOKENS"), m.If(beats.valid):
-            m.d.sync += [self._tokens.eq(beats.payload[:32]), self._beat.eq(self._beat + 1), self._looks.eq(0)]
+            m.d.sync += [
+                self._tokens.eq(Mux(self._upper & self.job.pooled, 1, beats.payload[:32])),
+                self._kept.eq(beat_number(self.job.cache) + beats.payload[32:64]),
+                self._beat.eq(self._beat + 1),
+                self._looks.eq(0),
+            ]
             m.next = "JUDGE"
         wrong = Signal()
         m.d.sync += wrong.eq((self._tokens == 0) | (Cat(0, self._tokens) > self.job.capacity))
@@ -107,6 +139,8 @@ class SentenceScheduler(OrderList):
                 m.d.sync += order.failed.eq(self._tokens)
             with m.If(~wrong & self.sentence.ready):
                 m.d.sync += order.samples_left.eq(order.samples_left - 1)
+                with m.If(order.samples_left == 1):
+                    m.d.sync += self._turn.eq(Mux(self._turn == self.job.turns - 1, 0, self._turn + 1))
                 m.next = "MOVE"
 
     def _read(self, m: Module, state: str, following: str) -> None:

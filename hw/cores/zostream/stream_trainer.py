@@ -20,10 +20,10 @@ from ..memory_system import MemorySystem, buses
 from ..shell import Control
 from ..shelled_core import Monitor
 from .command_sequences import CommandSequences
-from .logit_reader import LogitReader
+from .logit_reader import RESULT, LogitReader
 from .pass_memory import PassMemory
 from .perturbed_deltas import SHOWN, PerturbedDeltas
-from .program_loader import ProgramLoader
+from .program_loader import KEPT_BITS, ProgramLoader
 from .sample_reads import SampleReads
 from .sentence_scheduler import SentenceScheduler
 
@@ -31,6 +31,7 @@ READS = ("order", "images", "corrections", "stream")
 """Requesters that read, the highest rank first; images are samples, programs, deltas and states of the generator."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
+MONITOR = Monitor(1, operations=True)
 
 
 class StreamTrainer(wiring.Component):
@@ -52,7 +53,7 @@ class StreamTrainer(wiring.Component):
         AXI4 port to the memory outside.
     engine : Out, `EnginePort`
     monitor : Out, `Monitor`
-        Updates of the deltas.
+        Updates of the deltas, and the operation at work.
     """
 
     def __init__(self, spec: ZostreamSpec) -> None:
@@ -64,9 +65,9 @@ class StreamTrainer(wiring.Component):
         self.deltas = PerturbedDeltas(spec.offsets)
         self.scheduler = SentenceScheduler(tokens, Error, address)
         self.passes, self.samples = PassMemory(tokens, address), SampleReads(tokens, address)
-        self.reader = LogitReader(chunks, tokens, classes)
+        self.reader = LogitReader(chunks, tokens, (1 << KEPT_BITS) - 1)
         self.slopes, self.updates = SlopeRecorder(classes, address), StepUpdates()
-        self.logits = LogitWriter(address=address)
+        self.logits = LogitWriter(address=address, logit=RESULT)
         self.memory = MemorySystem(READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address)
         engine = EnginePort(chunks, spec.sequencer, spec.offsets, address)
         self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
@@ -76,7 +77,7 @@ class StreamTrainer(wiring.Component):
                 "control": In(Control(CORE, address)),
                 **buses(1, address),
                 "engine": Out(engine),
-                "monitor": Out(Monitor(1)),
+                "monitor": Out(MONITOR),
             }
         )
 
@@ -92,7 +93,7 @@ class StreamTrainer(wiring.Component):
         self._passes(m, sequences)
         self._results(m, sequences)
         self._memory(m, sequences)
-        sequences.add(m, self._images(m))
+        sequences.add(m, self._images(m, sequences))
         return m
 
     def _program(self, m: Module) -> None:
@@ -110,8 +111,13 @@ class StreamTrainer(wiring.Component):
             # deltas that are loaded or cleared are another program's
             self.monitor.valid.eq(self.deltas.valid & (self.control.command == Command.TRAIN)),
             self.monitor.done.eq(self.control.counts.steps_done),
+            self.monitor.operation.eq(engine.operation),
             engine.weights.eq(self.control.settings.weights),
-            *(getattr(engine, name).eq(getattr(program, name)) for name in ("capacity", "features", "inputs")),
+            *(getattr(engine, name).eq(getattr(program, name)) for name in ("capacity", "features")),
+            engine.inputs.eq(Mux(engine.kept, program.kept_buffer, program.inputs)),
+            engine.row_beats.eq(program.kept_beats),
+            engine.alike.eq(~program.split),
+            self.deltas.first_rows.eq(program.first_rows),
         ]
 
     def _passes(self, m: Module, sequences: CommandSequences) -> None:
@@ -124,29 +130,43 @@ class StreamTrainer(wiring.Component):
             passes.number.eq(Mux(sequences.reads_logits, reader.number, samples.number)),
             samples.entry.eq(passes.entry),
             samples.sentences.eq(passes.sentences),
-            samples.token_beats.eq(self.program.token_beats),
+            samples.kept.eq(passes.upper),
+            # of both sides, where they are not alike
+            samples.token_beats.eq(
+                Mux(passes.upper, self.program.kept_beats << self.program.split, self.program.token_beats)
+            ),
+            engine.kept.eq(passes.upper),
             *(getattr(engine, name).eq(getattr(passes, name)) for name in ("rows", "sentences", "longest")),
         ]
 
     def _results(self, m: Module, sequences: CommandSequences) -> None:
-        """Logits go to the losses, or to memory."""
+        """Logits go to the losses, or to memory, where what passes the cut goes as well."""
         reader, slopes, logits, program = self.reader, self.slopes, self.logits, self.program
-        infer, labels = sequences.infer, self.slopes.labels
+        infer, before, labels = sequences.infer, sequences.before, self.slopes.labels
+        written = Signal()
+        m.d.comb += written.eq(infer | before)
+        # what passes a cut has rows for each token, but behind a pool
+        tokens = before & ~program.pooled
+        results = [(into, name) for into in (slopes, logits) for name in ("logit", "last")]
         wiring.connect(m, reader.operands_read, wiring.flipped(self.engine.operands_read))
         wiring.connect(m, wiring.flipped(self.engine.operands), reader.operands)
         m.d.comb += [
-            reader.base.eq(program.base),
+            reader.wide.eq(before & program.kept_wide),
+            reader.base.eq(Mux(before, program.kept_base, program.base)),
             reader.stride.eq(program.capacity),
-            reader.outputs.eq(program.outputs),
+            reader.outputs.eq(Mux(before, program.kept_outputs, program.outputs)),
             reader.sentences.eq(self.passes.sentences),
+            reader.rows.eq(Mux(tokens, self.passes.rows, self.passes.sentences)),
+            reader.tokens.eq(Mux(tokens, self.passes.entry.tokens, 1)),
+            reader.waits.eq(before),
             reader.both.eq(~infer),
-            labels.sample.eq(reader.begins & ~infer),
-            labels.label.valid.eq(reader.begins & ~infer),
+            labels.sample.eq(reader.begins & ~written),
+            labels.label.valid.eq(reader.begins & ~written),
             labels.label.payload.eq(self.passes.entry.label),
-            slopes.i.valid.eq(reader.o.valid & ~infer),
-            logits.i.valid.eq(reader.o.valid & infer),
-            *(into.i.payload.eq(reader.o.payload) for into in (slopes, logits)),
-            reader.o.ready.eq(Mux(infer, logits.i.ready, slopes.i.ready)),
+            slopes.i.valid.eq(reader.o.valid & ~written),
+            logits.i.valid.eq(reader.o.valid & written),
+            *(getattr(into.i.payload, name).eq(getattr(reader.o.payload, name)) for into, name in results),
+            reader.o.ready.eq(Mux(written, logits.i.ready, slopes.i.ready)),
         ]
 
     def _memory(self, m: Module, sequences: CommandSequences) -> None:
@@ -172,6 +192,8 @@ class StreamTrainer(wiring.Component):
             (scheduler.fault.failed, scheduler.fault.error, scheduler.fault.address),
             (self.program.failed, self.program.error, self.program.number),
             (sequences.no_program, Const(Error["PROGRAM_NO_PROGRAM"]), Const(0)),
+            (sequences.no_cut, Const(Error["PROGRAM_CUT"]), Const(0)),
+            (sequences.no_split, Const(Error.BAD_SPLIT), control.settings.p2),
             (engine.failed, Const(Error.BAD_WEIGHTS), engine.number),
         ]
         fault = control.fault
@@ -180,10 +202,11 @@ class StreamTrainer(wiring.Component):
             with m.If(failed):
                 m.d.comb += [fault.error.eq(error), fault.address.eq(address)]
 
-    def _images(self, m: Module) -> ImageReads:
+    def _images(self, m: Module, sequences: CommandSequences) -> ImageReads:
         """Read the image of each command that has one, and samples."""
         settings, spec, program, deltas = self.control.settings, self.spec, self.program, self.deltas
-        m.d.sync += self._delta_beats.eq(program.rows * (spec.offsets.row_words // WORDS))
+        rows = program.rows + Mux(program.cut, program.first_rows, 0)
+        m.d.sync += self._delta_beats.eq(rows * (spec.offsets.row_words // WORDS))
         # whoever takes an image is ready until a beat comes; those behind a FIFO are so when they like
         fifos = [Fifo(8 * BEAT, 2) for _ in range(2)]
         m.submodules.delta_beats, m.submodules.sample_beats = delta_beats, sample_beats = fifos
@@ -192,7 +215,9 @@ class StreamTrainer(wiring.Component):
         # a command's done is that of the image: nothing else is under way
         images = (
             Image(Command.LOAD, settings.program, program.beats, self.sequencer.image, program.loaded),
-            Image(Command.LOAD_DELTAS, settings.deltas, self._delta_beats, delta_beats.i, deltas.done),
+            Image(
+                Command.LOAD_DELTAS, settings.deltas, self._delta_beats, delta_beats.i, deltas.done & ~sequences.first
+            ),
             Image(Command.TRAIN, settings.state, self._state_beats, deltas.state, deltas.loaded),
         )
         reads = ImageReads(images, self.control.command, self.memory.images_read, self.samples.command)

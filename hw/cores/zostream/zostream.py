@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
-from ....golden.stream.engine.stream_engine import StreamEngineSpec
 from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
-from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
+from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
 from ..shelled_core import Monitor, ShelledCore
-from .stream_trainer import StreamTrainer
+from .stream_trainer import MONITOR, StreamTrainer
 
 
 class TransformerTrainer(wiring.Component):
@@ -26,6 +25,7 @@ class TransformerTrainer(wiring.Component):
     Parameters
     ----------
     spec : ZostreamSpec
+    monitor : Monitor, optional
 
     Attributes
     ----------
@@ -34,15 +34,15 @@ class TransformerTrainer(wiring.Component):
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
     monitor : Out, `Monitor`
-        Updates of the deltas.
+        Updates of the deltas, and the operation at work.
     """
 
-    def __init__(self, spec: ZostreamSpec) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.steps = StreamTrainer(spec)
-        engine = StreamEngineSpec(spec.size, spec.features, spec.generator.width)
+        engine = spec.engine
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
-            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(Monitor(1))}
+            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(monitor)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -50,10 +50,14 @@ class TransformerTrainer(wiring.Component):
         m.submodules.steps, m.submodules.engine = self.steps, self.engine
         wiring.connect(m, wiring.flipped(self.control), self.steps.control)
         wiring.connect(m, self.steps.engine, self.engine.port)
-        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
         for bus in buses(1):
             wiring.connect(m, getattr(self.steps, bus), wiring.flipped(getattr(self, bus)))
+        self.show(m)
         return m
+
+    def show(self, m: Module) -> None:
+        """Give the monitor what it shows."""
+        wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
 
 
 class Zostream(ShelledCore):
@@ -62,22 +66,31 @@ class Zostream(ShelledCore):
     Parameters
     ----------
     spec : ZostreamSpec
+    monitor : Monitor, optional
     """
 
-    def __init__(self, spec: ZostreamSpec) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.spec = spec
-        super().__init__(spec, 1)
+        self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
+        super().__init__(spec, monitor)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""
         return TransformerTrainer(self.spec)
 
+    def prepare(self, m: Module, settings: wiring.PureInterface) -> None:
+        """Multiply the perturbations of both parts, in a register, as in `zotrain`."""
+        bits = MOST_PERTURBATIONS.bit_length()
+        m.d.sync += self._slopes.eq(settings.p1[:bits] * settings.p2[:bits])
+
     def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """List the reasons to refuse a command."""
-        load, train, infer = (command == code for code in (Command.LOAD, Command.TRAIN, Command.INFER))
-        job, most_beats = train | infer, HEADER_BEATS + INSTRUCTION_BEATS * self.spec.operations
+        load, train = command == Command.LOAD, command == Command.TRAIN
+        job = train | (command == Command.INFER) | (command == Command.CACHE)
+        most_beats = HEADER_BEATS + INSTRUCTION_BEATS * self.spec.operations
         beats, steps, count, batch = settings.program_beats, settings.steps, settings.sample_count, settings.batch
-        position, eps, shift, p1 = settings.position, settings.eps_shift, settings.shift, settings.p1
+        position, eps, shift = settings.position, settings.eps_shift, settings.shift
+        p1, p2 = settings.p1, settings.p2
         return [
             Check(load & (beats == 0), Error.ZERO_LENGTH, beats),
             Check(load & (beats > most_beats), Error["PROGRAM_LENGTH"], beats),
@@ -88,6 +101,8 @@ class Zostream(ShelledCore):
             Check(train & ((eps < STREAM_EPS_SHIFTS[0]) | (eps > STREAM_EPS_SHIFTS[-1])), Error.BAD_EPS, eps),
             Check(train & (shift > LARGEST_SHIFT), Error.BAD_SHIFT, shift),
             Check(train & ((p1 == 0) | (p1 > MOST_PERTURBATIONS)), Error.BAD_SPLIT, p1),
+            Check(train & ((p2 == 0) | (p2 > MOST_PERTURBATIONS) | (self._slopes > MOST_SLOPES)), Error.BAD_SPLIT, p2),
             Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
             Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
+            Check(job & (settings.cached > 1), Error.BAD_SPLIT, settings.cached),
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.axi.bus import ADDRESS_BITS
+from ....golden.axi.bus import ADDRESS_BITS, BEAT_COUNT_BITS
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ....golden.stream.memory.chunks import ChunkLayout
 from ....golden.stream.norms import Q11_16
@@ -16,7 +16,9 @@ from ...ports import layout, shape
 
 CLIPPED_BITS = 32
 """Bits of the number of values that a pass clips."""
-REQUEST = ("factor", "word", "count", "fraction", "wide")
+OPERATION_BITS = 16
+"""Bits of an instruction's number."""
+REQUEST = ("factor", "word", "count", "fraction", "wide", "table")
 """Fields of a request for offsets, those of a command of `word_offsets`."""
 
 
@@ -58,6 +60,9 @@ class EnginePort(wiring.Signature):
     capacity, features, inputs : Out, 16, 32 and 32 bits
         Of the program, as its header has them: tokens of all sides that are in the buffers at once, values of a token,
         the `Buffer` that they go to.
+    kept, row_beats, alike : Out, 1, 16 and 1 bits
+        Rows that come are those of a cache, or of what passes a cut: 4 bytes a value. Beats of one, and whether it is
+        that of both sides; if not, rows of the plus and of the minus side take turns.
     amount : Out, signed(27)
         Multiple of the perturbation that the plus side adds.
     weights : Out, `address` bits
@@ -66,7 +71,7 @@ class EnginePort(wiring.Signature):
         First row and tokens of each sentence of the plus side, in order, before `start`.
     instruction : Out, stream of the fields of an instruction
     beats : Out, stream of beats
-        Rows of all tokens, one sentence behind the other; rows of 32 values of 3 bytes each.
+        Rows of all tokens, one sentence behind the other; rows of 32 values of 3 bytes each, but where they are `kept`.
     loaded : In(1)
         They are in the memory, on both sides; one cycle.
     operands_read, operands : Out, In, streams of a chunk's place, of its values
@@ -79,6 +84,8 @@ class EnginePort(wiring.Signature):
         The pass is over, and all its results are in the memory; one cycle.
     clipped : In(32)
         With `done`: values that were clipped, of both sides.
+    operation : In(16)
+        Number of the instruction at work, counted from 1; 0 where none is.
     failed : In(1)
         The stream of weights is wrong; held until reset.
     number : In(32)
@@ -101,6 +108,8 @@ class EnginePort(wiring.Signature):
                 **dict.fromkeys(("load", "start"), Out(1)),
                 **dict.fromkeys(("rows", "sentences", "longest"), Out(count)),
                 **{name: Out(COUNTS[name]) for name in ("capacity", "features", "inputs")},
+                **dict.fromkeys(("kept", "alike"), Out(1)),
+                "row_beats": Out(BEAT_COUNT_BITS),
                 "amount": Out(shape(COEFFICIENT)),
                 "weights": Out(address),
                 "sentence": Out(stream.Signature(data.StructLayout({"first": count, "length": count}))),
@@ -115,6 +124,7 @@ class EnginePort(wiring.Signature):
                 "corrections_read": In(ReadPort(address)),
                 "done": In(1),
                 "clipped": In(CLIPPED_BITS),
+                "operation": In(OPERATION_BITS),
                 "failed": In(1),
                 "number": In(32),
             }

@@ -21,6 +21,7 @@ from ..array.array_path import ArrayPath
 from ..array.linear_sequencer import LinearSequencer
 from ..array.stationary_load import StationaryLoad
 from ..memory.activation_memory import ActivationMemory
+from ..memory.row_loader import RowLoader
 from ..memory.sample_loader import SampleLoader
 from ..memory.sentence_table import SentenceTable
 from ..softmax.attention_sequencer import AttentionSequencer
@@ -73,7 +74,8 @@ class StreamEngine(wiring.Component):
     ) -> None:
         self.spec = spec
         self.memory, self.table = ActivationMemory(spec.memory), SentenceTable(spec.size.sums)
-        self.samples, self.bases = SampleLoader(spec.samples), BufferBases(spec.chunks)
+        self.samples, self.kept = SampleLoader(spec.samples), RowLoader(spec.chunks, spec.size.sums)
+        self.bases = BufferBases(spec.chunks)
         self.feed = WeightFeed(spec.feed, address)
         self.linear, self.array = LinearSequencer(spec.linear), ArrayPath(spec.array)
         self.stationary, self.attention = StationaryLoad(spec.stationary), AttentionSequencer(spec.attention)
@@ -92,8 +94,8 @@ class StreamEngine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for name in (
-            "memory", "table", "samples", "bases", "feed", "linear", "array", "stationary", "attention", "softmax",
-            "scale", "values", "norm", "pool", "rotary",
+            "memory", "table", "samples", "kept", "bases", "feed", "linear", "array", "stationary", "attention",
+            "softmax", "scale", "values", "norm", "pool", "rotary",
         ):  # fmt: skip
             m.submodules[name] = getattr(self, name)
         # rows of a side: tokens, behind a pool sentences
@@ -248,6 +250,10 @@ class StreamEngine(wiring.Component):
         self._merge(m, memory.operands_read, reads)
         writes = {unit: block.write for unit, block in self.units.items()} | {Unit.OUTSIDE: self.samples.write}
         self._merge(m, memory.write, writes)
+        with m.If(port.kept & (self._unit == Unit.OUTSIDE)):
+            rows = self.kept.write
+            m.d.comb += [memory.write.valid.eq(rows.valid), rows.ready.eq(memory.write.ready)]
+            m.d.comb += _same(memory.write.payload, rows.payload)
 
     def _sentences(self, m: Module) -> None:
         """Give the sentences to the unit at work."""
@@ -256,9 +262,21 @@ class StreamEngine(wiring.Component):
         users = {unit: block.sentences for unit, block in self.units.items() if hasattr(block, "sentences")}
         self._choose(m, table.sentences, users)
         m.d.comb += [table.clear.eq(port.load), table.rows.eq(port.rows), table.count.eq(port.sentences)]
-        samples = self.samples
-        wiring.connect(m, wiring.flipped(port.beats), samples.beats)
+        samples, kept = self.samples, self.kept
         settings = samples.operation.payload
+        for taken, chosen in ((samples.beats, ~port.kept), (kept.beats, port.kept)):
+            m.d.comb += taken.valid.eq(port.beats.valid & chosen)
+        m.d.comb += [
+            Value.cast(samples.beats.payload).eq(port.beats.payload),
+            kept.beats.payload.eq(port.beats.payload),
+            port.beats.ready.eq(Mux(port.kept, kept.beats.ready, samples.beats.ready)),
+            kept.rows.eq(port.rows),
+            kept.row_beats.eq(port.row_beats),
+            kept.alike.eq(port.alike),
+            kept.stride.eq(port.capacity),
+            kept.wide.eq(self.bases.wide[0]),
+            kept.base.eq(self.bases.base[0]),
+        ]
         m.d.comb += [
             settings.rows.eq(port.rows),
             settings.features.eq(port.features),
@@ -351,19 +369,19 @@ class StreamEngine(wiring.Component):
                     m.d.comb += bases.start.eq(1)
                     m.next = "INPUTS"
                 with m.If(port.start):
-                    m.d.sync += [self._rows.eq(port.rows), port.clipped.eq(0)]
+                    m.d.sync += [self._rows.eq(port.rows), port.clipped.eq(0), port.operation.eq(1)]
                     m.next = "FETCH"
             with m.State("INPUTS"):
                 m.d.comb += bases.buffers[0].eq(port.inputs)
                 with m.If(bases.done):
                     m.next = "SAMPLES"
             with m.State("SAMPLES"):
-                m.d.comb += samples.operation.valid.eq(1)
-                with m.If(samples.operation.ready):
+                m.d.comb += [samples.operation.valid.eq(~port.kept), self.kept.start.eq(port.kept)]
+                with m.If(samples.operation.ready | port.kept):
                     m.next = "LOADING"
             with m.State("LOADING"):
                 m.d.comb += samples.done.ready.eq(1)
-                with m.If(samples.done.valid):
+                with m.If(samples.done.valid | self.kept.done):
                     m.d.comb += port.loaded.eq(1)
                     m.next = "IDLE"
             with m.State("FETCH"):
@@ -418,10 +436,10 @@ class StreamEngine(wiring.Component):
                             m.d.sync += turned.eq(1)
                             m.next = "OPERATION"
                         else:
-                            m.d.sync += self._unit.eq(Unit.OUTSIDE)
+                            m.d.sync += [self._unit.eq(Unit.OUTSIDE), port.operation.eq(port.operation + 1)]
                             m.next = "FETCH"
                             with m.If(last):
-                                m.d.sync += port.done.eq(1)
+                                m.d.sync += [port.done.eq(1), port.operation.eq(0)]
                                 m.next = "IDLE"
                             with m.If(pooled):
                                 m.d.sync += self._rows.eq(port.sentences)

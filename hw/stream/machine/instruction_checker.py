@@ -10,7 +10,7 @@ from ...ports import layout
 from ...primitives.pipeline import delayed
 from ...primitives.registers import replicas
 
-CHECKED = ("capacity", "words", "stream_beats", "beats")
+CHECKED = ("capacity", "words", "behind", "stream_beats", "beats")
 """Counts of a program against which its instructions are checked."""
 _OPERANDS = ("base", "factor", "count", "limit", "applies")
 """Parts of a check that are chosen step by step."""
@@ -30,7 +30,7 @@ class InstructionChecker(wiring.Component):
     ----------
     instruction : In, the fields of an instruction
         It stays from two cycles before `begins` until `ends`.
-    capacity, words, stream_beats, beats : In
+    capacity, words, behind, stream_beats, beats : In
         What its program says; they stay as well.
     begins : In, 1
         One cycle.
@@ -113,6 +113,12 @@ class InstructionChecker(wiring.Component):
         widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
         registers = {name: Signal(width, name=name, reset_less=True) for name, width in widths.items()}
         counts = Counts(*(getattr(self, name) for name in CHECKED))
-        limits = Limits(size, counts, Mux, lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True))
+        limits = Limits(
+            size,
+            counts,
+            Mux,
+            lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True),
+            self.spec.features,
+        )
         made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
         return [*made, *limits.checks(one, Derived(**registers, remainder=remainder))], [*registers.values()]

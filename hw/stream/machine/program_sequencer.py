@@ -18,7 +18,7 @@ _BITS = 8 * BEAT
 _HEADER = data.StructLayout(
     {"magic": 32}
     | dict.fromkeys(("version", "lanes", "columns", "sums", "capacity", "operations"), 16)
-    | dict.fromkeys(("features", "inputs", "words", "stream_beats", "beats", "rows", "wide_rows"), 32)
+    | dict.fromkeys(("features", "inputs", "words", "stream_beats", "beats", "rows", "wide_rows", "behind"), 32)
 )
 """Fields of a program's first beats, the lowest first, as `golden.stream.machine.program` packs them."""
 _FIELD_BEATS = -(-_HEADER.size // _BITS)
@@ -34,9 +34,9 @@ class ProgramSequencer(wiring.Component):
 
     Attributes
     ----------
-    command : In, stream of ``run`` (1 bit), ``first``, ``beats`` (16 bits)
-        To load an image of so many beats, or to give the instructions from the first on; taken when the one before is
-        done.
+    command : In, stream of ``run`` (1 bit), ``first``, ``count`` (16 bits)
+        To load an image of so many beats, or to give so many instructions from the first on, all where the count is 0;
+        taken when the one before is done.
     image : In, stream of ``data`` (16 bytes), ``error`` (1 bit)
         Beats of an image, taken one a cycle while it is loaded, all of them whatever is in them.
     status : Out, stream of ``reason``, ``place`` and counts
@@ -61,6 +61,8 @@ class ProgramSequencer(wiring.Component):
         instruction = layout(spec.streams()["o"])
         fields, one = data.View(_HEADER, header[: _HEADER.size]), data.View(instruction, packed[: instruction.size])
         loaded, running, failed = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        # it is the last one; the one before it is behind the cut
+        final, behind = Signal(reset_less=True), Signal(reset_less=True)
         beats, beat, index = (Signal(16, name=name, reset_less=True) for name in ("beats", "beat", "index"))
         address = Signal(range(spec.memories[0].depth + 1), reset_less=True)
         fetched = Signal(range(INSTRUCTION_BEATS + 2), reset_less=True)
@@ -90,7 +92,8 @@ class ProgramSequencer(wiring.Component):
                         index.eq(command.first),
                         address.eq(command.first[: len(address)] * INSTRUCTION_BEATS),
                     ]
-                    m.d.sync += [fetched.eq(0), beats.eq(command.beats), beat.eq(0), failed.eq(0)]
+                    m.d.sync += [fetched.eq(0), beats.eq(command.count), beat.eq(0), failed.eq(0)]
+                    m.d.sync += behind.eq(0)
                     with m.If(~command.run):
                         m.d.sync += [loaded.eq(0), index.eq(0), address.eq(0)]
                         m.next = "take"
@@ -128,22 +131,27 @@ class ProgramSequencer(wiring.Component):
                     m.next = "remainder"
                     with m.If(running):
                         m.next = "give"
-            final = index + 1 == fields.operations
+            # long before it is read: an instruction takes some cycles to fetch
+            m.d.sync += final.eq(index + 1 == fields.operations)
             with m.State("give"):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):
-                    m.d.sync += index.eq(index + 1)
+                    m.d.sync += [index.eq(index + 1), beats.eq(beats - 1)]
                     m.next = "fetch"
-                    with m.If(final):
+                    with m.If(final | (beats == 1)):
                         m.next = "command"
             with m.State("remainder"):
                 m.d.comb += checker.begins.eq(1)
                 m.next = "check"
             with m.State("check"), m.If(checker.ends):
-                wrong = Mux(
-                    checker.reason == Reason.NONE, Mux(one.last == final, Reason.NONE, Reason.LAST), checker.reason
-                )
-                m.d.sync += reason.eq(wrong)
+                wrong = Signal(Reason)
+                m.d.comb += wrong.eq(checker.reason)
+                with m.If(checker.reason == Reason.NONE):
+                    with m.If(one.last != final):
+                        m.d.comb += wrong.eq(Reason.LAST)
+                    with m.Elif(Mux(one.part, index == 0, behind) | (final & (one.part != fields.behind.any()))):
+                        m.d.comb += wrong.eq(Reason.CUT)
+                m.d.sync += [reason.eq(wrong), behind.eq(one.part)]
                 with m.If((wrong == Reason.NONE) & ~final):
                     m.d.sync += index.eq(index + 1)
                     m.next = "fetch"
@@ -180,4 +188,4 @@ class ProgramSequencer(wiring.Component):
 
 def _has_place(reason: Value) -> Value:
     """Whether a reason is that of an operation, which has a number."""
-    return (reason >= Reason.KIND) & (reason <= Reason.LAST)
+    return ((reason >= Reason.KIND) & (reason <= Reason.LAST)) | (reason == Reason.CUT)

@@ -57,6 +57,7 @@ class WordOffsets(wiring.Component):
         # a delta that is stored, for a monitor in the component around this one
         self.stored, self.delta = Signal(), Signal(DELTA.width)
         self.row, self.column = Signal(range(spec.times)), Signal(range(spec.row_words))
+        self.table = Signal(spec.tables - 1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -89,7 +90,11 @@ class WordOffsets(wiring.Component):
         updates = (walk.kind == Kind.CLEAR) | (walk.kind == Kind.LOAD) | (walk.kind == Kind.UPDATE)
         m.d.comb += into.en.eq(flags.at("sum") & updates)
         m.d.comb += into.data.eq(self._sums(m, pipeline, walk, (delta, number), (plus, minus), flags.at("sum")))
-        m.d.comb += [Cat(self.column, self.row).eq(into.addr), self.stored.eq(into.en), self.delta.eq(into.data)]
+        m.d.comb += [
+            Cat(self.column, self.row, self.table).eq(into.addr),
+            self.stored.eq(into.en),
+            self.delta.eq(into.data),
+        ]
         self._save(m, walk, flags.at("operands"), delta)
         return m
 

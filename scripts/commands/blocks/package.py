@@ -71,6 +71,7 @@ def command(
     from ....boards.manifest import earlier_package, replaced
     from ....boards.packaging import core_package, settings_file
     from ....golden.cores.core import CoreSpec
+    from ....golden.cores.network_core import NetworkCoreSpec
     from ...outputs import OutputFolder
     from ...packaging.own_task import job_facts, job_lines, spec_and_task
 
@@ -96,5 +97,5 @@ def command(
         return
     for file in written:
         click.echo(folder.path / file)
-    for line in job_lines(found):
+    for line in job_lines(found, isinstance(spec, NetworkCoreSpec)):
         click.echo(line, err=True)

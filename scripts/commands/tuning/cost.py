@@ -45,7 +45,7 @@ def command(
 
     Of a transformer, memory and time of a step of zeroth-order training are computed, on paper. It is --model FOLDER
     with its config.json, --model FILE.gguf, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m,
-    llama-2-7b, vit-digits.
+    llama-2-7b, vit-digits, mlp-20m.
     """
     from ....golden.stream.machine.core_size import ARRAYS
     from ....golden.train.adapters.cost_model import cost

@@ -43,7 +43,13 @@ from ...options import (
 @section(
     "Engine",
     option("--engine", metavar="golden|float|rtl", help="The hardware's integers, the default; PyTorch; the core."),
-    option("--core", cls=CoreOption, part="tune", help="Preset, with --engine rtl; by default that of the run."),
+    option(
+        "--core",
+        cls=CoreOption,
+        part="tune",
+        names=("TUNER",),
+        help="Preset, with --engine rtl; by default that of the run.",
+    ),
 )
 @section("Output", as_json)
 def command(

@@ -45,6 +45,7 @@ OF_TEXT = ("shots", "base", "prompt", "cut", "sensitive", "generic")
         "--core",
         cls=CoreOption,
         part="federated",
+        names=("FEDERATION",),
         help="Weights in the order of this preset of a core, so that cores take part.",
     ),
     option("--simulated", type=click.IntRange(0), default=0, help="Clients, the first ones, that are simulated cores."),

@@ -84,7 +84,13 @@ SPARSE = ("sparse-zo",)
 )
 @section(
     "A core: --engine rtl, or all parameters by zeroth order in integers",
-    option("--core", cls=CoreOption, part="tune", help="Preset of the core that runs the method, by default small."),
+    option(
+        "--core",
+        cls=CoreOption,
+        part="tune",
+        names=("TUNER", "TRANSFORMER_TUNER"),
+        help="Preset of the core that runs the method, by default small.",
+    ),
     option(
         "--cut",
         type=click.IntRange(0),

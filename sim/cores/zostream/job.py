@@ -14,6 +14,7 @@ from ....golden.cores.zostream.memory_layout import ZostreamLayout, counters_of
 from ....golden.cores.zostream.registers import CORE
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.fixed import Integers
+from ....golden.stream.forward_cache import CachedModel
 from ....golden.stream.machine.images import StreamImages
 from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
@@ -45,11 +46,12 @@ class StreamJob(CoreJob[ZostreamSpec, StreamTrainer]):
 
     def golden(self, spec: ZostreamSpec) -> ZerothOrderJob:
         """Make the integer job, before its first step."""
-        return ZerothOrderJob(self.images.model, spec.generator, self.settings, self.position, self.deltas)
+        model = CachedModel(self.images.model, self.images.cut) if self.images.cached else self.images.model
+        return ZerothOrderJob(model, spec.generator, self.settings, self.position, self.deltas)
 
-    def driver(self, spec: ZostreamSpec, device: SimulatedDevice) -> StreamTrainer:
-        """Make a host driver of a core."""
-        return StreamTrainer(Core(CORE, device, device, device.interrupt), spec)
+    def driver(self, spec: ZostreamSpec, device: SimulatedDevice, caches: bool = True) -> StreamTrainer:
+        """Make a host driver of a core, see `StreamTrainer`."""
+        return StreamTrainer(Core(CORE, device, device, device.interrupt), spec, caches)
 
     def load_network(self, host: StreamTrainer) -> None:
         """Load the network into a core."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.errors import UserError
@@ -13,6 +16,7 @@ from ....golden.train.zo.transformer_tuning import TransformerTuning
 from ...compiled.session import Dram
 from ...compiled.tuner import DEFAULT_CORE, Stage
 from ..zeroth_order_job import ZerothOrderComparison, compare_zeroth_order
+from .first_difference import first_difference
 from .job import StreamJob
 
 HELD_OUT = 8
@@ -56,15 +60,22 @@ class ZostreamTuner:
             Seed of the memory's randomness.
         """
         if tuning.cached and tuning.cached.kind != "exact":
-            raise UserError(f"--cache {tuning.cached.kind}: {spec.name} computes what is below --from-layer, exactly")
+            raise UserError(
+                f"--cache {tuning.cached.kind}: {spec.name} keeps what is below --from-layer as it is: exact"
+            )
         images = tuning.images(spec.size)
         spec.check(images)
         stage("tune in integers")
         start, result = tuning.job.position, tuning.run(**progress)
         job = StreamJob(images, tuning.tune.inputs, tuning.orders, tuning.job.settings, start)
         slopes, comparison = compare_zeroth_order(spec, job, tuning.test.inputs[:HELD_OUT], dram, seed, stage)
+        if comparison.mismatches:
+            stage("look for the first difference")
+            comparison = replace(comparison, difference=first_difference(spec, job, slopes))
+        moved = tuning.job.total
         tuning.replay(slopes)
-        result.curve[-1] = (len(job.steps), tuning.accuracy())
+        if not np.array_equal(tuning.job.total, moved):  # a pass through all held-out samples
+            result.curve[-1] = (len(job.steps), tuning.accuracy())
         result.tensors = dict(tuning.tensors())
         return result, comparison
 

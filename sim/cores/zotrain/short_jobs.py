@@ -15,10 +15,8 @@ from ....golden.zo.coefficient import RATE
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.split import WHOLE, Split
 from ....golden.zo.step_settings import StepSettings
-from ...compiled.comparison import wrong_counts
-from ...compiled.device import SimulatedDevice
 from ...trials.draws import HALF, in_grains, samples_of
-from ..zeroth_order_job import same
+from ..short_training import ShortZerothOrder
 from .job import TrainingJob
 
 
@@ -65,8 +63,8 @@ class TrainingVariation:
     near: tuple[int, ...] = ()
 
 
-class ShortTraining:
-    """Zeroth-order training in a few steps.
+class ShortTraining(ShortZerothOrder[ZotrainSpec, ZerothOrderTrainer]):
+    """Zeroth-order training of a network in a few steps.
 
     Parameters
     ----------
@@ -75,12 +73,9 @@ class ShortTraining:
     seed : int
         Seed of network, samples, order, position and deltas.
     variation : TrainingVariation
-
-    Attributes
-    ----------
-    counts : dict of str to int
-        The core's counters at the end.
     """
+
+    job: TrainingJob
 
     def __init__(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> None:
         rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
@@ -96,49 +91,15 @@ class ShortTraining:
         inputs = samples_of(network, spec.byte_inputs, samples, rng)
         steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
         position = period - 1 - position % 100 if wanted.late else position
-        self.spec = spec
-        self.job = TrainingJob(frozen, inputs, steps, settings, position)
+        job = TrainingJob(frozen, inputs, steps, settings, position)
         if wanted.start:
-            total = self.job.golden(spec).total
+            total = job.golden(spec).total
             most = wanted.start // wanted.grain
             deltas = wanted.grain * rng.integers(-most, most, total.shape, endpoint=True)
-            self.job = replace(self.job, deltas=deltas)
+            job = replace(job, deltas=deltas)
         if wanted.near:
-            self.job = replace(self.job, steps=_with_rates(spec, self.job, wanted.near))
-        golden = self.job.golden(spec)
-        self._start = golden.rows
-        self._steps, images = [], []
-        for step in self.job.run_golden(spec, golden):
-            self._steps += step
-            images.append(spec.layout.deltas(golden.rows).image)
-        self._images = np.stack(images)
-        self.counts = self.job.counts(golden, len(self.job.steps))
-        self._rows = golden.rows
-        self._outputs = golden.logits(spec.values_of(self.job.inputs))
-
-    def driver(self, device: SimulatedDevice) -> ZerothOrderTrainer:
-        """Make a host driver of the core."""
-        return self.job.driver(self.spec, device)
-
-    def load(self, driver: ZerothOrderTrainer) -> None:
-        """Load the pre-trained network."""
-        driver.load(self.job.frozen)
-
-    def differences(self, driver: ZerothOrderTrainer, device: SimulatedDevice) -> list[str]:
-        """Run the job from its deltas, and list what differs from golden."""
-        driver.load_deltas(self._start)
-        before = device.simulated
-        trained, traced = self.job.run_core(driver, device)
-        slopes = trained.slopes
-        right = {
-            "cycles": 0 < trained.finished.cycles < device.simulated - before,
-            "deltas of a step": np.array_equal(traced, self._images),
-            "records": len(slopes) == len(self._steps) and all(map(same, slopes, self._steps)),
-            "counters": not wrong_counts(trained.finished, self.counts),
-            "deltas": np.array_equal(driver.deltas(), self._rows),
-            "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
-        }
-        return [name for name, one in right.items() if not one]
+            job = replace(job, steps=_with_rates(spec, job, wanted.near))
+        super().__init__(spec, job)
 
 
 def _with_rates(spec: ZotrainSpec, job: TrainingJob, near: Sequence[int]) -> list[StepOrder]:

@@ -14,12 +14,12 @@ from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.fixed import Q4_12
 from ....golden.zo.coefficient import LARGEST_BATCH
 from ....golden.zo.deltas import DELTA
-from ....golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
+from ....golden.zo.memory_layout import LABEL_BIT
 from ....golden.zo.scalars import LARGEST
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
 from ...trials.contract import OrderEntry, Trials
 from ...trials.draws import between
-from ...trials.order_lists import HALVES, edge_labels
+from ...trials.order_lists import step_entries
 from .short_jobs import ShortTraining, TrainingVariation
 
 LONG = 1 << 13
@@ -111,34 +111,8 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
                     yield {"cut": cut, name: value}
 
     def entries(self, spec: ZotrainSpec) -> Iterator[OrderEntry]:
-        """Make order lists with one entry at a limit.
-
-        Each bit of an index and of a label, the number of a step's samples, the bits that are to be 0, and each bit of
-        the index of a sample that cannot be read, whose address the error tells.
-        """
-        classes = spec.labels
-        for bit in range(LABEL_BIT):
-            at = {"sample_count": 1 << bit}
-            yield OrderEntry((1, 1 << bit), at, Error.BAD_INDEX, 1 << bit)
-            yield OrderEntry((1, (1 << bit) - 1), at)
-        for bit in range(LABEL_BIT, 32):
-            yield OrderEntry((1, (1 << LABEL_BIT) - 1), {"sample_count": 1 << bit})
-        for label in edge_labels(classes):
-            word = label << LABEL_BIT
-            yield OrderEntry((1, word), {}) if label < classes else OrderEntry((1, word), {}, Error.BAD_LABEL, word)
-        for bit in range(8):
-            word = 1 | (1 << bit) << COUNT_BIT
-            yield OrderEntry((word, 0), {"batch": 1 << bit}, Error.BAD_STEP, word)
-            if bit < 4:  # a step of as many samples as there is room for
-                yield OrderEntry((1 | ((1 << bit) - 1) << COUNT_BIT, *([0] * (1 << bit))), {"batch": 1 << bit})
-        for bit in range(LABEL_BIT, 32):
-            yield OrderEntry((1 | 1 << bit, 0), {}, Error.BAD_STEP, 1 | 1 << bit)
-        count = 2 * WORDS
-        for position in range(count):
-            for word in HALVES:
-                order = (1 | (count - 1) << COUNT_BIT, *([0] * position), word, *([0] * (count - 1 - position)))
-                kind = Error.BAD_LABEL if word >> LABEL_BIT else Error.BAD_INDEX
-                yield OrderEntry(order, {"batch": count}, kind, word)
+        """Make order lists with one entry at a limit; last each bit of the index of a sample that cannot be read."""
+        yield from step_entries(Error, spec.labels)
         samples = 1 << spec.address - 1
         for bit in range(LABEL_BIT):
             index, address = 1 << bit, samples + (BEAT * spec.mapping.forward.sample_beats << bit)

@@ -57,7 +57,7 @@ _OWN = {
 }
 """Fields that decide about instructions of a kind."""
 _HEADER_BYTES = (0, 3, 4, 5, 6, 8, 10, 12, 13, 14, 15, 36, 40)
-_HEADER_FIELDS = ("capacity", "words", "stream_beats", "beats")
+_HEADER_FIELDS = ("capacity", "words", "behind", "stream_beats", "beats")
 
 
 def network(heads: int, key_heads: int, width: int, causal: bool) -> Transformer:
@@ -81,14 +81,16 @@ def network(heads: int, key_heads: int, width: int, causal: bool) -> Transformer
 
 
 def programs(spec: ProgramSequencerSpec) -> list[Program]:
-    """Programs that the core takes: of an encoder and a decoder, with sensitive weights in one."""
+    """Programs that the core takes: of an encoder, also one that is cut, and a decoder with sensitive weights."""
     found = []
-    for heads, key_heads, width, causal in ((3, 3, 2 * spec.columns, False), (4, 2, spec.lanes, True)):
+    encoder, decoder = (3, 3, 2 * spec.columns, False), (4, 2, spec.lanes, True)
+    for (heads, key_heads, width, causal), cuts in ((encoder, False), (decoder, False), (encoder, True)):
         made = on_paper(network(heads, key_heads, width, causal))
         matrices = frozenset(name for name in made.network.parameter_shapes if name[1] == "weight")
         first = min(matrices)
         sensitive = {first: np.arange(0, 90, 3)} if causal else {}
-        found.append(program_of(StreamLayout(made, matrices, spec.size, sensitive), bytes(32)))
+        cut = made.network.cuts[1] if cuts else 0
+        found.append(program_of(StreamLayout(made, matrices, spec.size, sensitive, cut), bytes(32)))
     return found
 
 
@@ -150,12 +152,13 @@ def stimulus(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -
         images.append(image.reshape(-1, BEAT))
         errors.extend(broken)
         for _ in range(int(rng.integers(0, 3))):
-            commands.append((1, int(rng.choice([0, int(rng.integers(0, len(program.instructions) + 2))])), 0))
+            first, count = (int(rng.integers(0, len(program.instructions) + 2)) for _ in range(2))
+            commands.append((1, int(rng.choice([0, first])), int(rng.choice([0, count]))))
         if len(errors) > words // 4:
             break
     run, first, counts = np.array(commands, np.int64).T[..., None]
     return {
-        "command": {"run": run, "first": first, "beats": counts},
+        "command": {"run": run, "first": first, "count": counts},
         "image": {"data": np.concatenate(images).astype(np.int64), "error": np.array(errors, np.int64)[:, None]},
     }
 
@@ -174,6 +177,7 @@ def _drawn(spec: ProgramSequencerSpec, rng: np.random.Generator) -> Iterator[Pro
         all_of_it = program.instructions
         kinds = rng.choice([*Kind], int(rng.integers(1, 4)))
         chosen = [rng.choice([place for place, each in enumerate(all_of_it) if each.kind == kind]) for kind in kinds]
+        chosen = sorted(chosen) if program.cut else chosen
         program = replace(program, instructions=_ending(tuple(all_of_it[place] for place in chosen)))
         yield program if rng.random() < 0.2 else _wrong(program, rng)
 

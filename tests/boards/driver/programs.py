@@ -18,10 +18,15 @@ from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import OPTIONS, instantft, zotrain
+from ...small_cores import OPTIONS, instantft, zostream, zotrain
 
-CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
-BLOCKS = ("instantft", "zotrain")
+CORES = {
+    "instantft": instantft(),
+    "instantft, options": instantft(**OPTIONS),
+    "zotrain": zotrain(),
+    "zostream": zostream(),
+}
+BLOCKS = ("instantft", "zotrain", "zostream")
 """Cores whose files have their names."""
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -15,7 +15,7 @@ from fabtune.golden.cores.shell import SHELL
 from fabtune.golden.errors import UserError
 from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import instantft
+from ...small_cores import instantft, with_slow
 from .programs import BLOCKS, COMPILER, CORES, SANITIZED, compiled, needs_compiler, overlay_core, play, program
 
 STATUS = {register.name: register.offset for register in SHELL}
@@ -98,7 +98,7 @@ def pynq_on(device, name, folder, monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", with_slow(BLOCKS))
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_every_driver_refuses_and_names_both_signatures(name, answer, programs, tmp_path, monkeypatch):
     kind, changes, words = ANSWERS[answer]
@@ -124,7 +124,7 @@ def test_every_driver_refuses_and_names_both_signatures(name, answer, programs, 
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", with_slow(BLOCKS))
 @pytest.mark.parametrize("kind", [Still, Counting])
 def test_a_command_that_never_ends_is_given_up_by_every_driver(name, kind, programs, tmp_path, monkeypatch):
     """With a clock that goes on by a second with each look."""

@@ -11,7 +11,7 @@ from fabtune.boards.host.clock import ClockWatch
 from fabtune.boards.packaging import selftest_of
 from fabtune.golden.errors import UserError
 
-from ...small_cores import zotrain
+from ...small_cores import with_slow, zotrain
 from .programs import (
     BLOCKS,
     COMPILER,
@@ -29,7 +29,7 @@ OTHER_CLOCK = "11"
 """Code of `FABTUNE_OTHER_CLOCK`."""
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 def test_a_core_passes_again_and_again(name):
     device, core = simulated(name)
     stages = [stage.name for stage in selftest_of(CORES[name]).stages]
@@ -82,7 +82,7 @@ def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
     assert ": wrong, " in said[-2 if copied else -1]
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", with_slow(BLOCKS))
 def test_a_self_test_ends_a_command_that_is_running(name):
     (_, core), test = simulated(name), selftest_of(CORES[name])
     test.run(core)  # leaves settings with which each command runs
@@ -111,7 +111,7 @@ def test_the_host_driver_measures_the_clock(monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
     executable, (device, _) = compiled(name, tmp_path), simulated(name)
     stages = len(selftest_of(CORES[name]).stages)
@@ -124,7 +124,7 @@ def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", with_slow(BLOCKS))
 def test_all_systems_say_the_same_in_the_same_order(name, tmp_path, monkeypatch):
     device, core = simulated(name)
     from_c = play(compiled(name, tmp_path), device, name).said

@@ -276,6 +276,7 @@ QUICK = ("urng", "softmax")
 CORES = {
     "instantft": {"network": "digits", "lanes": 16},
     "zotrain": {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "lanes": 16},
+    "zostream": BLOCKS["zostream"].presets["tiny"],
 }
 """Settings of whole cores that take a minute."""
 

@@ -9,9 +9,9 @@ import pytest
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package, selftest_of
 
-from ...small_cores import instantft, zotrain
+from ...small_cores import instantft, zostream, zotrain
 
-CORES = {"instantft": instantft(), "zotrain": zotrain()}
+CORES = {"instantft": instantft(), "zotrain": zotrain(), "zostream": zostream()}
 
 
 def write(files, folder):

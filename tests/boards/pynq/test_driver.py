@@ -10,7 +10,7 @@ import pytest
 from fabtune.boards.example.package import example_of
 from fabtune.boards.packaging import selftest_of
 
-from ...small_cores import task
+from ...small_cores import task, with_slow
 from ..driver.programs import (
     BLOCKS,
     CORES,
@@ -18,7 +18,7 @@ from ..driver.programs import (
 )
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", with_slow(BLOCKS))
 def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
     module, core = overlay_core(name, tmp_path, monkeypatch)
     assert module.FabtuneCore.bindto == [f"fabtune:cores:{name}:1.0", f"xilinx.com:module_ref:{name}:1.0"]

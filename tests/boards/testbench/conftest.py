@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -30,11 +31,9 @@ def written(spec, folder, task=None):
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory):
-    """Folder with a package of each core, side by side, with a network and samples of a user's."""
+    """Find the folder of a core's package, with a network and samples of a user's; all of them lie side by side."""
     parent = tmp_path_factory.mktemp("packages") / "two cores"
-    for name, spec in SPECS.items():
-        written(spec, parent / name, TASKS[name])
-    return parent
+    return cache(lambda name: written(SPECS[name], parent / name, TASKS[name]))
 
 
 @pytest.fixture(scope="session")

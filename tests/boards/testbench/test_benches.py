@@ -51,15 +51,15 @@ def check_results(package, simulator, tests):
 @pytest.mark.parametrize(("name", "simulator"), runs(PAIRS[:1], PAIRS[1:]))
 def test_the_tests_in_cocotb_pass(packages, make, name, simulator):
     needs(simulator)
-    status, out = make(packages / name, f"SIM={simulator}")
+    status, out = make(packages(name), f"SIM={simulator}")
     assert status == 0, out[-3000:]
-    check_results(packages / name, simulator, {"full_speed", "stalled"})
+    check_results(packages(name), simulator, {"full_speed", "stalled"})
 
 
 @pytest.mark.parametrize(("name", "simulator"), runs(PAIRS[1:2], [PAIRS[0], *PAIRS[2:]]))
 def test_the_bench_without_python_passes(packages, make, name, simulator):
     needs(simulator)
-    status, out = make(packages / name, "sv", f"SIM={simulator}")
+    status, out = make(packages(name), "sv", f"SIM={simulator}")
     assert status == 0, out[-3000:]
     check_both_speeds(out, SPECS[name])
 
@@ -67,7 +67,7 @@ def test_the_bench_without_python_passes(packages, make, name, simulator):
 @pytest.mark.parametrize(("name", "simulator"), runs(PAIRS[1:2], [PAIRS[0], *PAIRS[2:]]))
 def test_the_example_has_golden_s_accuracy(packages, make, name, simulator):
     needs(simulator)
-    status, out = make(packages / name, "example", f"SIM={simulator}")
+    status, out = make(packages(name), "example", f"SIM={simulator}")
     assert status == 0, out[-3000:]
     example = example_of(SPECS[name], TASKS[name])
     counted = re.findall(r"^infer\S*: (\d+) of 13 samples are right, golden says (\d+)$", out, re.MULTILINE)
@@ -93,7 +93,7 @@ def test_the_benches_of_a_preset_pass(make, tmp_path, core, simulator):
 def changed(packages, make):
     """Run the bench without Python with a file of the job changed: exit status, output."""
     simulator = "icarus" if find("icarus") else "verilator"
-    folder = packages / "zotrain" / "tb"
+    folder = packages("zotrain") / "tb"
 
     def run(file, old, new):
         shutil.rmtree(folder / "changed", ignore_errors=True)
@@ -101,14 +101,14 @@ def changed(packages, make):
         text = (folder / "changed" / file).read_text()
         assert old in text
         (folder / "changed" / file).write_text(text.replace(old, new, 1))
-        return make(packages / "zotrain", "sv", f"SIM={simulator}", "ARGS=+data=changed +limit=20000")
+        return make(packages("zotrain"), "sv", f"SIM={simulator}", "ARGS=+data=changed +limit=20000")
 
     yield run
     shutil.rmtree(folder / "changed", ignore_errors=True)
 
 
 def test_a_wrong_expected_word_is_named(packages, changed):
-    first = (packages / "zotrain" / "tb" / "data" / "expected.hex").read_text().splitlines()[1]
+    first = (packages("zotrain") / "tb" / "data" / "expected.hex").read_text().splitlines()[1]
     wrong = f"{int(first, 16) ^ 1 << 24:032x}"
     status, out = changed("expected.hex", first, wrong)
     assert status != 0
@@ -136,6 +136,6 @@ def test_a_wrong_job_is_named(changed, file, old, new, message):
 
 def test_a_folder_without_a_job_is_named(packages, make):
     simulator = "icarus" if find("icarus") else "verilator"
-    status, out = make(packages / "zotrain", "sv", f"SIM={simulator}", "ARGS=+data=nowhere")
+    status, out = make(packages("zotrain"), "sv", f"SIM={simulator}", "ARGS=+data=nowhere")
     assert status != 0
     assert "there is no nowhere/program.txt" in out

@@ -27,10 +27,10 @@ def _quick_build():
 
 @pytest.mark.slow  # beside the test in pytest, and the package's own in cocotb
 def test_the_tests_in_cocotb_pass(packages, make, quick_build):
-    folder = packages / "zotrain" / "tb"
+    folder = packages("zotrain") / "tb"
     (folder / "test_mine.py").write_text(CODE["test_mine.py"])
     try:
-        status, out = make(packages / "zotrain", f"SIM={quick_build}", "COCOTB_TEST_MODULES=test_mine")
+        status, out = make(packages("zotrain"), f"SIM={quick_build}", "COCOTB_TEST_MODULES=test_mine")
     finally:
         (folder / "test_mine.py").unlink()
     assert status == 0, out[-3000:]
@@ -39,13 +39,13 @@ def test_the_tests_in_cocotb_pass(packages, make, quick_build):
 
 
 def test_a_failing_test_is_a_status(packages, make, quick_build):
-    folder = packages / "zotrain" / "tb"
+    folder = packages("zotrain") / "tb"
     wrong = CODE["test_mine.py"].replace('("read_slverr", 0)', '("read_slverr", 16)')
     assert wrong != CODE["test_mine.py"]
     (folder / "test_wrong.py").write_text(wrong)
     chosen = ("COCOTB_TEST_MODULES=test_wrong", "COCOTB_TEST_FILTER=memory_errors")
     try:
-        status, out = make(packages / "zotrain", f"SIM={quick_build}", *chosen)
+        status, out = make(packages("zotrain"), f"SIM={quick_build}", *chosen)
     finally:
         (folder / "test_wrong.py").unlink()
     assert status != 0
@@ -61,7 +61,7 @@ def pytest_in(folder):
 
 @pytest.mark.slow
 def test_the_test_in_pytest_passes(packages, tmp_path):
-    shutil.copytree(packages / "zotrain", tmp_path / "core", ignore=shutil.ignore_patterns("tb"))
+    shutil.copytree(packages("zotrain"), tmp_path / "core", ignore=shutil.ignore_patterns("tb"))
     (tmp_path / "test_core.py").write_text(CODE["test_core.py"])
     done = pytest_in(tmp_path)
     assert (done.returncode, done.stdout.splitlines()[-1].split(" in ")[0]) == (0, "1 passed"), done.stdout

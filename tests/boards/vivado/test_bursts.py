@@ -7,19 +7,25 @@ from amaranth.hdl import Fragment
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import selftest_of
 from fabtune.hw.cores.instantft.instantft import Instantft
+from fabtune.hw.cores.zostream.stream_trainer import StreamTrainer
 from fabtune.hw.cores.zotrain.zotrain import Zotrain
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 
-from ...small_cores import OPTIONS, instantft, zotrain
+from ...small_cores import OPTIONS, instantft, with_slow, zostream, zotrain
 
-CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
+CORES = {
+    "instantft": instantft(),
+    "instantft, options": instantft(**OPTIONS),
+    "zotrain": zotrain(),
+    "zostream": zostream(),
+}
 SLOW = Dram(latency=2000, outstanding=64, duty=0.2)
 """A memory that lets as many bursts wait as the core gives."""
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 def test_a_core_bursts_as_its_description_says(name):
     spec = CORES[name]
     device = SimulatedDevice(compiled_core(spec), SLOW, limit=30_000_000)
@@ -30,9 +36,17 @@ def test_a_core_bursts_as_its_description_says(name):
         assert max(port["longest_read"], port["longest_write"]) == said["MAX_BURST_LENGTH"]
 
 
-@pytest.mark.parametrize(("core", "name"), [(Instantft, "instantft"), (Zotrain, "zotrain")])
-def test_the_ports_are_those_of_the_spec(core, name):
-    trainer = core(CORES[name]).trainer()
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda spec: Instantft(spec).trainer(), "instantft"),
+        (lambda spec: Zotrain(spec).trainer(), "zotrain"),
+        (StreamTrainer, "zostream"),
+    ],
+    ids=["instantft", "zotrain", "zostream"],
+)
+def test_the_ports_are_those_of_the_spec(make, name):
+    trainer = make(CORES[name])
     Fragment.get(trainer, None)  # or Amaranth complains of parts that nothing uses
     memory = trainer.memory
     assert (memory.reader, memory.writer) == (CORES[name].reader, CORES[name].writer)

@@ -17,11 +17,15 @@ from fabtune.golden.errors import UserError
 from fabtune.hw.axi.bus import TopPin
 from fabtune.hw.verilog import emit
 
-from ...small_cores import instantft, zotrain
+from ...small_cores import instantft, with_slow, zostream, zotrain
 
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 INSTALLED = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
-CORES = {"instantft": replace(instantft(), monitor=True), "zotrain": replace(zotrain(), monitor=True)}
+CORES = {
+    "instantft": instantft(monitor=True),
+    "zotrain": zotrain(monitor=True),
+    "zostream": zostream(monitor=True),
+}
 
 
 @cache
@@ -29,15 +33,15 @@ def package(name, board="kv260"):
     return core_package(CORES[name], BOARDS[board], ["vivado"])
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 def test_the_monitor_pins_are_kept_for_an_analyser(name):
     text = package(name)[f"ip/src/{name}.v"]
     marked = re.findall(r'\(\* mark_debug = "true" \*\)\n\s+output (?:reg |wire )*(?:\[\d+:0\] )?(\w+)', text)
-    assert sorted(marked) == ["monitor_beat", "monitor_data", "monitor_done", "monitor_valid"]
+    assert sorted(marked) == sorted(f"monitor_{pin}" for pin in CORES[name].monitored)
     assert "mark_debug" not in emit(replace(CORES[name], monitor=False)).verilog
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 def test_the_analyser_is_on_the_monitor(name, run_script):
     status, said, commands = run_script("vivado/system.tcl", package(name), installed=INSTALLED)
     assert (status, said) == (0, "")
@@ -50,7 +54,7 @@ def test_the_analyser_is_on_the_monitor(name, run_script):
     (values,) = [one for one in commands if one.endswith(" analyser") and one.startswith("set_property")]
     for at, pin in enumerate(pins):
         assert f"CONFIG.C_PROBE{at}_WIDTH {pin.width}" in values
-    assert "CONFIG.C_NUM_OF_PROBES 4 CONFIG.C_DATA_DEPTH 1024 CONFIG.C_EN_STRG_QUAL 1 " in values
+    assert f"CONFIG.C_NUM_OF_PROBES {len(pins)} CONFIG.C_DATA_DEPTH 1024 CONFIG.C_EN_STRG_QUAL 1 " in values
     assert "CONFIG.C_MONITOR_TYPE Native " in values
 
 

@@ -18,6 +18,8 @@ from fabtune.boards.vivado.ipxact import SPIRIT
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 
+from ...small_cores import zostream
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pydantic warns of the library's field names
     from pynqmetadata.frontends import Metadata
@@ -27,6 +29,7 @@ SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 CORES = {
     "instantft": InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64, ports=2),
     "zotrain": ZotrainSpec(**SMALL),
+    "zostream": zostream(),
 }
 PROCESSOR = "zynq_ultra_ps_e"
 MANAGER = "M_AXI_HPM0_FPD"
@@ -169,7 +172,10 @@ def _property(parent, **values):
         ET.SubElement(parent, "PROPERTY", NAME=name, VALUE=value)
 
 
-@pytest.mark.parametrize(("name", "board"), [("zotrain", "zcu102"), ("instantft", "kv260")])
+@pytest.mark.parametrize(
+    ("name", "board"),
+    [("zotrain", "zcu102"), ("instantft", "kv260"), pytest.param("zostream", "kv260", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("arguments", [[], ["pynq"]], ids=["plain", "for PYNQ"])
 def test_pynq_finds_the_core_its_registers_and_its_interrupt(name, board, arguments, tmp_path, run_script):
     files = package(name, board)

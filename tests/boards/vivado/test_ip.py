@@ -19,7 +19,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.hw.verilog import emit
 
-from ...small_cores import zotrain
+from ...small_cores import zostream, zotrain
 
 SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 ADAPTERS = SMALL | {"rank": 2, "batch": 4, "cache_entries": 64}
@@ -27,6 +27,7 @@ CORES = {
     "instantft": InstantftSpec(**ADAPTERS),
     "instantft, two ports": InstantftSpec(**ADAPTERS, ports=2),
     "zotrain": ZotrainSpec(**SMALL),
+    "zostream": zostream(),
 }
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 ON_THE_CHIP = InstantftSpec(**ADAPTERS, cache="chip")
@@ -169,6 +170,13 @@ def test_files_of_the_description_are_there(name):
         file for file in package(name) if file.startswith("ip/")
     }
     assert package(name)[f"ip/src/{CORES[name].name}.v"] == emit(CORES[name]).verilog
+
+
+@pytest.mark.parametrize("name", ["zotrain", "zostream"])
+def test_the_page_offers_a_network_of_ones_own_where_there_is_one(name):
+    page = package(name)["README.md"]
+    assert "The self-test's " in page
+    assert ("`--weights` and `--data`" in page) == (name == "zotrain")
 
 
 def test_the_emitted_ip_has_no_monitor():

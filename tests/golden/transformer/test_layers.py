@@ -13,7 +13,7 @@ from ...own_transformers import connected, decoder, encoder, vision
         (encoder, ["0.q", "1.q"]),  # norms behind the sums belong to the layer before
         (decoder, ["0.norm", "1.norm"]),
         (vision, ["0.norm"]),
-        (connected, []),
+        (connected, ["0", "2", "4"]),  # without attention each fully connected layer is one
     ],
 )
 def test_a_layer_begins_with_its_norm_or_its_queries(made, starts):

@@ -9,7 +9,8 @@ import torch
 from fabtune.golden.errors import UserError
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from fabtune.golden.transformer.float_model import run_float
-from fabtune.golden.transformer.presets import patches, vit_digits
+from fabtune.golden.transformer.layers import layer_starts
+from fabtune.golden.transformer.presets import mlp_20m, patches, vit_digits
 from fabtune.golden.transformer.sample_model import SampleModule, SampleTransformer
 
 RANDOM = np.random.default_rng(5)
@@ -56,3 +57,13 @@ def test_samples_of_another_shape_and_places_of_another_network_are_refused():
     made.linear("head", INPUTS, np.zeros((3, 4)))
     with pytest.raises(UserError, match="gives outputs for each token"):
         SampleTransformer(*made.finish(), (1, 8, 8), patches(1, 8, 2), {})
+
+
+def test_a_perceptron_takes_an_image_as_one_token():
+    made = mlp_20m()
+    weights = [one.shape for name, one in made.parameters.items() if name[1] == "weight"]
+    assert weights == [(4096, 784), (4096, 4096), (10, 4096)]
+    image = np.arange(784).reshape(1, 1, 28, 28)
+    assert np.array_equal(made.rows(image), np.arange(784).reshape(1, 1, 784))
+    assert (made.tokens, made.classes) == (1, 10)
+    assert len(layer_starts(made.network)) == 3

@@ -14,7 +14,7 @@ from ...small_cores import NETWORK
 
 MOST_LOADS = 2100
 """A word of 2,048 bits may be chosen at once, between two halves of a deep memory."""
-SMALL = (f"network={NETWORK}", "lanes=16")
+SMALL = dict.fromkeys(("instantft", "zotrain"), (f"network={NETWORK}", "lanes=16"))
 PRESETS = [(name, preset) for name, kind in CORES.items() for preset in kind.presets]
 
 
@@ -26,9 +26,9 @@ def check(spec, share):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", SMALL)
 def test_a_small_core_has_no_large_net_and_few_resets(core):
-    check(build(CORES[core], SMALL), 0.28)
+    check(build(CORES[core], SMALL[core]), 0.28)
 
 
 @pytest.mark.slow

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from fabtune.golden.registry import BLOCKS
-from fabtune.golden.settings import build
+from fabtune.golden.settings import build, settings_of
+
+from ...small_cores import zostream
 
 
 def names(folder):
@@ -18,6 +20,7 @@ def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
     settings = {
         "instantft": (*smaller, "--set", "rank=2", "--set", "batch=4", "--set", "cache_entries=64"),
         "zotrain": (*smaller, "--set", "cut_rows=0"),
+        "zostream": tuple(word for setting in settings_of(zostream()) for word in ("--set", setting)),
     }.get(block, ())
     # generated for this board already: hw/test_verilog reads the same text
     status, out, _ = fabtune("emit", block, *settings, "--top", block, "--board", "kv260", "--json")

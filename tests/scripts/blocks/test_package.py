@@ -150,3 +150,12 @@ def test_what_is_wrong_is_one_line_before_any_work(fabtune, tmp_path, arguments,
     assert message in err
     assert len(err.splitlines()) == 1
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "file"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["kv260", "zcu102"])
+def test_a_core_of_no_network_is_packaged_and_takes_none(fabtune, refused, board):
+    status, out, err = fabtune("package", "zostream", "--preset", "tiny", "--board", board)
+    assert (status, err) == (0, "the self-test is random\n")
+    assert f"build/packages/zostream-{board}/ip/component.xml" in out.splitlines()
+    assert "zostream has no network: leave --data out" in refused(f"package zostream --board {board} --data digits")

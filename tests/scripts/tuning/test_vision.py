@@ -46,10 +46,15 @@ def test_a_run(fabtune, tmp_path, weights, method, engine):
     ("options", "reason"),
     [
         (("--method", "pezo-otf", "--core", "chip"), "there is no core 'chip'; there are: tiny, small, fast"),
-        (("--method", "pezo-otf", "--from-layer", "1"), "--from-layer belongs to a text task"),
+        (("--method", "pezo-otf", "--from-layer", "2"), "--from-layer 2: vit-digits has the layers 0 to 1"),
         (("--method", "pezo-otf", "--base", "fp8"), "base = 'fp8' is not one of nf4, 18-bit"),
-        (("--method", "sparse-zo"), "--method sparse-zo is for a network of layers or text, not for vit-digits"),
-        (("--method", "mezo", "--base", "nf4"), "--base belongs to integers of all parameters"),
+        (("--method", "pezo-otf", "--prompt", "sentences"), "--prompt belongs to a text task"),
+        (("--method", "pezo-otf", "--cache", "nf4"), "--cache keeps what is below the first layer that is tuned"),
+        (
+            ("--method", "sparse-zo", "--engine", "float"),
+            "sparse-zo tunes vit-digits in integers alone: --engine golden",
+        ),
+        (("--method", "mezo", "--base", "nf4"), "--base belongs to integers: --method pezo-otf"),
         (("--method", "instantft"), "vit-digits is a transformer, which zeroth order tunes: --method pezo-otf"),
         (("--method", "pezo-otf", "--input", "1x8x8"), "--input is the shape of your own network's samples"),
         (("--method", "pezo-otf", "--data", "digits", "--model", "digits"), "give --network or --model, not both"),
@@ -59,6 +64,20 @@ def test_options_that_do_not_fit_are_refused(fabtune, weights, options, reason):
     status, out, err = fabtune("tune", "--network", "vit-digits", "--weights", weights, *options)
     assert (status, out) == (2, "")
     assert reason in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--method", "pezo-otf", "--from-layer", 1, "--tune", "norms"), ("--method", "sparse-zo", "--mask", "task")],
+)
+def test_a_part_of_the_weights(fabtune, weights, options):
+    asked = ("--network", "vit-digits", "--weights", weights, "--steps", 1, "--batch", 2, "--json")
+    status, out, err = fabtune("tune", *asked, *options)
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["engine"] == "golden"
+    assert 0 < report["trained_parameters"] < 1000
+    assert ("cache" in report) == ("--from-layer" in options)
 
 
 @pytest.mark.slow

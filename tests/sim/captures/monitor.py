@@ -4,10 +4,13 @@ import re
 
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import selftest_of
+from fabtune.golden.axi.bus import BEAT
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 
 WIRES = ("valid", "beat", "data", "done")
+BEATS = 8
+"""Beats that a small core's monitor shows at once."""
 MARKS = ["Sample in Buffer", "Sample in Window", "TRIGGER"]
 
 
@@ -44,6 +47,28 @@ def samples(spec, verilog, folder):
 def stored(sampled):
     """Those that the analyser stores: something is written, or an update is complete."""
     return [one for one in sampled if one[0] or one[3]]
+
+
+def written(images):
+    """The same of images behind each update, which a core writes whole, the first beat with another value before."""
+    found = []
+    for image in images:
+        beats = [int.from_bytes(beat.tobytes(), "little") for beat in image.reshape(-1, BEAT)]
+        rows = [beats[at : at + BEATS] for at in range(0, len(beats), BEATS)]
+        masks = [(1 << len(row)) - 1 for row in rows]
+        data = [sum(beat << 8 * BEAT * at for at, beat in enumerate(row)) for row in rows]
+        found.append((masks[0], 0, data[0] ^ 0x5A, 0))
+        found += [(mask, BEATS * number, word, 0) for number, (mask, word) in enumerate(zip(masks, data, strict=True))]
+        found.append((0, 0, 0, 1))
+    return found
+
+
+def widths_of(emitted):
+    """Widths of the monitor's wires of an emitted core."""
+    widths = {pin.name.removeprefix("monitor_"): pin.width for pin in emitted.pins if pin.name.startswith("monitor_")}
+    assert set(widths) == set(WIRES)
+    assert widths["data"] == 8 * BEAT * BEATS
+    return widths
 
 
 def vivado_csv(path, sampled, widths, prefix="system_i/core_", radix=True, gap=False):

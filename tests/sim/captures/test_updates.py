@@ -8,17 +8,25 @@ import pytest
 from click.testing import CliRunner
 
 from fabtune.boards.board import BOARDS
+from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.boards.vivado.debug import analyser_of
 from fabtune.golden.errors import UserError
 from fabtune.hw.verilog import emit
 from fabtune.scripts.cli import main
 from fabtune.sim.captures.updates import compare_capture, compare_updates, golden_updates, read_updates
+from fabtune.sim.compiled.comparison import compiled_core, observable
+from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import OPTIONS, instantft, zotrain
-from .monitor import WIRES, samples, stored, vivado_csv
+from ...small_cores import OPTIONS, instantft, zostream, zotrain
+from .monitor import WIRES, samples, stored, vivado_csv, widths_of, written
 
-CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
+CORES = {
+    "instantft": instantft(),
+    "instantft, options": instantft(**OPTIONS),
+    "zotrain": zotrain(),
+    "zostream": zostream(),
+}
 
 
 @pytest.fixture(
@@ -35,12 +43,13 @@ def _capture(request, tmp_path_factory):
 
 
 @pytest.fixture(name="of_zotrain", scope="module")
-def _of_zotrain(tmp_path_factory):
-    """The same of `zotrain` alone."""
+def _of_zotrain():
+    """The same of `zotrain` alone, from the images that its monitor shows; other tests compile the same core."""
     spec = CORES["zotrain"]
-    verilog = emit(dataclasses.replace(spec, monitor=True), device=BOARDS["kv260"].fabric).verilog
-    sampled, widths = samples(spec, verilog, tmp_path_factory.mktemp("waves"))
-    return stored(sampled), widths
+    device = SimulatedDevice(compiled_core(spec), limit=3_000_000)
+    device.trace_image(golden_updates(spec)[0].before)
+    selftest_of(spec).run(Core(spec.registers, device, device, device.interrupt))
+    return written(device.traced_images), widths_of(emit(observable(spec)))
 
 
 def changed(sampled, number, wire, bits):

@@ -11,23 +11,30 @@ from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.sim.compiled.activity import ActivityJob, activity_of
 from fabtune.sim.trials.contract import OrderEntry, trials_of
 
-from ...small_cores import instantft, zotrain
+from ...small_cores import instantft, zostream, zotrain
 
 SIM = Path(__file__).parents[3] / "sim"
-SMALL = {"instantft": instantft, "zotrain": zotrain}
+SMALL = {"instantft": instantft, "zotrain": zotrain, "zostream": zostream}
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", SMALL)
 def test_a_core_has_trials_that_fit_its_registers(name: str) -> None:
     spec = SMALL[name]()
     trials, names = trials_of(spec), set(spec.registers.setting_names)
-    assert {trials.command, *trials.loads, *trials.silent} <= set(spec.registers.commands)
-    assert set(trials.usual(spec)) <= names - {address.name for address in spec.registers.addresses}
+    assert {trials.command, *trials.loads} <= set(spec.registers.commands)
+    addresses = {address.name for address in spec.registers.addresses}
+    assert set(trials.usual(spec)) <= names - (addresses - set(trials.images(spec)))
+    assert set(trials.images(spec)) <= addresses
     assert all(set(one) <= names for one in trials.together(spec, [1, 2]))
     entries: list[OrderEntry] = list(trials.entries(spec))
     assert {entry.error for entry in entries} >= {None, spec.registers.errors["BAD_INDEX"]}
     assert all(set(entry.settings) <= names for entry in entries)
     assert trials.short(spec)
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_a_core_has_a_job_whose_toggles_are_counted(name: str) -> None:
+    spec = SMALL[name]()
     usual, most = activity_of(spec).batches(spec)
     assert usual <= most == ActivityJob(batch=most).check(spec)
 

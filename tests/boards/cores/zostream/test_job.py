@@ -11,8 +11,9 @@ from fabtune.golden.cores.zostream.registers import CORE, Command, Error
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.stream.frozen_base import frozen_base
+from fabtune.golden.stream.instruction import Buffer
 from fabtune.golden.stream.machine.images import StreamImages
-from fabtune.golden.stream.machine.layout import HEADER_BEATS
+from fabtune.golden.stream.machine.layout import HEADER_BEATS, digest
 from fabtune.golden.stream.machine.program import decode_program
 from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.transformer.blocks import SelfAttention
@@ -28,16 +29,17 @@ FEATURES, WORDS, CLASSES = 40, 9, 3
 EPS_SHIFT, SHIFT, POSITION = 9, 24, 77
 
 
-def images_of(seed=0, classes=CLASSES, size=SPEC.size, **settings):
+def images_of(seed=0, classes=CLASSES, size=SPEC.size, places=None, cut=0, **settings):
     """Sentences of tokens through an attention to classes."""
     made, rng = TransformerBuilder("own", FEATURES), np.random.default_rng(seed)
     queries, keys, values = (made.linear(one, INPUTS, rng.normal(0, 0.2, (16, FEATURES))) for one in "qkv")
     mixed = made.attention("attention", (queries, keys, values), SelfAttention(2, 2, 8))
     made.linear("head", made.pool("mean", mixed, "mean"), rng.normal(0, 0.3, (classes, 16)), np.zeros(classes))
-    base = frozen_base(*made.finish())
+    base = frozen_base(*made.finish(), sensitive=places or {})
+    settings |= {"sensitive": places, "tuned": places.__contains__} if places else {}
     embeddings = rng.integers(-(1 << 17), 1 << 17, (WORDS, FEATURES))
     given = {"times": 255, "lanes": size.lanes, "columns": size.columns} | settings
-    return StreamImages.of(TransformerModel(base.transformer, base.integers, embeddings, **given), base, size)
+    return StreamImages.of(TransformerModel(base.transformer, base.integers, embeddings, **given), base, size, cut)
 
 
 class PlayedStream(PlayedCore):
@@ -45,7 +47,7 @@ class PlayedStream(PlayedCore):
 
     def __init__(self, *networks):
         super().__init__(SPEC)
-        self.networks = {images.program.stream: images for images in networks}
+        self.networks, self.there = {images.program.stream: images for images in networks}, set()
 
     def load(self):
         program = decode_program(self.image("program", 16 * self.at("program_beats")), SPEC.size)
@@ -63,7 +65,7 @@ class PlayedStream(PlayedCore):
         return ZerothOrderJob(self.images.model, SPEC.generator, settings, position)
 
     def load_deltas(self):
-        rows = len(self.images.model.rows)
+        rows = len(self.job.rows)
         self.job.rows = self.image("deltas", rows * 128).view("<i4").reshape(rows, 32)[:, :31].astype(np.int64)
 
     def save_deltas(self):
@@ -90,9 +92,12 @@ class PlayedStream(PlayedCore):
         position, rows = self.at("position"), self.job.rows
         assert np.array_equal(self.state(SPEC.generator), SPEC.generator.serial(position))
         settings = {name: self.at(name) for name in ("eps_shift", "shift")}
-        self.job = self.new_job(position, split=Split(0, self.at("p1")), scalars=bool(self.at("scalars")), **settings)
+        split = Split(0 if self.images.cached else self.images.cut, self.at("p1"), self.at("p2"))
+        self.job = self.new_job(position, split=split, scalars=bool(self.at("scalars")), **settings)
         self.job.rows = rows
-        assert self.at("gap") == self.job.layout.spans[1] - len(rows)
+        assert self.at("gap") == self.job.layout.spans[1] - len(self.job.parts[-1].part.rows)
+        if self.at("cached"):
+            assert all(self.kept(int(one)) in self.there for _, indices, _ in self.order() for one in indices)
         tokens = self.tokens()
         steps = [self.job.step(tokens[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
         slopes = [slope for step in steps for slope in step]
@@ -110,6 +115,19 @@ class PlayedStream(PlayedCore):
             coefficients_clipped=self.job.coefficients_clipped,
         )
 
+    def kept(self, sample):
+        """Address of what passes the cut of a sample."""
+        first = self.image("index", 4 * (sample + 1)).view("<u4")[sample]
+        return self.at("cache") + 16 * int(self.memory[self.at("samples") + 16 * int(first) :][4:8].view("<u4")[0])
+
+    def cache(self):
+        for _, indices, _ in self.order():
+            found = {self.kept(int(one)) for one in indices}
+            assert len(found) == len(indices)
+            assert not found & self.there
+            self.there |= found
+        self.count(steps_done=0, saturations=5, offsets_clipped=0, coefficients_clipped=0)
+
     def infer(self):
         tokens = self.tokens()
         self.write_logits(np.concatenate([self.job.logits(tokens[indices]) for _, indices, _ in self.order()]))
@@ -121,10 +139,10 @@ IMAGES = images_of()
 class Case:
     """A core, its host with a network, and a job for it: sentences of 1 to 7 tokens."""
 
-    def __init__(self, *networks):
+    def __init__(self, *networks, **settings):
         self.images = (networks or (IMAGES,))[0]
         self.played, rng = PlayedStream(*(networks or (IMAGES,))), np.random.default_rng(5)
-        self.trainer = StreamTrainer(Core(CORE, self.played, self.played), SPEC)
+        self.trainer = StreamTrainer(Core(CORE, self.played, self.played), SPEC, **settings)
         tokens, lengths = rng.integers(0, WORDS, (11, 7)), [1, 7, *rng.integers(1, 8, 9)]
         self.inputs = np.where(np.arange(7) < np.array(lengths)[:, None], tokens, -1)
         labels, batches = rng.integers(0, CLASSES, 11), (np.arange(4), np.arange(4, 8), np.array([3, 3, 10, 0]))
@@ -142,11 +160,13 @@ class Case:
         return self.trainer.train(inputs, steps, common, position)
 
 
-@pytest.mark.parametrize("settings", [{}, {"shift": 15}, {"split": Split(0, 3), "scalars": True}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"shift": 15}, {"split": Split(0, 3), "scalars": True}, {"split": Split(5, 2, 3)}], ids=str
+)
 def test_a_job_through_the_driver_is_the_integer_job(settings):
-    case = Case()
+    case = Case(images_of(cut=settings["split"].cut) if "split" in settings else IMAGES)
     job, slopes = case.golden(**settings)
-    case.trainer.load(IMAGES)
+    case.trainer.load(case.images)
     trained = case.train(**settings)
     activations = sum(job.saturated_places.values())
     assert trained.finished.counts == {
@@ -180,6 +200,47 @@ def test_another_network_takes_the_place_of_the_first():
     assert np.array_equal(case.trainer.deltas(), rows)
 
 
+def above(name):
+    return name[0] == 5
+
+
+@pytest.mark.parametrize("caches", [True, False])
+def test_what_is_below_the_first_tuned_tensor_is_computed_once_a_sample(caches):
+    case = Case(images_of(cut=5, tuned=above), caches=caches)
+    _, slopes = case.golden()
+    case.trainer.load(case.images)
+    trained = case.train()
+    assert [one.coefficient for one in trained.slopes] == [one.coefficient for one in slopes]
+    if not caches:
+        assert case.played.commands == [Command.LOAD, Command.TRAIN]
+        assert trained.whole == trained.finished
+        return
+    # nine of the eleven samples are in the steps
+    assert len(case.played.there) == 9
+    assert trained.whole.counts["saturations"] == trained.finished.counts["saturations"] + 5
+    assert case.train().prepared is None
+    case.train(steps=step([9, 0, 9], [0, 0, 0]))
+    assert len(case.played.there) == 10
+    case.trainer.logits(case.inputs[:2])
+    assert case.train().prepared is None
+    own = [Command.CACHE, Command.TRAIN]
+    assert case.played.commands == [Command.LOAD, *own, Command.TRAIN, *own, Command.INFER, Command.TRAIN]
+    case.trainer.forget()
+    case.played.there.clear()
+    assert case.train().prepared
+
+
+def test_steps_that_are_cut_elsewhere_than_the_program_are_refused():
+    fixed = images_of(seed=1, cut=5, tuned=above)
+    case = Case(images_of(cut=5), fixed)
+    case.trainer.load(case.images)
+    with pytest.raises(UserError, match=r"^cut = 0: the program of own was made for steps with cut = 5"):
+        case.train()
+    case.trainer.load(fixed)
+    with pytest.raises(UserError, match=r"^cut = 5: the program of own was made for steps with cut = 0"):
+        case.train(split=Split(5))
+
+
 def test_an_error_of_a_program_has_its_name():
     case = Case()
     case.played.fault = Error["PROGRAM_OVERLAP"]
@@ -205,6 +266,100 @@ def test_a_network_that_is_none_of_the_core_s_is_refused(changed, text):
     assert case.played.commands == []
 
 
+def test_behind_an_error_the_network_is_to_be_loaded_again():
+    case = Case()
+    case.trainer.load(IMAGES)
+    case.played.fault = Error.READ_SLVERR
+    with pytest.raises(CoreError, match="train ended with read_slverr"):
+        case.train()
+    case.played.fault = 0
+    for command in (case.train, case.trainer.deltas, lambda: case.trainer.logits(case.inputs)):
+        with pytest.raises(UserError, match="no network is loaded: load its images first"):
+            command()
+    case.trainer.load(IMAGES)
+    case.train()
+    assert case.played.commands == [Command.LOAD, Command.TRAIN, Command.LOAD, Command.TRAIN]
+
+
+def changed_program(**changes):
+    return replace(IMAGES, program=replace(IMAGES.program, **changes))
+
+
+def changed_instruction(number, **changes):
+    instructions = list(IMAGES.program.instructions)
+    instructions[number] = replace(instructions[number], **changes)
+    return changed_program(instructions=tuple(instructions))
+
+
+def changed_weights(at, value):
+    weights = IMAGES.weights.copy()
+    weights[at] ^= value
+    return replace(IMAGES, weights=weights)
+
+
+def sensitive_images(*entries):
+    """Network with sensitive weights of its own queries: places in the stream and values, with true digests."""
+    made = images_of(places={(0, "weight"): np.arange(len(entries))})
+    weights, first = made.weights.copy(), 16 * (HEADER_BEATS + made.program.instructions[0].correction_beat)
+    weights[first : first + 8 * len(entries)] = np.array(entries, "<i4").view(np.uint8).reshape(-1)
+    stream = digest(weights[16 * HEADER_BEATS :])
+    weights[16:48] = np.frombuffer(stream, np.uint8)
+    return replace(made, weights=weights, program=replace(made.program, stream=stream))
+
+
+WRONG_IMAGES = {
+    "unknown operation": (lambda: changed_instruction(1, kind=77), "operation 1 of 6: kind 77 is unknown"),
+    "overlap": (
+        lambda: changed_instruction(0, destination=IMAGES.program.inputs),
+        "operation 0 of 6: the result in rows .* overlaps source in rows",
+    ),
+    "size 0": (lambda: changed_instruction(2, inputs=0), "operation 2 of 6: 0 inputs and .* a size is 0"),
+    "address": (lambda: changed_instruction(2, beat=10_000), "operation 2 of 6: beats 10000 to .* are outside"),
+    "cut short": (
+        lambda: changed_program(instructions=IMAGES.program.instructions[:-1]),
+        "operation 4 of 5: the logits are those of the last operation",
+    ),
+    "inputs": (
+        lambda: changed_program(inputs=Buffer(False, 40).bits),
+        "own has inputs up to row .*: the memory has 2048",
+    ),
+    "nothing tuned": (lambda: changed_program(words=0), "operation 0 of 6: word = 0 and .* words are outside 0"),
+    "another model": (
+        lambda: replace(IMAGES, weights=images_of(seed=1).weights),
+        "own has a stream of weights of another model than its program: the digests differ",
+    ),
+    "a code": (lambda: changed_weights(-1, 1), "a stream's contents are not those of its digest: it was changed"),
+    "unsorted": (
+        lambda: sensitive_images((5, 1), (9, 1), (9, 2)),
+        "own, operation 0 of 6: sensitive weight 2, 2 at place 9, is not behind the one before",
+    ),
+    "beyond": (
+        lambda: sensitive_images((5, 1), (16 * 4 * 3 * 4, 1)),
+        "own, operation 0 of 6: sensitive weight 1, 1 at place 768, is beyond a matrix of 16 x 40",
+    ),
+    "in a filler": (lambda: sensitive_images((2 * 64 + 4 * 8, 1)), "sensitive weight 0, 1 at place 160, is beyond"),
+    "too large": (lambda: sensitive_images((5, 1 << 17)), r"131072 at place 5, is outside Q18\.0"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_IMAGES)
+def test_images_that_are_wrong_are_refused_before_anything_is_written(wrong):
+    made, text = WRONG_IMAGES[wrong]
+    case = Case()
+    case.trainer.load(IMAGES)
+    with pytest.raises(UserError, match=text):
+        case.trainer.load(made())
+    assert case.played.commands == [Command.LOAD]
+    assert not case.trainer.deltas().any()  # the network that was there still is
+
+
+def test_sensitive_weights_in_order_are_taken():
+    case = Case()
+    images = sensitive_images((0, 1), (5, -(1 << 17)), (9 * 64, (1 << 17) - 1), (11 * 64 + 31, 2))
+    case.played.networks[images.program.stream] = images
+    case.trainer.load(images)
+
+
 def step(indices=(0, 1), labels=(0, 1), rate=1):
     return [StepOrder(np.array(indices, int), np.array(labels, int), rate)]
 
@@ -219,7 +374,7 @@ MISTAKES = {
     "a label of step 0 = 3 is not in 0 to 2": {"steps": step(labels=[0, 3])},
     "position = 7905 is not in 0 to 7904": {"position": 7905},
     r"eps = 2\*\*-7 is not in 2\*\*-12 to 2\*\*-8": {"eps_shift": 7},
-    "cut = 1: zostream does not cut a network": {"split": Split(1)},
+    "cut = 5: the program of own was made for steps with cut = 0": {"split": Split(5)},
     "loss = mse: zostream has cross_entropy alone": {"loss": "mse"},
 }
 

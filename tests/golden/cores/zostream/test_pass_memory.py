@@ -19,6 +19,6 @@ def test_whole_sentences_in_order(lengths, capacity, passes):
     assert passes_of(lengths, capacity) == passes
 
 
-def test_an_entry_is_a_beat_s_number_tokens_and_a_label():
+def test_an_entry_is_the_numbers_of_two_beats_tokens_and_a_label():
     shape = pass_memory(128, 40)
-    assert (shape.depth, shape.width) == (128, 36 + 8 + 8)
+    assert (shape.depth, shape.width) == (128, 2 * 36 + 8 + 8)

@@ -15,7 +15,7 @@ from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.stream.machine.limits import Reason
 
 USUAL = {"program_beats": 12, "sample_count": 1, "steps": 1, "batch": 1, "position": 0}
-USUAL |= {"eps_shift": 10, "shift": 0, "p1": 1, "gap": 0, "scalars": 0}
+USUAL |= {"eps_shift": 10, "shift": 0, "p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 USUAL |= {address.name: 0 for address in ZostreamSpec.registers.addresses}
 
 
@@ -50,6 +50,12 @@ def test_every_reason_to_refuse_a_program_has_an_error_behind_the_others():
         (Command.TRAIN, {"eps_shift": 13}, (Error.BAD_EPS, 13)),
         (Command.TRAIN, {"shift": 63}, (Error.BAD_SHIFT, 63)),
         (Command.TRAIN, {"p1": 17}, (Error.BAD_SPLIT, 17)),
+        (Command.TRAIN, {"p2": 0}, (Error.BAD_SPLIT, 0)),
+        (Command.TRAIN, {"p1": 16, "p2": 5}, (Error.BAD_SPLIT, 5)),
+        (Command.TRAIN, {"cached": 2}, (Error.BAD_SPLIT, 2)),
+        (Command.CACHE, {"cached": 2}, (Error.BAD_SPLIT, 2)),
+        (Command.CACHE, {"p1": 0, "p2": 0}, None),
+        (Command.CACHE, {"cache": 8}, (Error.BAD_ADDRESS, 8)),
         (Command.TRAIN, {"gap": 64}, (Error.BAD_SPLIT, 64)),
         (Command.TRAIN, {"scalars": 2}, (Error.BAD_SPLIT, 2)),
         (9, {}, (Error.BAD_COMMAND, 9)),
@@ -71,6 +77,11 @@ def test_presets_fit_on_the_boards(preset):
     assert (spec.size.lanes, spec.size.columns, spec.times) == (spec.lanes, spec.columns, 255)
     assert not BoardFit(spec, BOARDS["kv260"]).lacks
     assert not BoardFit(spec, BOARDS["zcu102"]).lacks
+
+
+def test_a_core_that_is_too_large_says_what_fits():
+    text = BoardFit(ZostreamSpec(columns=32, rows=32_768), BOARDS["zcu102"]).text
+    assert text.endswith("; it fits with --set rows=16384, or with --set wide_rows=2048, or with --set sums=64")
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,32 @@ LAYER = 4 * 384**2 + 2 * 384 * 1536
 
 
 def test_cycles_of_a_layer_by_hand():
-    """One sentence of 32 tokens: 64 rows, tiles of 32 x 16; 12 heads of 32 features."""
+    """One sentence of 32 tokens: 64 rows, tiles of 32 x 16; 12 heads of 32 features; 4 sums a cycle leave the array."""
     cost = StepCost(MINILM, (32,))
     cycles = [round(one.cycles) for one in cost.operations]
-    square, up = 12 * 24 * 64, 12 * 96 * 64
-    # 4 exponentials a cycle take longer than 2 tiles of keys and 2 of values, 32 rows each
-    attention = 2 * 12 * 32 * 32 // 4
-    norm = 64 * 384 // 8
-    layer = [square, square, square, attention, square, norm, up, up, norm]
-    # positions from DRAM, norm, 6 layers, pooling, unit length, head: 12 tiles, loaded in 16 cycles a side
-    assert cycles == [round(32 * 384 * 4 / 11.2), norm, *layer * 6, 64 * 24, 2 * 2 * 384 // 8, 12 * 2 * 16]
+    # the last group of 16 outputs drains behind the array, three cycles a row; pipelines
+    end = 3 * 64 + 60 + 32
+    square, up = 12 * 24 * 64 + end, 12 * 96 * 64 + end
+    # biases of 384 outputs behind a linear layer; a cycle a row and group for what joins
+    behind, joined = 384, 24 * 64
+    # scores of 2 groups of keys, contexts of 2 groups of features: 32 queries drain in 4 cycles each
+    attention = 2 * 12 * (4 * 4 * 32 + 5) + 60
+    norm = 64 * 384 / 8 + 1.2 * 2 * 384 + 60
+    layer = [square, *[square + behind] * 2, attention, square + joined, norm, up, up + joined + behind, norm]
+    positions, mean, unit = 64 * 384 / 4 + 1.2 * 32 * 384, 24 * (64 + 2 * 36), 3 * 2 * (96 + 32) + 60
+    # the head has 12 tiles, loaded in 16 cycles a side; its two rows drain in 8 cycles
+    assert cycles == [round(one) for one in (positions, norm, *layer * 6, mean, unit, 12 * 32 + 8 - 2 + 60 + 32)]
     assert [one.bound for one in cost.operations][2:8] == ["array"] * 3 + ["functions"] + ["array"] + ["functions"]
+    # a perturbation and an update of 255 x 31 numbers, and the samples
+    assert cost.cycles == pytest.approx(sum(cycles) + 2 * 255 * 31 + 32 * 12 * 96 / 11.2, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "measured"), [((32,) * 2, 3_008_277), ((12,) * 8, 4_629_347), ((32,) * 16, 24_015_277)], ids=str
+)
+def test_cycles_are_those_of_the_rtl(lengths, measured):
+    """Measured on the compiled core by `step_cycles`, the last one by a whole step; see the core's page."""
+    assert StepCost(MINILM, lengths).cycles == pytest.approx(measured, rel=0.005)
 
 
 def test_products_by_hand():
@@ -54,15 +69,17 @@ def test_bytes_by_hand():
 
 
 def test_a_causal_layer_leaves_out_what_is_not_seen():
-    """SmolLM2, 40 tokens: each of 3 heads of keys serves 3 of queries, width 64, 2 tiles of lanes."""
+    """SmolLM2, 40 tokens: 9 heads of queries, width 64, 2 tiles of lanes; 4 cycles drain a row of 16 sums."""
     attention = next(
         one for one in StepCost(on_paper(decoder("smollm2-135m")), (40,)).operations if one.kind == "SelfAttention"
     )
-    scores = 2 * sum(max(3 * (40 - begin), 16) for begin in (0, 16, 32))
-    contexts = 4 * sum(max(3 * (40 - begin), 32) for begin in (0, 32))
-    exponentials = 9 * 40 * 41 // 2
-    assert attention.cycles == 2 * max(3 * (scores + contexts), exponentials / 4)
-    assert attention.products == 2 * 2 * exponentials * 64
+    scores = 4 * sum(40 - begin for begin in (0, 16, 32))
+    # contexts of 4 groups of features: 40 rows pass the first 32 tokens, 8 the other 8, and all drain
+    contexts = 4 * max(40 + 32, 4 * 40)
+    # queries and keys are turned before: 4 values a cycle, a row of 64 cosines and sines a token
+    turned = 80 * (9 + 3) * 64 / 4 + 40 * (1.2 * 64 + 2 * 64 / 16 + 14)
+    assert attention.cycles == 2 * 9 * (scores + contexts + 5) + turned + 60
+    assert attention.products == 2 * 2 * 9 * 40 * 41 // 2 * 64
 
 
 def test_few_rows_are_bound_by_loading_and_by_the_memory_port():
@@ -70,60 +87,58 @@ def test_few_rows_are_bound_by_loading_and_by_the_memory_port():
     network = on_paper(connected(4096, 4096, 10))
     both = StepCost(network, (1,)).operations[0]
     assert both.bound == "loading"
-    assert both.cycles == 128 * 256 * 2 * 16
+    # two rows drain in 8 cycles; pipelines
+    assert both.cycles == 128 * 256 * 2 * 16 + 8 - 2 + 60 + 32
     alone = StepCost(network, (1,), CoreSize(rows=300)).operations[0]
-    assert alone.bound == "DRAM"
-    assert alone.cycles == pytest.approx(2 * (128 * 256 * 272 + 4 * 4096) / 11.2)
+    # a side takes 24.3 cycles of the port, and the offsets of its tile 31
+    assert alone.bound == "offsets"
+    assert alone.cycles == pytest.approx(2 * 128 * 256 * 31, rel=1e-3)
+    wide = StepCost(network, (1,), CoreSize.of_array("32x32")).operations[0]
+    assert wide.bound == "DRAM"
+    assert wide.cycles == pytest.approx(128 * 128 * 544 / 11.2, rel=3e-3)
 
 
 @pytest.mark.parametrize(
     ("lengths", "first", "millions"),
     [(TREC, 0, 9.6), ((32,) * 16, 0, 22.4), ((64,) * 16, 0, 46.0), (TREC, 2 + 3 * 12, 4.8)],
 )
-def test_minilm_takes_the_cycles_of_the_design(lengths, first, millions):
-    assert StepCost(MINILM, lengths, DESIGN, first).cycles == pytest.approx(millions * 1e6, rel=0.03)
+def test_minilm_takes_a_twelfth_more_than_the_design(lengths, first, millions):
+    """The design leaves out what leaves the array in attention, reads of what joins, and pipelines."""
+    assert 1.07 < StepCost(MINILM, lengths, CoreSize(), first).cycles / (millions * 1e6) < 1.085
 
 
 @pytest.mark.parametrize(("lengths", "millions"), [(TREC, 5.1), ((32,) * 16, 11.8), ((64,) * 16, 24.8)])
 def test_minilm_on_twice_the_array(lengths, millions):
-    size = CoreSize(32, 32, rows=DESIGN.rows, wide_rows=DESIGN.wide_rows // 2)
-    assert StepCost(MINILM, lengths, size).cycles == pytest.approx(millions * 1e6, rel=0.03)
-
-
-@pytest.mark.parametrize(("lengths", "millions"), [(TREC, 3.5), ((32,) * 16, 7.7), ((64,) * 16, 16.6)])
-def test_on_2048_multipliers_the_design_adds_what_is_hidden_here(lengths, millions):
-    """The design adds GELU, 8 values a cycle, to the array's cycles; here it runs while the next columns are summed."""
-    size = CoreSize(64, 32, rows=DESIGN.rows // 2, wide_rows=DESIGN.wide_rows // 2)
-    gelu = 6 * 2 * sum(lengths) * 1536 / 8
-    assert StepCost(MINILM, lengths, size).cycles + gelu == pytest.approx(millions * 1e6, rel=0.03)
+    """Of 32 columns a row drains in 8 cycles."""
+    assert 1.12 < StepCost(MINILM, lengths, CoreSize.of_array("32x32")).cycles / (millions * 1e6) < 1.14
 
 
 def test_connected_layers_need_more_rows_than_the_design_has():
     """Both sides of 20 samples are 40 x 256 rows, which 12,288 hold and 8,192 do not: two passes of 10 samples."""
     network, batch = on_paper(connected(784, 4096, 4096, 10)), (1,) * 20
-    assert StepCost(network, batch).cycles == pytest.approx(1.57e6, rel=0.01)
-    assert StepCost(network, batch, CoreSize.of_array("32x32", ports=2)).cycles == pytest.approx(0.79e6, rel=0.01)
+    assert StepCost(network, batch).cycles == pytest.approx(1.57e6, rel=0.02)
+    assert StepCost(network, batch, CoreSize.of_array("32x32", ports=2)).cycles == pytest.approx(0.79e6, rel=0.03)
     halves = StepCost(network, batch, DESIGN)
-    assert [one.rows for one in halves.passes] == [20, 20]
-    # each tile is loaded for both sides, 16 cycles each, and then passed by 10 rows of each
-    assert halves.cycles == pytest.approx(2 * 32 * (25 * 256 + 128 * 256 + 128), rel=0.01)
+    assert [one.rows for one in halves.passes] == [32, 8]
+    # each tile is loaded for both sides, 16 cycles each, and then passed by no more rows
+    assert halves.cycles == pytest.approx(2 * 32 * (25 * 256 + 128 * 256 + 128), rel=0.02)
 
 
 def test_larger_models_against_the_design():
     opt = StepCost(on_paper(decoder("opt-125m")), (64,) * 16)
-    assert opt.cycles == pytest.approx(349e6, rel=0.03)
+    assert opt.cycles == pytest.approx(349e6, rel=0.04)
     assert {one.sides for one in opt.passes} == {1}
     roberta = StepCost(on_paper(encoder("roberta-large", 2)), (64,) * 16)
     # the design says 1,150 M: fewer than its weights times its rows need on 512 multipliers
     least = 24 * 12 * 1024**2 * 2 * 1024 / 512
     assert least == pytest.approx(1_208e6, rel=0.001)
-    assert least < roberta.cycles < 1.03 * least
+    assert least < roberta.cycles < 1.05 * least
     assert roberta.fits
 
 
-def test_passes_are_few_and_equal():
+def test_a_pass_takes_what_has_room():
     assert [one.lengths for one in StepCost(MINILM, (30,) * 9, DESIGN).passes] == [(30, 30)] * 4 + [(30,)]
-    assert [len(one.lengths) for one in StepCost(MINILM, (12,) * 8, DESIGN).passes] == [4, 4]
+    assert [len(one.lengths) for one in StepCost(MINILM, (12,) * 8, DESIGN).passes] == [5, 3]
     assert [one.rows for one in StepCost(MINILM, (100, 40), DESIGN).passes] == [100, 100, 40, 40]
     long = StepCost(MINILM, (200, 20), DESIGN)
     assert [one.rows for one in long.passes] == [200, 200, 20, 20]

@@ -7,7 +7,7 @@ import pytest
 
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.instruction import FIELD_BITS
+from fabtune.golden.stream.instruction import FIELD_BITS, Kind
 from fabtune.golden.stream.machine.core_size import CoreSize
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.golden.stream.machine.program import decode_program
@@ -19,14 +19,14 @@ SIZE = CoreSize.of_array("16x4")
 SPEC = ProgramSequencerSpec(**{name: getattr(SIZE, name) for name in ("lanes", "columns", "rows", "wide_rows", "sums")})
 
 
-def outputs(images, commands, error=False):
+def outputs(images, commands, error=False, spec=SPEC):
     """Statuses and instructions of commands, of which those that load take the images one after the other."""
     left = iter(images)
     beats = [len(next(left)) // BEAT if run == LOAD else 0 for run, _ in commands]
     run, first = (np.array(column)[:, None] for column in zip(*commands, strict=True))
     data = np.concatenate(images).reshape(-1, BEAT).astype(np.int64)
     image = {"data": data, "error": np.full((len(data), 1), int(error))}
-    found = SPEC.run({"command": {"run": run, "first": first, "beats": np.array(beats)[:, None]}, "image": image}, 1000)
+    found = spec.run({"command": {"run": run, "first": first, "count": np.array(beats)[:, None]}, "image": image}, 1000)
     return found["status"], found["o"]
 
 
@@ -60,6 +60,18 @@ def test_it_refuses_with_the_operation_s_number_and_runs_nothing(wrong):
     assert len(given["kind"]) == 0
 
 
+def test_a_core_of_fewer_features_refuses_vectors_that_its_memories_do_not_hold():
+    _, program = whole("encoder", SIZE)
+    biased = [one.outputs for one in program.instructions if one.biased]
+    for features, reason in ((max(biased), Reason.NONE), (max(biased) - 1, Reason.SIZE)):
+        spec = dataclasses.replace(SPEC, features=features)
+        assert outputs([program.image()], [(LOAD, 0)], spec=spec)[0]["reason"][0, 0] == reason
+    norms = [dataclasses.replace(one, biased=0) for one in program.instructions]
+    spec = dataclasses.replace(SPEC, features=min(one.outputs for one in norms if one.kind == Kind.NORM) - 1)
+    image = dataclasses.replace(program, instructions=tuple(one for one in norms if one.kind != Kind.POSITIONS)).image()
+    assert outputs([image], [(LOAD, 0)], spec=spec)[0]["reason"][0, 0] == Reason.NORM
+
+
 def test_other_images_are_refused():
     _, program = whole("encoder", SIZE)
     image, (_, other) = program.encode(), whole("encoder", CoreSize())
@@ -82,7 +94,12 @@ def test_other_images_are_refused():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"lanes": 24}, "lanes = 24"), ({"columns": 1}, "columns = 1"), ({"operations": 0}, "operations = 0")],
+    [
+        ({"lanes": 24}, "lanes = 24"),
+        ({"columns": 1}, "columns = 1"),
+        ({"operations": 0}, "operations = 0"),
+        ({"features": 4097}, "features = 4097 is not in 1 to 4096"),
+    ],
 )
 def test_limits(settings, message):
     with pytest.raises(UserError, match=message):

@@ -10,10 +10,11 @@ from safetensors.torch import load_file, save_file
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.sparse import random_mask
-from fabtune.golden.train.text.integer_tuning import Selection, SentenceTuning, places_of, prompts_of, with_tuned
+from fabtune.golden.train.text.integer_tuning import SentenceTuning, prompts_of, with_tuned
 from fabtune.golden.train.text.sentence_model import sentence_model
 from fabtune.golden.train.zo.finetune import ZoSettings
 from fabtune.golden.train.zo.schedule import Schedule
+from fabtune.golden.train.zo.transformer_tuning import Selection, places_of
 
 SETTINGS = ZoSettings("pezo-otf", 3e-3, 2.0**-10, Schedule(6, 16), engine="golden")
 FIRST, SECOND = "encoder.layer.0.", "encoder.layer.1."

@@ -14,7 +14,8 @@ from ...play import play_interface
 
 SPEC = ProgramSequencerSpec(operations=16, lanes=16, columns=4, rows=512, wide_rows=128, sums=64)
 CLASSES, TIMES = 10, 255
-COUNTS = {"operations": 3, "capacity": 50, "features": 65, "inputs": 7, "words": 100, "stream_beats": 1, "beats": 1}
+COUNTS = {"operations": 3, "capacity": 50, "features": 65, "inputs": 5, "words": 100, "behind": 0}
+COUNTS |= {"stream_beats": 1, "beats": 1}
 LAST = Instruction(Kind.LINEAR, inputs=9, outputs=7, destination=Buffer(False, 6).bits, last=1)
 
 
@@ -37,7 +38,7 @@ def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
         ports.update({name: bench.get(name) for name in dut.signature.members if hasattr(getattr(dut, name), "shape")})
         if ports["valid"]:
             await bench.pulse("run")
-            assert await bench.take("command", 1) == [{"run": 1, "first": 0, "beats": 22}]
+            assert await bench.take("command", 1) == [{"run": 1, "first": 0, "count": 0}]
             await bench.give("o", [asdict(last)])
 
     seen = play_interface(dut, take={"instruction": None}, body=[body, sequencer], stall=0.3)
@@ -46,7 +47,7 @@ def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
 
 def test_a_program_is_accepted_and_runs():
     ports, instructions = loaded()
-    told = {"operations": 3, "capacity": 50, "features": 65, "inputs": 7, "words": 100}
+    told = {"operations": 3, "capacity": 50, "features": 65, "inputs": 5, "words": 100}
     # 65 values are three rows of 96 bytes
     told |= {"valid": 1, "failed": 0, "rows": 100, "token_beats": 18, "logit_beats": 2, "outputs": 7, "base": 300}
     assert {name: ports[name] for name in told} == told
@@ -75,6 +76,26 @@ def test_what_the_trainer_cannot_take_is_refused(counts, last, reason):
     ports, instructions = loaded(COUNTS | counts, replace(LAST, **last))
     assert (ports["failed"], ports["valid"], ports["error"], ports["number"]) == (1, 0, PROGRAM + reason, 2)
     assert not instructions
+
+
+@pytest.mark.parametrize(
+    ("buffer", "features", "capacity", "fits"),
+    [
+        (Buffer(False, 5), 80, 51, True),  # ten rows of 16
+        (Buffer(False, 5), 81, 51, False),
+        (Buffer(False, 511), 1, 1, True),
+        (Buffer(False, 8), 1, 64, False),
+        (Buffer(False, 1 << 22), 1, 1, False),
+        (Buffer(False, (1 << 23) - 1), 1, 1, False),
+        (Buffer(True, 127), 4, 1, True),  # rows of 4
+        (Buffer(True, 127), 5, 1, False),
+    ],
+)
+def test_inputs_outside_their_memory_are_refused(buffer, features, capacity, fits):
+    ports, _ = loaded(COUNTS | {"inputs": buffer.bits, "features": features, "capacity": capacity})
+    assert (ports["valid"], ports["failed"]) == (fits, not fits)
+    if not fits:
+        assert (ports["error"], ports["number"]) == (Error["PROGRAM_ROWS"], 0)
 
 
 def test_what_the_sequencer_refuses_is_reported():

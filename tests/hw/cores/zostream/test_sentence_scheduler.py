@@ -17,7 +17,7 @@ from ...memory import Memory
 from ...play import play_interface
 
 TOKENS, FEATURES, BATCH, LABELS, CAPACITY = 16, 40, 5, 7, 20
-ORDER, INDEX, SAMPLES = 0x400, 0x2000, 0x12340
+ORDER, INDEX, SAMPLES, CACHE = 0x400, 0x2000, 0x12340, 0x50000
 LENGTHS = (3, 1, 10, 2, 7, 4, 5, 1, 9)
 TOKEN_BEATS = 12
 
@@ -32,7 +32,8 @@ def steps_of(rng):
 def memory_of(steps, stall=0.0):
     """Order list, index and samples, and the first beat of each sample."""
     memory = Memory(stall)
-    index, samples = ZostreamLayout.samples([np.ones((length, FEATURES), int) for length in LENGTHS])
+    sentences = [np.ones((length, FEATURES), int) for length in LENGTHS]
+    index, samples = ZostreamLayout.samples(sentences, 3 * np.arange(len(LENGTHS)))
     order = ZerothOrderLayout(range(1), PezoSpec(), LABELS).order(steps, BATCH)
     for address, region in ((ORDER, order), (INDEX, index), (SAMPLES, samples)):
         memory.load(address, region.image)
@@ -43,6 +44,7 @@ def scheduled(steps, memory, stall=0.0, **job):
     """Run a job up to its end, or to a fault: what came by, and the fault."""
     dut, fault = SentenceScheduler(TOKENS, Error), []
     job = {"order": ORDER, "index": INDEX, "samples": SAMPLES, "sample_count": len(LENGTHS), "repeats": 1} | job
+    job = {"cache": CACHE, "turns": 1} | job
     job |= {"steps": len(steps), "batch": BATCH, "labels": LABELS, "capacity": CAPACITY}
 
     async def body(bench):
@@ -57,18 +59,30 @@ def scheduled(steps, memory, stall=0.0, **job):
     return play_interface(dut, take=taken, body=body, background=background, stall=stall), tuple(fault)
 
 
-@pytest.mark.parametrize(("stall", "repeats"), [(0.0, 1), (0.4, 2)])
-def test_steps_and_sentences(stall, repeats):
+@pytest.mark.parametrize(
+    ("stall", "repeats", "turns", "upper", "pooled"),
+    [(0.0, 1, 1, 0, 1), (0.4, 2, 1, 0, 0), (0.0, 6, 3, 0, 0), (0.4, 4, 2, 0, 1), (0.0, 1, 1, 1, 0)],
+)
+def test_steps_and_sentences(stall, repeats, turns, upper, pooled):
     steps = steps_of(np.random.default_rng(2))
     memory, firsts = memory_of(steps, stall)
-    seen, (failed, *_) = scheduled(steps, memory, stall, repeats=repeats)
+    seen, (failed, *_) = scheduled(steps, memory, stall, repeats=repeats, turns=turns, upper=upper, pooled=pooled)
     assert not failed
     assert seen.words("step") == [{"rate": step.rate, "last_sample": len(step.indices) - 1} for step in steps]
     expected = []
     for step in steps:
         last = [0] * (len(step.indices) - 1) + [1]
-        expected += repeats * [
-            {"beat": SAMPLES // 16 + int(firsts[one]) + 1, "tokens": LENGTHS[one], "label": label, "last": end}
+        # the first of the turns is read from the samples, the others from what is kept
+        expected += [
+            {
+                "beat": SAMPLES // 16 + int(firsts[one]) + 1,
+                "kept": CACHE // 16 + 3 * int(one),
+                "tokens": 1 if kept and pooled else LENGTHS[one],
+                "label": label,
+                "upper": kept,
+                "last": end,
+            }
+            for kept in [int(upper or time % turns != 0) for time in range(repeats)]
             for one, label, end in zip(step.indices, step.labels.tolist(), last, strict=True)
         ]
     assert seen.words("sentence") == expected
@@ -100,7 +114,7 @@ def test_wrong_samples_are_faults(index, label, tokens, fault):
 def test_passes_are_those_of_golden(lengths, capacity, stall):
     dut = PassMemory(TOKENS)
     words = [
-        {"beat": 100 + at, "tokens": length, "label": at, "last": at == len(lengths) - 1}
+        {"beat": 100 + at, "kept": at, "tokens": length, "label": at, "upper": 1, "last": at == len(lengths) - 1}
         for at, length in enumerate(lengths)
     ]
     found = []
@@ -113,6 +127,10 @@ def test_passes_are_those_of_golden(lengths, capacity, stall):
             count, *told, last = (bench.get(name) for name in names)
             entries = await bench.read("number", range(count), "entry")
             found.append((count, *told, [one["label"] for one in entries]))
+            assert bench.get("upper")
+            assert [(one["beat"], one["kept"]) for one in entries] == [
+                (100 + one["label"], one["label"]) for one in entries
+            ]
             assert [one["tokens"] for one in entries] == [lengths[one["label"]] for one in entries]
             await bench.pulse("clear")
 
@@ -121,19 +139,20 @@ def test_passes_are_those_of_golden(lengths, capacity, stall):
     assert found == [(len(one), sum(own := lengths[one.start : one.stop]), max(own), list(one)) for one in expected]
 
 
-@pytest.mark.parametrize("stall", [0.0, 0.4])
-def test_a_read_for_each_token(stall):
+@pytest.mark.parametrize(("kept", "stall"), [(0, 0.0), (1, 0.4)])
+def test_a_read_for_each_token(kept, stall):
     dut, lengths = SampleReads(TOKENS), (2, 1, 3)
 
     async def entries(ctx):
         """Memory of the pass."""
         while True:
             number = (await ctx.tick().sample(dut.number))[2]
-            ctx.set(dut.entry, {"beat": 1000 * number, "tokens": lengths[number % 3], "label": 0})
+            places = {"beat": 1000 * number + 500 * kept, "kept": 1000 * number + 500 * (1 - kept)}
+            ctx.set(dut.entry, {**places, "tokens": lengths[number % 3], "label": 0})
 
     async def body(bench):
         for _ in range(2):
-            await bench.pulse("start", sentences=3, token_beats=TOKEN_BEATS)
+            await bench.pulse("start", sentences=3, kept=kept, token_beats=TOKEN_BEATS)
             await bench.until("done")
 
     seen = play_interface(

@@ -1,0 +1,160 @@
+"""Trials of `zostream`: jobs, entries of order lists, settings and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from ....golden.axi.bus import BEAT
+from ....golden.axi.regions import Bytes
+from ....golden.cores.zostream.memory_layout import ZostreamLayout
+from ....golden.cores.zostream.random_network import random_images
+from ....golden.cores.zostream.registers import Command, Error
+from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
+from ....golden.stream.instruction import INSTRUCTION_BEATS
+from ....golden.stream.machine.images import StreamImages
+from ....golden.stream.machine.program import HEADER_BEATS
+from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
+from ....golden.zo.deltas import DELTA
+from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
+from ...trials.contract import OrderEntry, Trials
+from ...trials.draws import between
+from ...trials.order_lists import step_entries
+from .short_jobs import ShortStream, StreamVariation
+
+LONG = 1 << 9
+"""Steps beyond which a job is long: about 7,000 cycles each with a perceptron."""
+_PROGRAM = 0x0712_3450
+"""Address of the program: no other setting of a trial is as large, nor within its size."""
+_TOKENS_AT, _FIRST_AT = 32, 64
+"""Indices of samples with a number of tokens at a limit, of samples far away; 1 less than a power of two is none."""
+_HEAD = 16
+"""Beats from one sample with a number of tokens at a limit to the next."""
+
+
+class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
+    """Trials of a core that trains transformers, which has no network without a program."""
+
+    command: ClassVar[IntEnum] = Command.TRAIN
+    loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
+    keeps: ClassVar[bool] = False
+
+    def job(self, spec: ZostreamSpec, seed: int, variation: StreamVariation) -> ShortStream:
+        """Make a job with golden's results."""
+        return ShortStream(spec, seed, variation)
+
+    def short(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
+        """List jobs that together reach every part of the core, by name."""
+        return {
+            "base": StreamVariation(),
+            "perceptron": StreamVariation(kind="perceptron"),
+            "decoder": StreamVariation(kind="decoder"),
+            # activations and coefficients that are clipped, deltas and offsets that are
+            "clipped": StreamVariation(gain=40.0, shift=13, rate=65_000, eps_shift=8),
+            "ends": StreamVariation(kind="decoder", start=DELTA.maximum, eps_shift=8),
+            "sensitive": StreamVariation(sensitive=9),
+            "upper layers": StreamVariation(kind="decoder", first=8),
+            # no step is a multiple of the sentences for which a pass has room
+            "buffers": StreamVariation(kind="perceptron", lengths=(0, 1, 0, 2), sizes=(4, 3)),
+            "very different": StreamVariation(lengths=(1, 0, 2), sizes=(3,)),
+            "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
+            "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
+            "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
+            "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,)),
+        }
+
+    def random(self, spec: ZostreamSpec, rng: np.random.Generator) -> StreamVariation:
+        """Draw a job with random settings and more data."""
+        lengths = rng.integers(1, spec.tokens // 2, 8, endpoint=True)
+        return StreamVariation(
+            kind=rng.choice(np.array(["perceptron", "encoder", "decoder"])).item(),
+            gain=between(rng, 0.3, 30),
+            sensitive=int(rng.choice([0, 0, 1, 7])),
+            lengths=tuple(map(int, lengths)),
+            sizes=tuple(map(int, rng.integers(1, 9, 3))),
+            perturbations=int(rng.choice([1, 1, 2, 5])),
+            rate=round(between(rng, 1, 65_535)),
+            shift=int(rng.integers(14, 34)),
+            eps_shift=int(rng.choice(STREAM_EPS_SHIFTS)),
+            scalars=bool(rng.integers(2)),
+            start=round(between(rng, 1, DELTA.maximum)),
+        )
+
+    def long(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
+        """List a job of more than `LONG` steps, for counters and addresses."""
+        sizes = (1,) * (LONG + 1)
+        return {"long": StreamVariation(kind="perceptron", lengths=(1,), sizes=sizes, shift=30)}
+
+    def usual(self, spec: ZostreamSpec) -> dict[str, int]:
+        """Make settings which the core does not refuse."""
+        jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 10, "shift": 0}
+        program = {"program": _PROGRAM, "program_beats": _network(spec).program.image_beats}
+        return program | jobs | {"p1": 1, "gap": 0, "scalars": 0}
+
+    def images(self, spec: ZostreamSpec) -> dict[str, Bytes]:
+        """Make a perceptron, samples of which each entry is the first one but those of `entries`, and their index."""
+        images, tokens = _network(spec), _token_counts(_network(spec))
+        program, weights = ZostreamLayout.network(images)
+        samples = np.zeros((_HEAD * (1 + len(tokens)), BEAT // 4), "<u4")
+        samples[::_HEAD, 0] = (1, *tokens)
+        index = np.zeros(2 * _FIRST_AT, "<u4")
+        index[_TOKENS_AT : _TOKENS_AT + len(tokens)] = _HEAD * np.arange(1, 1 + len(tokens))
+        index[_FIRST_AT : _FIRST_AT + 32] = 1 << np.arange(32)
+        return {
+            "program": program.image,
+            "weights": weights.image,
+            "index": index.view(np.uint8),
+            "samples": samples.view(np.uint8).reshape(-1),
+        }
+
+    def ends(self, spec: ZostreamSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+        """List how a command may end beside the memory's error: a program is loaded, or is none, or cut short."""
+        beats, whole = settings["program_beats"], _network(spec).program.image_beats
+        if command == Command.LOAD and settings["program"] == _PROGRAM and beats <= whole:
+            wrong = "PROGRAM_MAGIC" if beats < HEADER_BEATS else "PROGRAM_LENGTH"
+            yield "" if beats == whole else wrong, 0
+
+    def limits(self, spec: ZostreamSpec) -> set[int]:
+        """Numbers at which settings of the core end."""
+        beats, most = _network(spec).program.image_beats, HEADER_BEATS + INSTRUCTION_BEATS * spec.operations
+        found = {beats, HEADER_BEATS, most, spec.generator.period, STREAM_EPS_SHIFTS[0], STREAM_EPS_SHIFTS[-1]}
+        return found | {LARGEST_SHIFT, LARGEST_BATCH, MOST_GAP, MOST_PERTURBATIONS}
+
+    def entries(self, spec: ZostreamSpec) -> Iterator[OrderEntry]:
+        """Make order lists with one entry at a limit.
+
+        Those of every zeroth-order job; sentences of no token, as many as there is room for, more, and each bit more;
+        last, each bit of the beat of a sample that cannot be read.
+        """
+        images = _network(spec)
+        yield from step_entries(Error, images.program.instructions[-1].outputs)
+        for index, tokens in enumerate(_token_counts(images), _TOKENS_AT):
+            order, settings = (1, index), {"sample_count": 2 * _FIRST_AT}
+            fits = 1 <= tokens <= images.program.capacity // 2
+            yield OrderEntry(order, settings) if fits else OrderEntry(order, settings, Error.BAD_TOKENS, tokens)
+        samples = 1 << spec.address - 1
+        for bit in range(32):
+            address = (samples + (BEAT << bit)) % (1 << spec.address)
+            settings = {"samples": samples, "sample_count": 2 * _FIRST_AT}
+            yield OrderEntry((1, _FIRST_AT + bit), settings, Error.READ_DECERR, address)
+
+
+@lru_cache(maxsize=4)
+def _network(spec: ZostreamSpec) -> StreamImages:
+    """Perceptron for order lists and refusals."""
+    return random_images(spec, np.random.default_rng(0), "perceptron")
+
+
+def _token_counts(images: StreamImages) -> list[int]:
+    """List numbers of tokens at a limit: none, as many as there is room for, more, each higher bit, some with these."""
+    most = images.program.capacity // 2
+    bits = [1 << bit for bit in range(most.bit_length(), 32)]
+    return [0, most, most + 1, *(more | most for more in bits[:-1:4]), *bits][: _FIRST_AT - _TOKENS_AT - 1]
+
+
+TRIALS = StreamTrials()
+"""Trials of `zostream`, as its `Spec.part` finds them."""

@@ -1,0 +1,270 @@
+"""What must not go wrong on a board: wrong programs and streams, bus errors, resets; then a whole job is right."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabtune.boards.host.driver import CoreError
+from fabtune.golden.axi.bus import BEAT
+from fabtune.golden.cores.zostream.random_network import random_images
+from fabtune.golden.cores.zostream.registers import Command
+from fabtune.golden.cores.zostream.zostream import ZostreamSpec
+from fabtune.golden.errors import UserError
+from fabtune.golden.stream.instruction import NO_WORD, Buffer, Kind
+from fabtune.golden.stream.machine.limits import Reason
+from fabtune.golden.stream.machine.program import Program, ProgramError
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import DeviceResetError, SimulatedDevice
+from fabtune.sim.cores.zostream.short_jobs import ShortStream, StreamVariation
+from fabtune.sim.cores.zostream.trials import TRIALS
+from fabtune.sim.trials.hostile import LIMIT, not_reset, wrong_error
+from fabtune.sim.trials.jobs import short_jobs
+from tests.golden.stream.machine.test_limits import WRONG, kind_of
+from tests.small_cores import zostream
+
+SPEC = zostream()
+STEP: dict[str, Any] = {"lengths": (1, 3), "sizes": (2,)}
+"""One short step."""
+VARIATIONS = {
+    "encoder": StreamVariation(**STEP),
+    "decoder": StreamVariation(kind="decoder", **STEP),
+    "sensitive": StreamVariation(sensitive=9, **STEP),
+}
+RESET_EVERY = 250
+"""Cycles from one moment of a step at which it is reset to the next: no operation on the array takes fewer."""
+
+
+@cache
+def job_of(name: str) -> ShortStream:
+    return ShortStream(SPEC, 7, VARIATIONS[name])
+
+
+class Bench:
+    """A core with a job's network, and the names of the buffers that the host has placed."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        self.job, self.names = job_of(name), list[str]()
+        self.device = SimulatedDevice(compiled_core(SPEC), limit=LIMIT, **settings)
+        self.driver = self.job.driver(self.device)
+        place = self.driver.core.place
+
+        def named(region: Any) -> Any:
+            self.names.append(region.register)
+            return place(region)
+
+        self.driver.core.place = named  # type: ignore[method-assign]
+
+    def run(self) -> list[str]:
+        """Load the network and run the whole job; list what differs from golden."""
+        self.job.load(self.driver)
+        return self.job.differences(self.driver, self.device)
+
+    def has_no_program(self, command: Command = Command.SAVE_DELTAS, **settings: int) -> None:
+        """Without a program a command is refused, but for a load."""
+        with pytest.raises(CoreError, match="ended with program_no_program at 0x00000000"):
+            self.driver.core.run(command, **settings)
+
+
+# -- programs ------------------------------------------------------------------------------------------------------
+
+
+def wrong_programs(program: Program) -> Iterator[tuple[Program, Reason, int]]:
+    """Programs with one operation, or a header, beyond the limits, and what golden says of them."""
+    for name, (kind, changes, _) in WRONG.items():
+        if name == "shared keys":  # heads of 8 features are whole rows of this core
+            continue
+        number, changed = kind_of(program, kind), list(program.instructions)
+        changed[number] = replace(changed[number], **changes(changed[number]))
+        yield refused(replace(program, instructions=tuple(changed)))
+    final = program.instructions[-1]
+    for changes in (
+        {"inputs": Buffer(False, 512).bits},
+        {"inputs": Buffer(True, 14).bits},
+        {"features": 8 * 512},
+        {"features": 1 << 18},
+        {"capacity": 0},
+        {"capacity": SPEC.sums + 1},
+        {"instructions": ()},
+        {"instructions": program.instructions[:-1]},
+    ):
+        yield refused(replace(program, **changes))
+    untuned = dict.fromkeys(("word", "bias_word", "position_word"), NO_WORD)
+    nothing = tuple(replace(one, **untuned) for one in program.instructions)
+    yield refused(replace(program, words=0, instructions=nothing))
+    for changes in ({"outputs": SPEC.classes + 1, "biased": 0}, {"result_shift": 1}):
+        yield refused(replace(program, instructions=(*program.instructions[:-1], replace(final, **changes))))
+
+
+def refused(program: Program) -> tuple[Program, Reason, int]:
+    with pytest.raises(ProgramError) as error:
+        SPEC.check_program(program, "own")
+    return program, error.value.reason, error.value.number
+
+
+def test_golden_refuses_each_program() -> None:
+    reasons = {reason for _, reason, _ in wrong_programs(job_of("encoder").job.images.program)}
+    of_image = {Reason.NONE, Reason.MAGIC, Reason.VERSION, Reason.CORE, Reason.LENGTH, Reason.BUS}
+    of_runs = {Reason.NO_PROGRAM, Reason.NO_OPERATION}
+    # positions of none have no table, and few sensitive weights are in the trial of their own
+    assert {*Reason} - reasons - of_image - of_runs <= {Reason.CORRECTIONS}
+
+
+@pytest.mark.slow
+def test_a_program_that_is_wrong_is_refused_by_number_and_reason() -> None:
+    bench = Bench("encoder")
+    core, program = bench.driver.core, bench.job.job.images.program
+    tiny = ZostreamSpec(**ZostreamSpec.presets["tiny"])
+    whole, other = program.image(), random_images(tiny, np.random.default_rng(0)).program.image()
+    changed = whole.copy()
+    changed[4] ^= 1
+    images = [(one.image(), reason, number) for one, reason, number in wrong_programs(program)]
+    images += [(other, Reason.CORE, 0), (whole[:-BEAT], Reason.LENGTH, 0), (whole[: 5 * BEAT], Reason.MAGIC, 0)]
+    images += [(changed, Reason.VERSION, 0), (np.zeros_like(whole), Reason.MAGIC, 0)]
+    images += [(whole[: -5 * BEAT], Reason.LENGTH, 0), (np.pad(whole, (0, BEAT)), Reason.LENGTH, 0)]
+    buffer = core.allocate(max(image.size for image, *_ in images))
+    for image, reason, number in images:
+        buffer.array[: image.size] = image
+        buffer.flush()
+        with pytest.raises(CoreError) as error:
+            core.run(Command.LOAD, program=buffer.device_address, program_beats=image.size // BEAT)
+        assert (error.value.name, error.value.address) == (f"program_{reason.name.lower()}", number)
+    bench.has_no_program()
+    assert bench.run() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_before_any_load_every_command_is_refused_and_touches_nothing(seed: int) -> None:
+    bench = Bench("decoder", power_up=seed)
+    usual = TRIALS.usual(SPEC)
+    for command in Command:
+        if command != Command.LOAD:
+            bench.has_no_program(command, **usual)
+    assert all(not port[kind] for port in bench.device.results[-1]["ports"] for kind in ("read_beats", "write_beats"))
+    assert bench.run() == []
+
+
+# -- streams of weights --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", ["twice", "descending", "beyond", "far beyond"])
+def test_sensitive_weights_that_are_wrong_end_in_an_error_with_their_tile(wrong: str) -> None:
+    bench = Bench("sensitive")
+    bench.job.load(bench.driver)
+    program = bench.job.job.images.program
+    one = [one for one in program.instructions if one.corrections][1]
+    weights = bench.device.buffers[bench.names.index("weights")]
+    entries = weights.array[BEAT * one.correction_beat :][: 8 * one.corrections].view("<u4").reshape(-1, 2)
+    size = SPEC.lanes * SPEC.columns
+    tiles = -(-one.outputs // SPEC.columns) * -(-one.inputs // SPEC.lanes)
+    place, tile = {
+        "twice": (entries[3, 0], entries[3, 0] // size),
+        "descending": (0, entries[3, 0] // size),
+        "beyond": (tiles * size, tiles - 1),
+        "far beyond": ((1 << 32) - 1, tiles - 1),
+    }[wrong]
+    entries[4 if place < tiles * size else -1, 0] = place
+    weights.flush()
+    with pytest.raises(CoreError) as error:
+        bench.job.differences(bench.driver, bench.device)
+    assert (error.value.name, error.value.address) == ("bad_weights", tile)
+    bench.has_no_program()
+    assert bench.run() == []
+
+
+# -- errors on the bus ---------------------------------------------------------------------------------------------
+
+
+def faulty_beats(bench: Bench) -> Iterator[tuple[str, int, int]]:
+    """First and last beat of each buffer that is read and of each that is written; first one of each tensor."""
+    program, weights = bench.job.job.images.program, bench.names.index("weights")
+    for kind, names in (
+        ("read", ("program", "weights", "deltas", "state", "order", "index", "samples")),
+        ("write", ("records", "deltas", "logits")),
+    ):
+        for number in (bench.names.index(name) for name in names):
+            yield from ((kind, number, at) for at in (0, bench.device.buffers[number].array.size - BEAT))
+    for one in program.instructions:
+        beats = {one.beat, one.table if one.rotary or one.positions else 0}
+        beats |= {one.correction_beat} if one.corrections else set()
+        yield from (("read", weights, BEAT * beat) for beat in sorted(beats))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_an_error_in_each_stream_ends_in_its_code_and_address(name: str) -> None:
+    calm = Bench(name)
+    assert calm.run() == []
+    for number, (kind, buffer, offset) in enumerate(dict.fromkeys(faulty_beats(calm))):
+        bench = Bench(name, seed=number)
+        bench.device.fault_of_buffer(buffer, kind, offset, 1, ("slverr", "decerr")[number % 2])
+        with pytest.raises(CoreError) as error:
+            bench.run()
+        assert not wrong_error(error.value, bench.device.bad_responses), (kind, calm.names[buffer], offset)
+        assert error.value.name.startswith(kind)
+        bench.device.no_faults()
+        bench.has_no_program()
+        assert bench.run() == []
+
+
+# -- resets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["encoder", "decoder"])
+def test_a_soft_reset_at_any_moment_forgets_the_program_and_nothing_else_stays(name: str) -> None:
+    """While it loads, reads samples, prefetches weights, in each operation, writes back; each in another cycle."""
+    calm = Bench(name)
+    assert calm.run() == []
+    moments = [0, 0, 0, 0, 0]
+    starts = [one["waits"][-1]["cycles"] for one in calm.device.results if one["waits"]]
+    assert len(starts) == len(moments)
+    for command, cycles in enumerate(starts):
+        for at, after in enumerate(range(1, cycles, RESET_EVERY)):
+            bench = Bench(name, seed=at)
+            bench.device.reset_in(command, after + 7 * at, soft=(0,))
+            with pytest.raises(DeviceResetError):
+                bench.run()
+            assert not_reset(bench.device) == []
+            bench.has_no_program()
+            assert bench.run() == []
+            moments[command] += 1
+    assert min(moments) >= 1
+    assert moments[2] >= 20  # the step itself
+
+
+@pytest.mark.slow
+def test_a_soft_reset_of_an_idle_core_forgets_the_program() -> None:
+    bench = Bench("encoder")
+    assert bench.run() == []
+    bench.device.soft_reset()
+    assert not_reset(bench.device) == []
+    with pytest.raises(CoreError, match="ended with program_no_program"):
+        bench.driver.deltas()
+    with pytest.raises(UserError, match="no network is loaded"):
+        bench.driver.deltas()
+    assert bench.run() == []
+
+
+# -- what short jobs reach -----------------------------------------------------------------------------------------
+
+
+def test_short_jobs_reach_what_is_rare() -> None:
+    """Saturation of each kind, a generator that begins again, sentences as long as there is room for, two passes."""
+    made: dict[str, Any] = short_jobs(SPEC)
+    assert made["base"].counts == {"steps_done": 2, **dict.fromkeys(made["base"].counts, 0)} | {"steps_done": 2}
+    assert made["clipped"].counts["saturations"] > 100
+    assert made["clipped"].counts["coefficients_clipped"] > 0
+    assert made["ends"].counts["offsets_clipped"] > 0
+    late, buffers = made["late"].job, made["buffers"].job
+    assert late.position + len(late.images.model.rows) > SPEC.generator.period
+    lengths, most = (buffers.inputs >= 0).sum(axis=1), buffers.images.program.capacity // 2
+    assert {1, most} <= {*lengths}
+    assert (buffers.steps[0].indices.size, lengths[buffers.steps[0].indices].sum() > most) == (4, True)
+    kinds = {one.kind for one in made.values() for one in one.job.images.program.instructions}
+    assert kinds == {*Kind}
