@@ -260,6 +260,26 @@ class ZostreamSpec(CoreSpec):
         if images.model.times != self.times:
             raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
 
+    @staticmethod
+    def longest(images: StreamImages) -> int:
+        """Most tokens of a sample of a network: both sides of it are on the chip at once."""
+        return images.program.capacity // 2
+
+    def check_lengths(self, images: StreamImages, lengths: Sequence[int]) -> None:
+        """Refuse samples that are empty, or for whose tokens the core has no room.
+
+        Raises
+        ------
+        UserError
+            For the first of them.
+        """
+        most = self.longest(images)
+        for number, length in enumerate(lengths):
+            if not 1 <= length <= most:
+                raise UserError(
+                    f"sample {number} has {length} tokens: the core has room for 1 to {most} of this network"
+                )
+
     def check_program(self, program: Program, name: str) -> None:
         """Refuse a program that the core cannot run.
 

@@ -5,7 +5,7 @@ from amaranth.hdl import Cat, Module, Mux
 from ....golden.cores.zostream.memory_trace import MemoryTraceLayout
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ...stream.engine.stream_engine import Unit
-from ..shelled_core import Monitor, ShelledCore
+from ..shelled_core import Monitor
 from .zostream import TransformerTrainer, Zostream
 
 
@@ -57,8 +57,7 @@ class MemoryTrace(Zostream):
     """
 
     def __init__(self, spec: ZostreamSpec) -> None:
-        self.spec, layout = spec, MemoryTraceLayout(spec.engine.chunks)
-        ShelledCore.__init__(self, spec, trace_monitor(layout))
+        super().__init__(spec, trace_monitor(MemoryTraceLayout(spec.engine.chunks)))
 
     def trainer(self) -> TracedTrainer:
         """Build the trainer inside."""

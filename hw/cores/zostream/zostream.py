@@ -66,12 +66,13 @@ class Zostream(ShelledCore):
     Parameters
     ----------
     spec : ZostreamSpec
+    monitor : Monitor, optional
     """
 
-    def __init__(self, spec: ZostreamSpec) -> None:
+    def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.spec = spec
         self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
-        super().__init__(spec, MONITOR)
+        super().__init__(spec, monitor)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""
