@@ -116,8 +116,8 @@ def test_a_run_that_is_cut_has_a_delta_of_two_parts(tmp_path):
     moved = with_delta(encoder_model(), again, names_of(encoder_model()))
     for name, values in tuning.parameters().items():
         assert (moved[name] == values).all()
+    above = encoder_model(tuned=lambda name: name[0] >= cut)
     with pytest.raises(UserError, match="a model with a forward cache is not cut"):
-        above = encoder_model(tuned=lambda name: name[0] >= cut)
         tuning_of(above, replace(SETTINGS, split=Split(cut)), cached=CachedModel(above, cut))
 
 
