@@ -62,6 +62,7 @@ def random_images(
     sensitive: int = 0,
     first: int = 0,
     cut: int = 0,
+    bare: bool = False,
 ) -> StreamImages:
     """Make a small transformer for a core: together the three kinds have all operations.
 
@@ -74,6 +75,8 @@ def random_images(
         Size of the tensors: from about 30 on most activations are clipped.
     sensitive : int
         Weights of each matrix that alone are tuned; 0: all tensors are tuned whole.
+    bare : bool
+        Every second matrix has an empty list of them.
     first : int
         First operation that is tuned.
     cut : int
@@ -86,8 +89,10 @@ def random_images(
     network, parameters = made.finish()
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
     places = {
-        name: np.sort(rng.choice(parameters[name].size, min(sensitive, parameters[name].size), replace=False))
-        for name in (matrices if sensitive else [])
+        name: np.sort(
+            rng.choice(parameters[name].size, 0 if bare and at % 2 else min(sensitive, parameters[name].size), False)
+        )
+        for at, name in enumerate(matrices if sensitive else [])
     }
     base = frozen_base(network, parameters, sensitive=places)
     model = TransformerModel(
