@@ -31,6 +31,8 @@ LARGE = (
     "activation_memory",
     "sample_loader",
     "array_path",
+    "axi_read",
+    "axi_write",
     "linear_sequencer",
     "norm_path",
     "program_sequencer",
@@ -72,6 +74,8 @@ VARIATIONS = [
     ("sparse_add", "lanes=8 tag=5"),
     ("sparse_add", "lanes=64"),
     ("sparse_add", "lanes=8 queue=64"),
+    ("axi_read", "burst=4 depth=8"),
+    ("axi_write", "burst=4 depth=8 outstanding=4"),
     # packets that are longer than an index reaches
     ("sparse_add", "lanes=8 index_bits=5"),
     ("weight_path", "lanes=8"),

@@ -223,6 +223,20 @@ class ZostreamSpec(CoreSpec):
         """Regions of device memory of a job with a program."""
         return ZostreamLayout(program, self.generator)
 
+    def planned(self, transformer: IntegerTransformer) -> tuple[StreamLayout, Program]:
+        """Lay out the stream of a transformer with its matrices in NF4, and its program.
+
+        Raises
+        ------
+        UserError
+            If the core cannot run it.
+        """
+        matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
+        stream = StreamLayout(transformer, matrices, self.size)
+        program = program_of(stream, bytes(32))
+        self.check_program(program, transformer.network.name)
+        return stream, program
+
     @classmethod
     def runs(cls, transformer: IntegerTransformer) -> list[TransformerFit]:
         """Put a transformer on each preset, with its matrices in NF4."""
@@ -230,10 +244,8 @@ class ZostreamSpec(CoreSpec):
         for preset, settings in cls.presets.items():
             spec = cls(**settings)  # type: ignore[arg-type]
             fit = TransformerFit(cls.name, preset, spec, spec.size)
-            matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
             try:
-                program = program_of(StreamLayout(transformer, matrices, spec.size), bytes(32))
-                spec.check_program(program, transformer.network.name)
+                _, program = spec.planned(transformer)
             except UserError as refused:
                 found.append(replace(fit, refusal=str(refused)))
             else:

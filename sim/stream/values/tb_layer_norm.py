@@ -82,7 +82,8 @@ def _row(rng: np.random.Generator, count: int, features: int, normal: bool) -> I
     values = rng.integers(low, high, count, endpoint=True)
     kinds: Sequence[Integers] = (
         values >> int(rng.integers(Q11_16.width)),
-        rng.integers(-3, 3, count, endpoint=True) + int(rng.integers(-1000, 1000)),
+        # squares whose sums cancel but for a few last places
+        rng.integers(-3, 3, count, endpoint=True) + (int(rng.integers(-1000, 1000)) << int(rng.integers(16))),
         np.full(count, int(rng.choice([0, 1, -1, low, high, 12345]))),
         rng.choice([low, high], count),
         np.where(np.arange(count) == rng.integers(features), rng.choice([low, high, 63]), 0),

@@ -9,6 +9,7 @@ from ....golden.stream.norms import Q11_16
 from ....golden.stream.values.norm_path import NormPathSpec
 from ...phase import Phase
 from ...stimulus import two_jobs
+from ..memory.chunk_places import places
 from .tb_layer_norm import operation
 
 _ALL = 1 << 40
@@ -21,15 +22,8 @@ def _norm(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str,
     groups = -(-features // spec.columns)
     rows = int(rng.integers(1, max(min(words // (2 * groups), spec.sums // 2), 1), endpoint=True))
     given = operation(spec.norm, rng, features, 2 * rows)
-    stride = int(rng.integers(2 * rows, spec.sums, endpoint=True))
-    places = {
-        "source_wide": int(rng.integers(2)),
-        "source": int(rng.integers(64)),
-        "destination_wide": int(rng.integers(2)),
-        "destination": int(rng.integers(64)),
-    }
     fields = {name: column for name, column in given["operation"].items() if name != "rows"}
-    own = {"rows": rows, "stride": stride, **places}
+    own = {"rows": rows} | places(spec, rng, 2 * rows, {"source": groups, "destination": groups})
     values = given["i"]["value"].reshape(2 * rows, -1)
     more = rng.integers(Q11_16.minimum, Q11_16.maximum, (2 * rows, groups * spec.columns - values.shape[1]))
     return {

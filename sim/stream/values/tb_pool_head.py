@@ -10,7 +10,7 @@ from ....golden.block import Words, joined
 from ....golden.fixed import Integers
 from ....golden.stream.norms import Q11_16
 from ....golden.stream.values.chunk_unit import chunks_of
-from ....golden.stream.values.pool_head import KINDS, PoolHeadSpec
+from ....golden.stream.values.pool_head import KINDS, NEAR_OCTAVE, PoolHeadSpec
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
 from ..memory.chunk_places import places
@@ -34,7 +34,8 @@ def operation(
 ) -> dict[str, Words]:
     """Make an operation with about so many chunks to read, and at most the features that there can be."""
     most = min(spec.features, max(spec.columns, reads // 4 * spec.columns))
-    features = features or int(rng.choice([most, int(rng.integers(1, most, endpoint=True))]))
+    few = min(most, spec.columns)
+    features = features or int(rng.choice([most, *(int(rng.integers(1, one, endpoint=True)) for one in (most, few))]))
     groups = -(-features // spec.columns)
     if KINDS[kind] == "unit":
         rows = int(rng.integers(1, max(2, min(spec.sums, reads // (3 * groups)))))
@@ -73,14 +74,19 @@ def _tokens(rng: np.random.Generator, tokens: int, count: int) -> Integers:
 
 
 def _row(rng: np.random.Generator, count: int) -> Integers:
-    """Draw a row of any size, of zeros, of equal values, or with a single one; and what rounds up to an octave."""
+    """Draw a row of any size, of zeros, of equal values, or with a single one; what rounds up to an octave; ties.
+
+    Ties are half-way between two numbers where they are near the largest one's octave.
+    """
     low, high = Q11_16.minimum, Q11_16.maximum
     values = rng.integers(low, high, count, endpoint=True)
+    step = int(rng.integers(Q11_16.width - NEAR_OCTAVE - 2))
     kinds: list[Integers] = [
         values >> int(rng.integers(Q11_16.width)),
         np.full(count, int(rng.choice([0, 1, -1, low, high, 12345]))),
         rng.choice([low, high, (1 << 22) - 1, 1 - (1 << 22)], count),
-        np.where(np.arange(count) == 0, rng.choice([low, high, 63]), 0),
+        np.where(np.arange(count) == rng.integers(count), rng.choice([low, high, 63, 1, -1, -1]), 0),
+        (values >> Q11_16.width - NEAR_OCTAVE - 3 | 1) << step,
     ]
     return kinds[int(rng.integers(len(kinds)))]
 
