@@ -72,7 +72,7 @@ class TransformerCost:
         UserError
             If there is no such model, or the core has no place for it.
         """
-        network, embeddings, own_tokens = _network(self.name)
+        network, embeddings, own_tokens = transformer_of(self.name)
         tokens, starts = own_tokens or self.tokens, (0, *layer_starts(network)[1:])
         if self.from_layer >= len(starts):
             raise UserError(f"{self.name} has layers 0 to {len(starts) - 1}, not {self.from_layer}")
@@ -97,7 +97,7 @@ class TransformerCost:
         }
 
 
-def _network(name: str) -> tuple[Transformer, int, int]:
+def transformer_of(name: str) -> tuple[Transformer, int, int]:
     """Network of a model, parameters of its embeddings, and tokens of a sample, 0 where sentences have any number.
 
     Language models have a head of two classes.
