@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from ...boards.board import BOARDS, DEFAULT_MHZ, Board
+from ...boards.sweep.design import ShapesWorkload
 from ...golden.errors import UserError
 from ...golden.models.presets import NETWORKS
 from ...golden.stream.machine.core_size import DEFAULT_SIZE, PORT_SHARE, CoreSize
@@ -20,9 +21,13 @@ from ...golden.transformer.importers.gguf_file import read_gguf
 from ...golden.transformer.importers.shapes import PUBLISHED, shapes_of
 from ...golden.transformer.layers import layer_starts
 from ...golden.transformer.presets import TRANSFORMERS
+from ...golden.zo.coefficient import LARGEST_BATCH
 from .preset_costs import Show, measured_step, preset_costs, show_measured, show_presets, step_figures
 from .sentences import GGUF
 
+DEFAULT_NETWORK = "minilm"
+MOST_TOKENS = 100_000
+"""Most tokens of a sentence."""
 _CLASSES = 2
 _FUNCTION_DSPS = 50
 """DSP slices of norm, activations, softmax and loss, by the design."""
@@ -95,6 +100,30 @@ class TransformerCost:
             **measured,
             "assumptions": _assumptions(),
         }
+
+
+def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
+    """Make the workload of a sweep: a transformer by its shapes and the sentences of a step.
+
+    Parameters
+    ----------
+    settings : dict
+        ``network`` or ``model`` as of `fabtune cost`, ``sentences`` and ``tokens``.
+
+    Raises
+    ------
+    UserError
+        If there is no such transformer, or a number is out of range.
+    """
+    name = str(settings.get("model") or settings.get("network", DEFAULT_NETWORK))
+    if not is_transformer(name):
+        raise UserError(f"training: {name} is no transformer: give one of {', '.join((*PUBLISHED, *TRANSFORMERS))}")
+    network, _, own_tokens = transformer_of(name)
+    sentences, tokens = (int(settings.get(part, count)) for part, count in (("sentences", 16), ("tokens", 32)))
+    for part, count, most in (("sentences", sentences, LARGEST_BATCH), ("tokens", tokens, MOST_TOKENS)):
+        if not 1 <= count <= most:
+            raise UserError(f"training.{part} = {count} is not in 1 to {most}")
+    return ShapesWorkload(on_paper(network), (own_tokens or tokens,) * sentences)
 
 
 def transformer_of(name: str) -> tuple[Transformer, int, int]:

