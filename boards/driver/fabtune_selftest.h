@@ -68,7 +68,7 @@ struct fabtune_report {
  * report: NULL, or where to put where it ended.
  *
  * Where the core has `now`, its clock is measured behind the stages, also behind one that is wrong: the longest command
- * is repeated until it was watched for 20 ms. */
+ * since the last load is repeated until it was watched for 20 ms. */
 enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const struct fabtune_selftest *test,
                                          const volatile unsigned char *memory, uint64_t address,
                                          const struct fabtune_host *host, struct fabtune_report *report);

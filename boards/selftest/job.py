@@ -194,7 +194,8 @@ class SelfTest:
             with _named(where, say):
                 cycles = self._run(stage, core, buffer, seconds)
                 say(f"{where}: right, {cycles} cycles")
-            if cycles > longest:
+            # what ran before a load may not run behind it: another network is there
+            if cycles > longest or stage.command == self.stages[0].command:
                 longest, command = cycles, stage
         if clock_hz:
             self._try_clock(core, command, buffer, clock_hz, watch or ClockWatch(), say)

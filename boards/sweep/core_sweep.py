@@ -27,24 +27,27 @@ class Training(Protocol):
 
 _Core = TypeVar("_Core", bound=CoreSpec)
 """Spec of the core."""
-_Settings = TypeVar("_Settings", bound=Training)
-"""Settings of its training."""
+_Settings = TypeVar("_Settings")
+"""Settings of its job: a `Training`, where points are trained."""
 
 
 class CoreSweep(ABC, Generic[_Core, _Settings]):
-    """Designs of a core's points, their training and their cost."""
+    """Designs of a core's points and their cost.
+
+    Unless it is a `TrainedSweep`, the workload is a transformer by its shapes, and nothing is trained.
+    """
 
     spec: ClassVar[type[CoreSpec]]
     """The core."""
     training: ClassVar[dict[str, type]]
-    """Types of the settings of its training, in addition to ``method``, ``batch`` and ``rate``."""
+    """Types of the settings of its training; of a `TrainedSweep` in addition to ``method``, ``batch`` and ``rate``."""
     not_swept: ClassVar[dict[str, str]]
     """Settings of the core that a sweep does not take, each with the reason."""
     generators: ClassVar[dict[str, str]] = {}
     """Parts of its generator that are swept alone and trained on its array: prefix of their settings, by block."""
 
     @abstractmethod
-    def design(self, space: Space, point: Point, workload: Workload) -> Design:
+    def design(self, space: Space, point: Point, workload: Any) -> Design:
         """Build the design of a point, of the core or of one of its `generators`.
 
         Parameters
@@ -52,12 +55,25 @@ class CoreSweep(ABC, Generic[_Core, _Settings]):
         space : Space
         point : Point
         workload : Workload
+            Of a core whose points are not trained a `ShapesWorkload`.
 
         Raises
         ------
         UserError
             If the block or the training refuses a value, or one does not go with the other.
         """
+
+    @abstractmethod
+    def cycles(self, spec: _Core, training: _Settings, samples: int) -> int:
+        """Count the cycles of a job on so many samples, see `objectives.cycles`."""
+
+    @abstractmethod
+    def dram_bytes(self, spec: _Core, training: _Settings, samples: int) -> int:
+        """Count the bytes of all regions of a job on so many samples."""
+
+
+class TrainedSweep(CoreSweep[_Core, _Settings]):
+    """The same of a core whose points are trained on samples."""
 
     @abstractmethod
     def with_seed(self, training: _Settings, seed: int) -> _Settings:
@@ -79,14 +95,6 @@ class CoreSweep(ABC, Generic[_Core, _Settings]):
         UserError
             If the training diverges.
         """
-
-    @abstractmethod
-    def cycles(self, spec: _Core, training: _Settings, samples: int) -> int:
-        """Count the cycles of a job on so many samples, see `objectives.cycles`."""
-
-    @abstractmethod
-    def dram_bytes(self, spec: _Core, training: _Settings, samples: int) -> int:
-        """Count the bytes of all regions of a job on so many samples."""
 
     @abstractmethod
     def tune_options(self, training: _Settings, array: tuple[int, int]) -> list[str] | None:

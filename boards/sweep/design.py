@@ -16,7 +16,8 @@ from ...golden.errors import UserError
 from ...golden.models.network import Network
 from ...golden.registry import BLOCKS, CORES
 from ...golden.settings import build
-from .core_sweep import CoreSweep, Training, core_sweeps
+from ...golden.stream.forward import IntegerTransformer
+from .core_sweep import CoreSweep, core_sweeps
 from .space import MOST_CORNERS, Choices, Point, Space, Value, Values, combinations
 
 
@@ -40,6 +41,34 @@ class Workload:
         """Whether samples are bytes."""
         return bool(self.task.tune.inputs.dtype == np.uint8)
 
+    @property
+    def samples(self) -> int:
+        """Samples to tune on."""
+        return len(self.task.tune)
+
+
+@dataclass(frozen=True)
+class ShapesWorkload:
+    """Workload of points that are not trained: a transformer by its shapes, and the sentences of a step.
+
+    Parameters
+    ----------
+    transformer : IntegerTransformer
+    lengths : tuple of int
+        Tokens of each sentence.
+    """
+
+    transformer: IntegerTransformer
+    lengths: tuple[int, ...]
+
+    @property
+    def samples(self) -> int:
+        """Sentences of a step."""
+        return len(self.lengths)
+
+
+AnyWorkload = Workload | ShapesWorkload
+
 
 @dataclass(frozen=True)
 class Design:
@@ -51,15 +80,15 @@ class Design:
         The block.
     texts : tuple of str
         Settings from which, after the preset, `build` makes the block: ``--set`` of `fabtune emit`.
-    training : Training, optional
-        What is trained; None for a generator that is only estimated.
+    training : object, optional
+        Settings of the job, see `CoreSweep`; None for a generator that is only estimated.
     lanes, columns : int
         Array on which it is trained, 0 where the result does not depend on it.
     """
 
     spec: Spec
     texts: tuple[str, ...]
-    training: Training | None
+    training: Any
     lanes: int = 0
     columns: int = 0
 
@@ -74,14 +103,14 @@ class Design:
         return self.lanes, self.columns
 
 
-def design_of(space: Space, point: Point, workload: Workload | None) -> Design:
+def design_of(space: Space, point: Point, workload: AnyWorkload | None) -> Design:
     """Build a point's block and its training settings.
 
     Parameters
     ----------
     space : Space
     point : Point
-    workload : Workload, optional
+    workload : Workload or ShapesWorkload, optional
         None for a generator that is only estimated.
 
     Raises
@@ -91,7 +120,7 @@ def design_of(space: Space, point: Point, workload: Workload | None) -> Design:
     """
     if workload is not None:
         return core_sweeps()[space.block].design(space, point, workload)
-    assert space.block not in CORES, "a core has a network"
+    assert space.block not in CORES, "a core has a workload"
     texts = texts_of(point.settings)
     return Design(build(BLOCKS[space.block], texts, space.preset), texts, None)
 
@@ -121,7 +150,7 @@ def texts_of(settings: Values) -> tuple[str, ...]:
     return tuple(f"{name}={str(one).lower() if isinstance(one, bool) else one}" for name, one in settings.items())
 
 
-def check(space: Space, workload: Workload | None) -> int:
+def check(space: Space, workload: AnyWorkload | None) -> int:
     """Refuse a value that no combination of the others makes possible; return the number of points that were built.
 
     It is each value of a list, and both ends of a range. All combinations are tried, or of a large space the ends of

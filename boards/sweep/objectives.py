@@ -7,30 +7,31 @@ that differ in training alone are estimated once.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...golden.block import Spec
 from ...golden.cache import cached, digest_of, package_version, source_digest
-from ...golden.datasets.dataset import Task
 from ...golden.memories.plan import Device
 from ...golden.settings import settings_of
 from ..board import board
 from ..estimate.estimate import estimate_spec
 from ..estimate.flow import files
-from .design import Design, Workload
+from .core_sweep import TrainedSweep
+from .design import AnyWorkload, Design, Workload
 from .space import OF_CORES, Space
 
 _ROOT = Path(__file__).parents[2]
 
 
-def evaluate(space: Space, design: Design, workloads: list[Workload]) -> tuple[float, ...]:
+def evaluate(space: Space, design: Design, workloads: Sequence[AnyWorkload]) -> tuple[float, ...]:
     """Compute a point's objectives, in the order of the space.
 
     Parameters
     ----------
     space : Space
     design : Design
-    workloads : list of Workload
+    workloads : sequence of Workload or ShapesWorkload
         One for each seed.
 
     Raises
@@ -40,10 +41,10 @@ def evaluate(space: Space, design: Design, workloads: list[Workload]) -> tuple[f
     """
     found: dict[str, float] = {}
     if space.trains:
-        trained = [accuracy(design, seed, workload) for seed, workload in enumerate(workloads)]
+        trained = [accuracy(design, seed, one) for seed, one in enumerate(workloads) if isinstance(one, Workload)]
         found["accuracy"] = sum(trained) / len(trained)
     if set(space.objectives) & set(OF_CORES):
-        found |= {"cycles": cycles(design, workloads[0].task), "dram_bytes": dram_bytes(design, workloads[0].task)}
+        found |= {"cycles": cycles(design, workloads[0]), "dram_bytes": dram_bytes(design, workloads[0])}
     if set(space.objectives) - found.keys():
         found |= resources(design.spec, board(space.board).fabric)
     return tuple(found[name] for name in space.objectives)
@@ -74,6 +75,7 @@ def accuracy(design: Design, seed: int, workload: Workload) -> float:
         If it diverges.
     """
     core = design.core
+    assert isinstance(core, TrainedSweep), "an objective of others is refused"
     training = core.with_seed(design.training, seed)
     weights = (part for name, one in workload.module.state_dict().items() for part in (name, one.numpy().tobytes()))
     samples = (part for one in (workload.task.tune, workload.task.test) for part in (one.inputs, one.labels))
@@ -90,14 +92,14 @@ def accuracy(design: Design, seed: int, workload: Workload) -> float:
     return float(json.loads(cached("trainings", f"{key}.json", make).read_text()))
 
 
-def cycles(design: Design, task: Task) -> int:
+def cycles(design: Design, workload: AnyWorkload) -> int:
     """Cycles in which a job's array or its memory port is busy, whichever is longer: a bound from below.
 
     Pauses, the head and the memory's latency are not in it; only the compiled core knows them.
     """
-    return design.core.cycles(design.spec, design.training, len(task.tune))
+    return design.core.cycles(design.spec, design.training, workload.samples)
 
 
-def dram_bytes(design: Design, task: Task) -> int:
+def dram_bytes(design: Design, workload: AnyWorkload) -> int:
     """Bytes of device memory that a job's host fills or keeps: all regions of its layout."""
-    return design.core.dram_bytes(design.spec, design.training, len(task.tune))
+    return design.core.dram_bytes(design.spec, design.training, workload.samples)

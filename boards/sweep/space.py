@@ -17,7 +17,7 @@ from ...golden.files import read_text
 from ...golden.registry import BLOCKS, CORES
 from ...golden.settings import fields_of
 from ..board import BOARDS, DEFAULT_BOARD, RESOURCES
-from .core_sweep import core_sweeps
+from .core_sweep import TrainedSweep, core_sweeps
 
 Value = int | float | str | bool
 """Value of a setting of the block or of training."""
@@ -174,6 +174,11 @@ class Space:
         return self.block in CORES
 
     @property
+    def on_samples(self) -> bool:
+        """Whether its workload is samples; otherwise a transformer by its shapes, or nothing."""
+        return isinstance(core_sweeps()[self.block], TrainedSweep) and (self.of_core or self.trains)
+
+    @property
     def trains(self) -> bool:
         """Whether points are trained."""
         return "accuracy" in self.objectives
@@ -260,7 +265,7 @@ def _space(name: str, table: dict[str, Any]) -> Space:
             where = f"sweep.{part}.{key}"
             if names[key] in fixed[part] or f"{part}.{names[key]}" in parameters:
                 raise UserError(f"{where}: {names[key]} is given twice")
-            if part == "training" and key in (*_WORKLOAD, "core"):
+            if part == "training" and (key in (*_WORKLOAD, "core") or not isinstance(blocks[block], TrainedSweep)):
                 raise UserError(f"{where} is not swept: give it in [training]")
             parameters[f"{part}.{names[key]}"] = _parameter(where, wish, allowed[part][names[key]])
     if not parameters:
@@ -285,7 +290,9 @@ def _space(name: str, table: dict[str, Any]) -> Space:
 
 
 def _objectives(names: list[Any], block: str) -> tuple[str, ...]:
-    allowed = OBJECTIVES if block in CORES else OF_ALL
+    allowed: tuple[str, ...] = OBJECTIVES if block in CORES else OF_ALL
+    if not isinstance(core_sweeps()[block], TrainedSweep):
+        allowed = tuple(name for name in allowed if name != "accuracy")
     if not names:
         raise UserError(f"objectives is empty or missing: give some of {', '.join(allowed)}")
     for at, name in enumerate(names):
@@ -298,7 +305,8 @@ def _objectives(names: list[Any], block: str) -> tuple[str, ...]:
 
 def _allowed(block: str, trains: bool) -> dict[str, dict[str, Any]]:
     """Types of the settings of block and training by name."""
-    settings, training = fields_of(BLOCKS[block]), _WORKLOAD | _COMMON | core_sweeps()[block].training
+    settings, core = fields_of(BLOCKS[block]), core_sweeps()[block]
+    training = (_WORKLOAD | _COMMON if isinstance(core, TrainedSweep) else {}) | core.training
     if block not in CORES:
         training = training | {"core": str} if trains else {}
     return {"settings": settings, "training": training}

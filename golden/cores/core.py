@@ -15,6 +15,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
     sim     tune       TRANSFORMER_TUNER     TransformerTuner: the same for transformers      it trains none
     sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
+    sim     step_cycles  step_cycles         cycles of a transformer's step by operation      they are not measured
 
 Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.
 """

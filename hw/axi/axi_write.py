@@ -66,7 +66,7 @@ class AxiWrite(wiring.Component):
         m.submodules.splitter = splitter = BurstSplitter(spec.address, spec.data, spec.burst)
         m.submodules.beats = beats = Fifo(_layout(spec.data), spec.depth)
         m.submodules.outstanding = outstanding = Fifo(spec.address - splitter.beat_bits, spec.outstanding)
-        stopped, room, issue = Signal(), Signal(), Signal()
+        stopped, room, ready, issue = Signal(), Signal(), Signal(), Signal()
         with m.If(self.stop):
             m.d.sync += stopped.eq(1)
         wiring.connect(m, wiring.flipped(self.command), splitter.command)
@@ -84,8 +84,10 @@ class AxiWrite(wiring.Component):
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),
             room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready),
-            issue.eq(splitter.o.valid & (unclaimed > length) & room & ~splitter.drop),
-            splitter.o.ready.eq(issue),
+            # without its valid: the splitter's long path goes on from here
+            ready.eq((unclaimed > length) & room & ~splitter.drop),
+            splitter.o.ready.eq(ready),
+            issue.eq(splitter.o.valid & ready),
             outstanding.i.valid.eq(issue),
             outstanding.i.payload.eq(burst.address[splitter.beat_bits :]),
         ]

@@ -1,4 +1,4 @@
-"""`fabtune import` of a transformer: operations, bytes, ranges, what saturates, and a step on the core on paper."""
+"""`fabtune import` of a transformer: operations, bytes, ranges, what saturates, and a step on presets of cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...boards.board import DEFAULT_MHZ
 from ...golden.datasets.npz import inputs_of
 from ...golden.errors import UserError
 from ...golden.files import lines_of, read_text
@@ -19,8 +18,7 @@ from ...golden.fixed import Q8_16, Format
 from ...golden.models.importers.axes import with_height
 from ...golden.stream.calibration import activation_formats, operation_ranges
 from ...golden.stream.frozen_base import FrozenBase, frozen_base
-from ...golden.stream.machine.core_size import ARRAYS, CoreSize
-from ...golden.stream.machine.cost_model import StepCost, on_paper
+from ...golden.stream.machine.cost_model import on_paper
 from ...golden.stream.nf4_weights import BLOCK, SCALE_BITS
 from ...golden.transformer.blocks import Linear, Parameters, Transformer
 from ...golden.transformer.builder import TransformerBuilder
@@ -29,9 +27,10 @@ from ...golden.transformer.importers.gguf_file import read_gguf
 from ...golden.transformer.importers.own_model import own_transformer
 from ...golden.transformer.layers import products
 from ..own_network import OwnNetwork
+from ..tuning.preset_costs import preset_costs, show_presets
 
 _SENTENCES, _TOKENS = 16, 32
-"""Sentences of a step on paper, and tokens of each where no samples say it."""
+"""Sentences of a step, and tokens of each where no samples say it."""
 
 GGUF = ".gguf"
 """Suffix of a language model in one file."""
@@ -86,7 +85,7 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
     -------
     dict or None
         ``network``, ``parameters``, ``operations``, ``macs_per_token``, ``tokens``, ``bytes``, ``formats``,
-        ``left_to_host``, ``arrays``, ``advice`` and what is known of the origin; None for what is no transformer.
+        ``left_to_host``, ``presets``, ``advice`` and what is known of the origin; None for what is no transformer.
     """
     folder = Path(request.model.model)
     found = _of_folder(folder, request) if is_language_model(folder) else _of_model(request)
@@ -106,7 +105,7 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
         "formats": {"activations": str(Q8_16), "weights": f"NF4, a scale of {SCALE_BITS} bits for {BLOCK} inputs"},
         "operations": operations,
         "step": {"sentences": _SENTENCES, "tokens": tokens},
-        "arrays": costs,
+        "presets": costs,
         "advice": [*_advice(found, base, operations)],
     }
 
@@ -207,23 +206,14 @@ def _bytes(network: Transformer) -> dict[str, int]:
     return {"codes": blocks * BLOCK // 2, "scales": blocks * SCALE_BITS // 8, "others": 4 * rest}
 
 
-def _costs(found: _Imported) -> dict[str, dict[str, Any]]:
-    """Time and bytes of a step on arrays of the streaming core; a model without a head has a mean and two classes."""
+def _costs(found: _Imported) -> list[dict[str, Any]]:
+    """Time and bytes of a step on presets of cores; a model without a head has a mean and two classes."""
     network = found.network
     if not network.shapes[-1][1]:
         made = found.builder
         made.add("head", Linear(2), made.pool("mean", found.last, "mean"))
         network = made.network()
-    costs = {}
-    for array in ARRAYS:
-        cost = StepCost(on_paper(network), (found.tokens,) * _SENTENCES, CoreSize.of_array(array))
-        costs[array] = {
-            "cycles": round(cost.cycles),
-            "bytes_read": cost.bytes_read,
-            "bytes_written": cost.bytes_written,
-            "steps_per_second": round(DEFAULT_MHZ * 1e6 / cost.cycles, 3),
-        }
-    return costs
+    return preset_costs(on_paper(network), (found.tokens,) * _SENTENCES)
 
 
 def _advice(found: _Imported, base: FrozenBase, operations: list[dict[str, Any]]) -> Iterator[str]:
@@ -266,16 +256,15 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
         rows.append(row)
     more = ["outputs", "saturated", "error"] if measured else []
     show([*columns, *more], rows, f"{result['network']}, {' x '.join(map(str, result['input']))}")
-    figures = "cycles", "steps_per_second", "bytes_read", "bytes_written"
-    arrays = [[name, *(f"{one[which]:,}" for which in figures)] for name, one in result["arrays"].items()]
-    step = f"a step of {result['step']['sentences']} samples of {result['step']['tokens']} tokens, both sides, on paper"
-    show(["array", "cycles", "steps a second", "bytes read", "bytes written"], arrays, step)
+    step = f"a step of {result['step']['sentences']} samples of {result['step']['tokens']} tokens, both sides"
+    refused = [*show_presets(result["presets"], step, show)]
     held = result["bytes"]
     return [
         f"{result['parameters']:,} parameters, {result['macs_per_token']:,} multiply-accumulates a token of "
         f"{result['tokens']}; {held['codes']:,} bytes of codes, {held['scales']:,} of scales, {held['others']:,} of "
         "biases, norms and positions",
         *(f"left to the host: {what}" for what in result["left_to_host"]),
+        *refused,
         *result["advice"],
     ]
 

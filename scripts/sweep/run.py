@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from ...boards.sweep.design import Design, Workload, check, design_of
+from ...boards.sweep.core_sweep import TrainedSweep
+from ...boards.sweep.design import AnyWorkload, Design, Workload, check, design_of
 from ...boards.sweep.objectives import evaluate
 from ...boards.sweep.space import Space, read
 from ...boards.sweep.study import Evaluated, Study
@@ -28,6 +29,7 @@ from ..outputs import OutputFolder
 from ..results import refuse_outputs
 from ..tables.options import Options
 from ..tables.trials import run_trials
+from ..tuning.transformer_cost import shapes_workload
 from .report import render
 
 JOURNAL, POINTS, REPORT = "journal.log", "points.csv", "report.html"
@@ -111,7 +113,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     }
 
 
-def workloads_of(space: Space, console: Console, trained: bool = True) -> list[Workload]:
+def workloads_of(space: Space, console: Console, trained: bool = True) -> list[AnyWorkload]:
     """Load samples and networks of all seeds; none where nothing needs them.
 
     Parameters
@@ -122,8 +124,8 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
     trained : bool
         Pre-train the networks, where points are trained.
     """
-    if not space.of_core and not space.trains:
-        return []
+    if not space.on_samples:
+        return [shapes_workload(space.training)] if space.of_core else []
     given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
     for name in ("data_dir", "weights"):
         given[name] = Path(str(space.training[name])) if name in space.training else None
@@ -133,7 +135,7 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
         "pretrain": space.training.get("pretrain", False),
         "scale": space.training.get("scale", 1.0),
     }
-    found = []
+    found: list[AnyWorkload] = []
     for seed in range(space.seeds):
         options = start.Start(**given, seed=seed)
         task = options.task()
@@ -173,7 +175,7 @@ def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | N
         study.close()
 
 
-def _evaluate(space: Space, values: dict[str, Any], workloads: list[Workload]) -> tuple[tuple[float, ...], str]:
+def _evaluate(space: Space, values: dict[str, Any], workloads: list[AnyWorkload]) -> tuple[tuple[float, ...], str]:
     """Objectives of a point, or the reason why it is infeasible."""
     try:
         design = design_of(space, space.point(values), workloads[0] if workloads else None)
@@ -182,7 +184,7 @@ def _evaluate(space: Space, values: dict[str, Any], workloads: list[Workload]) -
         return (), str(error)
 
 
-def _described(space: Space, point: Evaluated, workloads: list[Workload]) -> dict[str, Any]:
+def _described(space: Space, point: Evaluated, workloads: list[AnyWorkload]) -> dict[str, Any]:
     design = design_of(space, space.point(point.values), workloads[0] if workloads else None)
     return {
         "values": {_short(name): one for name, one in point.values.items()},
@@ -213,6 +215,7 @@ def _tune(space: Space, design: Design) -> list[str]:
         if name in space.training:
             words += [f"--{name.replace('_', '-')}", str(space.training[name])]
     words += ["--pretrain"] if space.training.get("pretrain") else []
+    assert isinstance(design.core, TrainedSweep), "its points are trained"
     options = design.core.tune_options(training, design.array)
     return [] if options is None else [*words, *options]
 

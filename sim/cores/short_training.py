@@ -58,7 +58,7 @@ class ShortZerothOrder(Generic[Spec, Host]):
             "cycles": 0 < trained.finished.cycles < device.simulated - before,
             "deltas of a step": np.array_equal(traced, self._images),
             "records": len(slopes) == len(self._steps) and all(map(same, slopes, self._steps)),
-            "counters": not wrong_counts(trained.finished, self.counts),
+            "counters": not wrong_counts(trained.whole, self.counts),
             "deltas": np.array_equal(driver.deltas(), self._rows),
             "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
         }

@@ -47,6 +47,18 @@ lanes = [16, 32]
 columns = [4, 8]
 """
 
+STREAM = """
+block = "zostream"
+preset = "tiny"
+objectives = ["cycles", "dram_bytes"]
+[training]
+network = "vit-digits"
+sentences = 4
+[sweep.settings]
+lanes = [8, 16]
+columns = [4, 16]
+"""
+
 
 @pytest.fixture
 def sweep(fabtune, tmp_path):
@@ -98,6 +110,32 @@ def test_a_core_and_what_is_infeasible(sweep, fabtune, tmp_path):
         assert status == 0
         assert json.loads(out)["accuracy_after"] == one["objectives"]["accuracy"]
         assert f"rank={one['values']['rank']}" in emit
+
+
+def test_cores_of_a_transformer_by_its_shapes(sweep):
+    found = sweep(STREAM)
+    assert (found["points"], found["infeasible"]) == (4, 1)  # 16 columns are more than 8 lanes
+    best = min(found["front"], key=lambda one: one["objectives"]["cycles"])
+    assert best["values"] == {"lanes": 16, "columns": 16}
+    assert best["commands"] == ["fabtune emit zostream --preset tiny --set lanes=16 --set columns=16 --board zcu102"]
+
+
+STREAM_MISTAKES = {
+    ('network = "vit-digits"', 'network = "lenet5-mnist"'): "training: lenet5-mnist is no transformer: give one of",
+    ('network = "vit-digits"', 'data = "digits"'): "training.data is unknown; there are: network, model, sentences, ",
+    ("sentences = 4", "sentences = 257"): "training.sentences = 257 is not in 1 to 256",
+    ("sentences = 4", 'tokens = "many"'): "training.tokens = 'many' is not an integer",
+    ('"cycles"', '"accuracy"'): "objectives: 'accuracy' is not one of zostream's: lut, ff, bram36, uram, dsp, cycles",
+    ("[sweep.settings]", "[sweep.training]\nsentences = [4, 8]\n[sweep.settings]"): "sentences is given twice",
+    ("sentences = 4", "[sweep.training]\nsentences = [4, 8]"): "sentences is not swept: give it in [training]",
+    ("columns = [4, 16]", "rows = [8, 2048]"): "sweep.settings.rows = 8 is possible with none of the others' values",
+}
+
+
+@pytest.mark.parametrize("change", STREAM_MISTAKES, ids=lambda change: change[1].split()[0])
+def test_a_mistake_in_a_space_of_transformers_is_one_line(refused, tmp_path, change):
+    (tmp_path / "space.toml").write_text(STREAM.replace(*change))
+    assert STREAM_MISTAKES[change] in refused("sweep space.toml")
 
 
 def test_a_second_run_does_nothing_again(sweep, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from ....golden.errors import UserError
 from ....golden.train.adapters.defaults import adapter_defaults
 from ....golden.train.adapters.methods import Cache, method_of
 from ....golden.train.adapters.tune import AdapterSettings, tune
-from ...sweep.core_sweep import CoreSweep
+from ...sweep.core_sweep import TrainedSweep
 from ...sweep.design import Design, Workload, core_of
 from ...sweep.space import Point, Space
 
@@ -22,7 +22,7 @@ METHODS = ("instantft", "skip2-lora")
 BATCH = 20
 
 
-class InstantftSweep(CoreSweep[InstantftSpec, AdapterSettings]):
+class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
     """Designs of points of `instantft`."""
 
     spec = InstantftSpec

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Region
 from ....golden.cores.zostream.memory_layout import ZostreamLayout
 from ....golden.cores.zostream.zostream import ZostreamSpec
@@ -51,6 +52,7 @@ class StreamTrainer(ZerothOrderHost):
         super().__init__(core, spec)
         self._caches = caches
         self._images: StreamImages | None = None
+        self._weights = 0
         self._kept: _Kept | None = None
 
     @property
@@ -88,18 +90,29 @@ class StreamTrainer(ZerothOrderHost):
         program, weights = (self.core.place(region) for region in self.spec.layout(images.program).network(images))
         beats = images.program.image_beats
         addresses = {"program": program.device_address, "weights": weights.device_address}
-        self._images = None
+        self._images, self._weights = None, weights.device_address
         finished = self._command("LOAD", program_beats=beats, **addresses)
         self._images = images
         return finished
 
     def _command(self, name: str, **settings: int) -> Finished:
         """Run a command; behind an error the core has no program any more, so that it is to be loaded again."""
+        if name == "INFER":  # of samples that are placed for it alone, whatever steps before it have kept
+            settings["cached"] = 0
         try:
             return super()._command(name, **settings)
-        except CoreError:
+        except CoreError as error:
+            error.args = (f"{error}{self._where(error)}",)
             self._images = None
             raise
+
+    def _where(self, error: CoreError) -> str:
+        """Say which operation and tile wait for a burst of the stream of weights that failed."""
+        beat, beyond = divmod(error.address - self._weights, BEAT)
+        if not self._images or not error.name.startswith("read_") or beyond or beat < 0:
+            return ""
+        found = self.layout.place_of(beat)
+        return "" if found is None else ", in the weights of operation {} from tile {} on".format(*found)
 
     def check_settings(self, settings: StepSettings, batch: int) -> None:
         """Refuse settings that the core cannot run, see `ZostreamSpec.check_steps` and `check_cut`."""
@@ -147,12 +160,7 @@ class StreamTrainer(ZerothOrderHost):
     def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
         """Regions of samples and their index, and of what passes the cut of a network."""
         rows, lengths = self.words.rows_of(inputs.astype(np.int64))
-        most = self.images.program.capacity // 2
-        for number, length in enumerate(lengths):
-            if not 1 <= length <= most:
-                raise UserError(
-                    f"sample {number} has {length} tokens: the core has room for 1 to {most} of this network"
-                )
+        self.spec.check_lengths(self.images, lengths)
         kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
         return (*self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept), *cache)
 

@@ -1,4 +1,4 @@
-"""Self-test of `zostream`: an encoder with its deltas, one step, several steps, an inference; then a decoder."""
+"""Self-test of `zostream`: an encoder with its deltas, steps, inferences; a cut decoder; a perceptron with a cache."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from ....golden.cores.zostream.random_network import NetworkKind, RandomJob, ran
 from ....golden.cores.zostream.registers import Command
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.zo.deltas import DELTA
+from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.split import WHOLE, Split
 from ...selftest.job import SelfTest
 
 SAMPLES, BATCH, STEPS, TOKENS = 6, 3, 3, 5
@@ -32,11 +34,16 @@ def selftest(spec: ZostreamSpec, seed: int = 1) -> SelfTest:
     encoder.train("train more steps", 1, STEPS)
     encoder.save("save the last deltas")
     encoder.infer("infer", 1, STEPS)
-    decoder = _Network(test, "decoder", rng, sensitive=5)
+    decoder = _Network(test, "decoder", rng, Split(8, 1, 2), sensitive=5, cut=8)
     decoder.load()
     decoder.train("train some weights of the decoder", 0, STEPS)
     decoder.save("save the decoder's deltas")
     decoder.infer("infer with the decoder", 0, STEPS)
+    perceptron = _Network(test, "perceptron", rng, first=3, cut=3)
+    perceptron.load()
+    perceptron.keep("keep what passes the cut of the perceptron")
+    perceptron.train("train what is behind it", 0, STEPS)
+    perceptron.save("save the perceptron's deltas")
     test.copies("load the encoder", "load deltas", "save the same deltas")
     return test
 
@@ -44,10 +51,13 @@ def selftest(spec: ZostreamSpec, seed: int = 1) -> SelfTest:
 class _Network:
     """A network of the self-test: its regions, and the integer job."""
 
-    def __init__(self, test: SelfTest, kind: NetworkKind, rng: np.random.Generator, sensitive: int = 0) -> None:
+    def __init__(
+        self, test: SelfTest, kind: NetworkKind, rng: np.random.Generator, split: Split = WHOLE, **network: int
+    ) -> None:
         assert isinstance(test.spec, ZostreamSpec)
-        images = random_images(test.spec, rng, kind, sensitive=sensitive)
-        self._test, self._kind, self._own = test, kind, RandomJob(test.spec, images, rng, SAMPLES, BATCH, STEPS, TOKENS)
+        images = random_images(test.spec, rng, kind, **network)
+        self._test, self._kind = test, kind
+        self._own = RandomJob(test.spec, images, rng, SAMPLES, BATCH, STEPS, TOKENS, split=split)
         layout, generator = self._own.layout, test.spec.generator
         self._at = {region.register: test.place(region, f"{kind}_{region.register}") for region in self._own.regions}
         self._orders = {
@@ -58,7 +68,7 @@ class _Network:
         self._states = {
             first: test.place(layout.state(position), f"{kind}_state_{first}") for first, position in positions.items()
         }
-        self._records = test.place(layout.records(STEPS, BATCH), f"{kind}_records")
+        self._records = test.place(layout.records(STEPS * split.slopes, BATCH), f"{kind}_records")
         self._logits = test.place(layout.logits(STEPS * BATCH), f"{kind}_logits")
         self._saved = test.place(layout.deltas(), f"{kind}_saved")
 
@@ -86,6 +96,15 @@ class _Network:
         settings = self._settings(first, end) | {"logits": self._logits}
         self._test.stage(name, Command.INFER, settings, memory=memory)
 
+    def keep(self, name: str) -> None:
+        """Keep what passes the cut of all samples."""
+        everyone = np.arange(SAMPLES).reshape(-1, BATCH)
+        orders = [StepOrder(one, np.zeros_like(one), rate=0) for one in everyone]
+        order = self._test.place(self._own.layout.order(orders, BATCH), f"{self._kind}_everyone")
+        settings = {one: self._at[one] for one in ("weights", "index", "samples", "cache")}
+        settings |= {"order": order} | self._own.counts(orders)
+        self._test.stage(name, Command.CACHE, settings, memory={"cache": (self._at["cache"], self._own.kept)})
+
     def train(self, name: str, first: int, end: int) -> None:
         """Train some steps."""
         settings = self._settings(first, end) | {"state": self._states[first], "records": self._records}
@@ -97,6 +116,6 @@ class _Network:
 
     def _settings(self, first: int, end: int) -> dict[str, int]:
         """Settings of a job with the samples of some steps."""
-        addresses = {name: self._at[name] for name in ("weights", "index", "samples")}
+        addresses = {name: self._at[name] for name in ("weights", "index", "samples", "cache") if name in self._at}
         orders = self._own.orders[first:end]
         return addresses | {"order": self._orders[first, end]} | self._own.counts(orders)

@@ -15,7 +15,7 @@ from ....golden.train.zo.defaults import CORE_EPS, zo_defaults
 from ....golden.train.zo.finetune import ZoSettings
 from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, core_settings
 from ....golden.train.zo.schedule import Schedule
-from ...sweep.core_sweep import CoreSweep
+from ...sweep.core_sweep import TrainedSweep
 from ...sweep.design import Design, Workload, core_of, texts_of
 from ...sweep.space import Point, Space, Value
 
@@ -25,7 +25,7 @@ _GENERATOR = "generator."
 """Prefix of the generator's settings in the core's."""
 
 
-class ZotrainSweep(CoreSweep[ZotrainSpec, ZoSettings]):
+class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
     """Designs of points of `zotrain`, or of a part of its generator that is trained on the array of a preset."""
 
     spec = ZotrainSpec

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...axi.regions import Bytes, Region
-from ...fixed import Q8_16, Integers
+from ...fixed import Q8_16, Integers, Narrower
 from ...stream.forward_cache import CachedModel
 from ...stream.frozen_base import frozen_base
 from ...stream.machine.images import StreamImages
@@ -61,6 +62,7 @@ def random_images(
     sensitive: int = 0,
     first: int = 0,
     cut: int = 0,
+    bare: bool = False,
 ) -> StreamImages:
     """Make a small transformer for a core: together the three kinds have all operations.
 
@@ -73,6 +75,8 @@ def random_images(
         Size of the tensors: from about 30 on most activations are clipped.
     sensitive : int
         Weights of each matrix that alone are tuned; 0: all tensors are tuned whole.
+    bare : bool
+        Every second matrix has an empty list of them.
     first : int
         First operation that is tuned.
     cut : int
@@ -85,8 +89,10 @@ def random_images(
     network, parameters = made.finish()
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
     places = {
-        name: np.sort(rng.choice(parameters[name].size, min(sensitive, parameters[name].size), replace=False))
-        for name in (matrices if sensitive else [])
+        name: np.sort(
+            rng.choice(parameters[name].size, 0 if bare and at % 2 else min(sensitive, parameters[name].size), False)
+        )
+        for at, name in enumerate(matrices if sensitive else [])
     }
     base = frozen_base(network, parameters, sensitive=places)
     model = TransformerModel(
@@ -204,7 +210,11 @@ class RandomJob:
         rates, common = StepSettings(**settings).with_rates([RATE] * steps, sizes, PerturbationTable(spec.generator))
         drawn = [rng.integers(0, samples, size) for size in sizes]
         self.orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
-        model = CachedModel(images.model, images.cut) if images.cached else images.model
+        model: TransformerModel | CachedModel = images.model
+        if images.cached:
+            model = CachedModel(images.model, images.cut)
+            # all is kept before the first step, which does not count what is clipped then
+            model.run(self.sentences, images.model.frozen, Narrower())
         self.job = ZerothOrderJob(model, spec.generator, common, position)
 
     @property
@@ -220,9 +230,17 @@ class RandomJob:
         """Image of the deltas as they are."""
         return self.layout.deltas(self.job.rows).image
 
+    @property
+    def kept(self) -> Bytes:
+        """Image of what passes the cut of all samples, where nothing before it is tuned."""
+        model = self.images.model
+        passed = replace(model, last=self.images.cut).run(self.sentences, model.frozen, Narrower())
+        pairs = zip(passed, model.lengths(self.sentences), strict=True)
+        return self.layout.kept_image([np.asarray(one[None] if one.ndim == 1 else one[:own]) for one, own in pairs])
+
     def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
-        """Settings that count what there is."""
-        return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch}
+        """Settings that count what there is; without those of a training the whole program runs."""
+        return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch, "cached": 0}
 
     def training(self) -> dict[str, int]:
         """Settings of the next training command."""

@@ -223,6 +223,20 @@ class ZostreamSpec(CoreSpec):
         """Regions of device memory of a job with a program."""
         return ZostreamLayout(program, self.generator)
 
+    def planned(self, transformer: IntegerTransformer) -> tuple[StreamLayout, Program]:
+        """Lay out the stream of a transformer with its matrices in NF4, and its program.
+
+        Raises
+        ------
+        UserError
+            If the core cannot run it.
+        """
+        matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
+        stream = StreamLayout(transformer, matrices, self.size)
+        program = program_of(stream, bytes(32))
+        self.check_program(program, transformer.network.name)
+        return stream, program
+
     @classmethod
     def runs(cls, transformer: IntegerTransformer) -> list[TransformerFit]:
         """Put a transformer on each preset, with its matrices in NF4."""
@@ -230,10 +244,8 @@ class ZostreamSpec(CoreSpec):
         for preset, settings in cls.presets.items():
             spec = cls(**settings)  # type: ignore[arg-type]
             fit = TransformerFit(cls.name, preset, spec, spec.size)
-            matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
             try:
-                program = program_of(StreamLayout(transformer, matrices, spec.size), bytes(32))
-                spec.check_program(program, transformer.network.name)
+                _, program = spec.planned(transformer)
             except UserError as refused:
                 found.append(replace(fit, refusal=str(refused)))
             else:
@@ -247,6 +259,26 @@ class ZostreamSpec(CoreSpec):
         images.check_stream()
         if images.model.times != self.times:
             raise UserError(f"{name} has deltas that return after {images.model.times} words, the core's {self.times}")
+
+    @staticmethod
+    def longest(images: StreamImages) -> int:
+        """Most tokens of a sample of a network: both sides of it are on the chip at once."""
+        return images.program.capacity // 2
+
+    def check_lengths(self, images: StreamImages, lengths: Sequence[int]) -> None:
+        """Refuse samples that are empty, or for whose tokens the core has no room.
+
+        Raises
+        ------
+        UserError
+            For the first of them.
+        """
+        most = self.longest(images)
+        for number, length in enumerate(lengths):
+            if not 1 <= length <= most:
+                raise UserError(
+                    f"sample {number} has {length} tokens: the core has room for 1 to {most} of this network"
+                )
 
     def check_program(self, program: Program, name: str) -> None:
         """Refuse a program that the core cannot run.

@@ -195,8 +195,12 @@ class StreamLayout:
             where, places = self._ranked(name)
             entries = np.stack([places, exact[name].reshape(-1)[where]], axis=1)
             image[place.start * BEAT : place.stop * BEAT] = _vectors(entries.reshape(1, -1))
-        header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(image))
-        return np.concatenate([np.frombuffer(header, np.uint8), image])
+        return self.with_header(image)
+
+    def with_header(self, body: Bytes) -> Bytes:
+        """Put the header with its digest before stream and tables."""
+        header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(body))
+        return np.concatenate([np.frombuffer(header, np.uint8), body])
 
     def decode(self, image: Bytes) -> dict[TensorName, Nf4Weights | Integers]:
         """Read the tensors of an image.

@@ -20,13 +20,12 @@ from ...memories.plan import MemoryShape
 from ...packets import last_flags
 from ...rng.perturbation import cycles_of
 from ...rng.urng import BIT
-from ..nf4_weights import BLOCK
+from ..nf4_weights import BLOCK, WEIGHT
 from .tile_dequant import (
     BEAT_CODES,
     BEAT_VALUES,
     LENGTH_BITS,
     MATRICES,
-    WEIGHT,
     Beats,
     TensorKind,
     TileDequantSpec,
@@ -40,7 +39,7 @@ TILE_OFFSET = Format(WEIGHT.width + 1, 0)
 
 
 class OffsetKind(IntEnum):
-    """What the words of offsets of a tensor belong to."""
+    """Owner of the words of a tensor's offsets."""
 
     NONE = 0
     TILES = 1
@@ -81,7 +80,7 @@ class Operation(NamedTuple):
 
     @property
     def beats(self) -> Beats:
-        """What it takes of the stream."""
+        """Beats that it takes of the stream."""
         return Beats(*self[: len(Beats._fields)])
 
 

@@ -99,7 +99,13 @@ class StreamEngine(wiring.Component):
         ):  # fmt: skip
             m.submodules[name] = getattr(self, name)
         # rows of a side: tokens, behind a pool sentences
-        self._unit, self._rows = Signal(Unit), Signal.like(self.port.rows, reset_less=True)
+        self._rows = Signal.like(self.port.rows, reset_less=True)
+        # a flag for each unit, beside its number: handshakes begin with it
+        self._unit, self._following = Signal(Unit), Signal(Unit)
+        self._works = {unit: Signal(name=f"works_{unit.name.lower()}", init=unit == Unit.OUTSIDE) for unit in Unit}
+        m.d.comb += self._following.eq(self._unit)
+        m.d.sync += self._unit.eq(self._following)
+        m.d.sync += [flag.eq(self._following == unit) for unit, flag in self._works.items()]
         # the next instruction: it is there, its tensors are asked for, its vectors are those that come
         self._held = Signal.like(self.port.instruction.payload, reset_less=True)
         self._holds, self._fed, self._counted = Signal(), Signal(), Signal()
@@ -162,7 +168,7 @@ class StreamEngine(wiring.Component):
             m.d.sync += left.eq(left - 1)
         vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
         for number, stream in vectors.items():
-            works = True if number == Unit.VALUES else self._unit == number
+            works = True if number == Unit.VALUES else self._works[number]
             with m.If((left != 0) & (unit == number) & works):
                 m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
             m.d.comb += _same(stream.payload, given.payload)
@@ -170,7 +176,7 @@ class StreamEngine(wiring.Component):
     def _array(self, m: Module) -> None:
         """Connect the array with rows, weights, the order of tiles, and what becomes of its sums."""
         array, linear, attention, memory, feed = self.array, self.linear, self.attention, self.memory, self.feed
-        layer = self._unit == Unit.VALUES
+        layer = self._works[Unit.VALUES]
         rows, tag = self.memory.rows, list(self.spec.array.row_fields)
         fields, first = array.rows.payload, 0
         for item in tag:
@@ -187,11 +193,9 @@ class StreamEngine(wiring.Component):
             array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, attention.order.payload.rows)),
             array.order.payload.used.eq(Mux(layer, linear.order.payload.used, self.spec.size.lanes)),
             array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, attention.order.payload.kind)),
-            linear.order.ready.eq(layer & array.order.ready),
-            attention.order.ready.eq(~layer & array.order.ready),
+            *(one.order.ready.eq(array.order.ready) for one in (linear, attention)),
             memory.rows_read.valid.eq(Mux(layer, linear.rows_read.valid, attention.rows_read.valid)),
-            linear.rows_read.ready.eq(layer & memory.rows_read.ready),
-            attention.rows_read.ready.eq(~layer & memory.rows_read.ready),
+            *(one.rows_read.ready.eq(memory.rows_read.ready) for one in (linear, attention)),
             self.values.sums.valid.eq(array.sums.valid),
             self.values.sums.payload.sum.eq(array.sums.payload.sum),
             array.sums.ready.eq(self.values.sums.ready),
@@ -287,19 +291,17 @@ class StreamEngine(wiring.Component):
 
     def _choose(self, m: Module, given: Any, users: dict[Unit, Any]) -> None:
         """Give a stream's words to the unit at work, each of its fields that the unit has."""
-        with m.Switch(self._unit):
-            for unit, stream in users.items():
-                with m.Case(unit):
-                    m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
-        for stream in users.values():
-            m.d.comb += _same(stream.payload, given.payload)
+        m.d.comb += given.ready.eq(Cat(stream.ready & self._works[unit] for unit, stream in users.items()).any())
+        for unit, stream in users.items():
+            m.d.comb += [stream.valid.eq(given.valid & self._works[unit]), *_same(stream.payload, given.payload)]
 
     def _merge(self, m: Module, into: Any, givers: dict[Unit, Any]) -> None:
-        """Take a stream's words from the unit at work."""
+        """Take a stream's words from the unit at work; no other one has any, so that all may see that there is room."""
+        m.d.comb += into.valid.eq(Cat(stream.valid & self._works[unit] for unit, stream in givers.items()).any())
+        m.d.comb += [stream.ready.eq(into.ready) for stream in givers.values()]
         with m.Switch(self._unit):
             for unit, stream in givers.items():
                 with m.Case(unit):
-                    m.d.comb += [into.valid.eq(stream.valid), stream.ready.eq(into.ready)]
                     m.d.comb += _same(into.payload, stream.payload)
 
     # -- operations ----------------------------------------------------------------------------------------------------
@@ -409,19 +411,18 @@ class StreamEngine(wiring.Component):
         kind = self._held.kind
         with m.Switch(kind):
             with m.Case(Kind.NORM):
-                m.d.sync += [self._unit.eq(Unit.NORM), waits[self.norm].eq(1)]
+                m.d.comb += self._following.eq(Unit.NORM)
+                m.d.sync += waits[self.norm].eq(1)
             with m.Case(Kind.POOL, Kind.UNIT):
-                m.d.sync += [self._unit.eq(Unit.POOL), waits[self.pool].eq(1)]
+                m.d.comb += self._following.eq(Unit.POOL)
+                m.d.sync += waits[self.pool].eq(1)
             with m.Case(Kind.ATTENTION):
                 rotates = self._held.rotary.bool() & ~turned
-                m.d.sync += [
-                    self._unit.eq(Mux(rotates, Unit.ROTARY, Unit.ATTENTION)),
-                    waits[self.rotary].eq(rotates),
-                    waits[self.attention].eq(~rotates),
-                ]
+                m.d.comb += self._following.eq(Mux(rotates, Unit.ROTARY, Unit.ATTENTION))
+                m.d.sync += [waits[self.rotary].eq(rotates), waits[self.attention].eq(~rotates)]
             with m.Default():
-                m.d.sync += [self._unit.eq(Unit.VALUES), waits[self.values].eq(1)]
-                m.d.sync += waits[self.linear].eq(kind == Kind.LINEAR)
+                m.d.comb += self._following.eq(Unit.VALUES)
+                m.d.sync += [waits[self.values].eq(1), waits[self.linear].eq(kind == Kind.LINEAR)]
 
     def _end(self, m: Module, last: Signal, pooled: Signal, turned: Signal) -> None:
         """Count what an operation has clipped, and go on with the next one."""
@@ -436,7 +437,8 @@ class StreamEngine(wiring.Component):
                             m.d.sync += turned.eq(1)
                             m.next = "OPERATION"
                         else:
-                            m.d.sync += [self._unit.eq(Unit.OUTSIDE), port.operation.eq(port.operation + 1)]
+                            m.d.comb += self._following.eq(Unit.OUTSIDE)
+                            m.d.sync += port.operation.eq(port.operation + 1)
                             m.next = "FETCH"
                             with m.If(last):
                                 m.d.sync += [port.done.eq(1), port.operation.eq(0)]

@@ -86,22 +86,21 @@ class ProgramSequencer(wiring.Component):
         with m.FSM():
             with m.State("command"):
                 m.d.comb += self.command.ready.eq(1)
+                # what is on offer may be none: it counts once it is taken
+                m.d.sync += [
+                    running.eq(command.run),
+                    index.eq(Mux(command.run, command.first, 0)),
+                    address.eq(Mux(command.run, command.first[: len(address)] * INSTRUCTION_BEATS, 0)),
+                ]
+                m.d.sync += [fetched.eq(0), beats.eq(command.count), beat.eq(0), failed.eq(0), behind.eq(0)]
                 with m.If(self.command.valid):
-                    m.d.sync += [
-                        running.eq(command.run),
-                        index.eq(command.first),
-                        address.eq(command.first[: len(address)] * INSTRUCTION_BEATS),
-                    ]
-                    m.d.sync += [fetched.eq(0), beats.eq(command.count), beat.eq(0), failed.eq(0)]
-                    m.d.sync += behind.eq(0)
+                    m.next = "fetch"
                     with m.If(~command.run):
-                        m.d.sync += [loaded.eq(0), index.eq(0), address.eq(0)]
+                        m.d.sync += loaded.eq(0)
                         m.next = "take"
                     with m.Elif(~loaded | (command.first >= fields.operations)):
                         m.d.sync += reason.eq(Mux(loaded, Reason.NO_OPERATION, Reason.NO_PROGRAM))
                         m.next = "status"
-                    with m.Else():
-                        m.next = "fetch"
             with m.State("take"):
                 more = beat != beats
                 m.d.comb += self.image.ready.eq(more)

@@ -113,7 +113,8 @@ class WordOffsets(wiring.Component):
             taken.eq(command.valid & command.ready),
             place.restart.eq(taken),
         ]
-        with m.If(taken):
+        # what is on offer may be none: it counts once it is taken, which is known late
+        with m.If(free):
             m.d.sync += [
                 walk.kind.eq(given.kind),
                 walk.factor.eq(Mux((given.kind == Kind.CLEAR) | (given.kind == Kind.LOAD), 0, given.factor)),
@@ -142,7 +143,7 @@ class WordOffsets(wiring.Component):
                     m.next = "IDLE"
                     with m.If(taken):
                         self._begin(m, nothing, requests)
-                with m.Elif(walk.issue & ends):
+                with m.Elif(walk.row_ends & walk.is_last):
                     m.next = "DRAIN"
             with m.State("DRAIN"), m.If(~inside & ~walk.saving):
                 m.next = "DONE"
@@ -165,12 +166,13 @@ class WordOffsets(wiring.Component):
         of_generator = (kind == Kind.PERTURB) | (kind == Kind.SKIP)
         following, turned = Signal.like(column), Signal.like(walk.turned)
         m.d.comb += following.eq(Mux(walk.gives & (column == spec.n - 1), 0, column + 1))
-        enough = Signal(init=1)
+        # at the end of a row, too: a word of the generator stays, and is there since the first number
+        enough, enough_at_end = Signal(init=1), Signal(init=1)
         with m.Switch(kind):
             with m.Case(Kind.LOAD):
-                m.d.comb += enough.eq(self.load.valid)
+                m.d.comb += [one.eq(self.load.valid) for one in (enough, enough_at_end)]
             with m.Case(Kind.SAVE):
-                m.d.comb += enough.eq(column[:2].any() | ~walk.saving)
+                m.d.comb += [one.eq(column[:2].any() | ~walk.saving) for one in (enough, enough_at_end)]
             with m.Case(Kind.PERTURB, Kind.SKIP):
                 m.d.comb += enough.eq(self.u.valid)
             with m.Case(Kind.OFFSETS):
@@ -183,11 +185,12 @@ class WordOffsets(wiring.Component):
             walk.issue.eq(walk.walks & enough),
             walk.gives.eq(kind == Kind.OFFSETS),
             walk.word_ends.eq(walk.numbers_left == 0),
+            walk.row_ends.eq(walk.walks & walk.word_ends & enough_at_end),
             turned.eq(Mux(wraps, farther, walk.turned)),
-            self.load.ready.eq(walk.issue & (kind == Kind.LOAD) & column[:2].all()),
-            self.u.ready.eq(walk.issue & of_generator & walk.word_ends),
+            self.load.ready.eq(walk.walks & (kind == Kind.LOAD) & column[:2].all()),
+            self.u.ready.eq(walk.walks & of_generator & walk.word_ends),
         ]
-        with m.If(walk.issue & walk.word_ends):
+        with m.If(walk.row_ends):
             m.d.sync += [
                 walk.left.eq(walk.left - 1),
                 walk.row.eq(Mux(wraps, 0, walk.row + 1)),
@@ -272,7 +275,8 @@ class WordOffsets(wiring.Component):
     def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
         """Shift the numbers of a word together, and offer it beside the next one."""
         offsets, complete = self.offsets, Signal()
-        offers = complete & (~offsets.valid | offsets.ready)
+        # not in the cycle in which a word is taken, which is known late: the next one comes many cycles later
+        offers = complete & ~offsets.valid
         with m.If(offsets.ready):
             m.d.sync += offsets.valid.eq(0)
         with m.If(offers):
@@ -334,6 +338,8 @@ class _Walk:
         The walk has not ended; a number is issued in this cycle.
     gives, word_ends, is_last : 1
         Numbers are those of offsets; the number is the last one of its row; that row is the last one.
+    row_ends : 1
+        The last number of a row is issued in this cycle.
     ahead : range(WORDS_AHEAD + 1)
         Words of offsets that are on their way or wait.
     saving : 1
@@ -352,4 +358,5 @@ class _Walk:
             Signal(name="word_ends"),
             Signal(reset_less=True),
         )
+        self.row_ends = Signal(name="row_ends")
         self.ahead, self.saving = Signal(range(WORDS_AHEAD + 1)), Signal(name="saving")

@@ -9,6 +9,7 @@ import click
 
 from ....golden.errors import UserError
 from ...display import show_json, show_table
+from ...heartbeat import doing
 from ...options import SectionedCommand, as_json, network_options, option, refuse_options, section
 
 _TRANSFORMER = (
@@ -17,7 +18,12 @@ _TRANSFORMER = (
     option(
         "--from-layer", type=click.IntRange(0), default=0, help="First layer that is tuned; a cache has what is below."
     ),
-    option("--array", "arrays", metavar="LANESxCOLUMNS", multiple=True, help="Array of the core; may be repeated."),
+    option(
+        "--array", "arrays", metavar="LANESxCOLUMNS", multiple=True, help="Another array, on paper; may be repeated."
+    ),
+    option(
+        "--measure", metavar="PRESET", help="Simulate the step on this core's RTL: cycles by operation, in minutes."
+    ),
 )
 
 
@@ -36,6 +42,7 @@ def command(
     tokens: int,
     from_layer: int,
     arrays: tuple[str, ...],
+    measure: str | None,
     rank: int,
     as_json: bool,
 ) -> None:
@@ -43,11 +50,10 @@ def command(
 
     NETWORK is a preset, by default lenet5-mnist, or a network as one line, as `fabtune import` prints it.
 
-    Of a transformer, memory and time of a step of zeroth-order training are computed, on paper. It is --model FOLDER
-    with its config.json, --model FILE.gguf, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m,
-    llama-2-7b, vit-digits, mlp-20m.
+    Of a transformer, memory and time of a step of zeroth-order training are computed, on each preset of a core that
+    runs it, or with the reason why it does not. It is --model FOLDER with its config.json, --model FILE.gguf, or one of
+    minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b, vit-digits, mlp-20m.
     """
-    from ....golden.stream.machine.core_size import ARRAYS
     from ....golden.train.adapters.cost_model import cost
     from ....golden.train.adapters.methods import METHODS
     from ....golden.transformer.presets import TRANSFORMERS
@@ -58,16 +64,18 @@ def command(
         raise UserError(f"{network} and --model {model} both name the network: give one of them")
     if (named := network or model) and is_transformer(named):
         refuse_options(["weights", "shape", "rank"], f"a transformer: {named}")
+        if measure:
+            refuse_options(["from_layer"], f"--measure {measure}, which simulates all layers")
         if named in TRANSFORMERS:
             refuse_options(["tokens"], f"{named}, whose samples have a number of tokens")
-        chosen_arrays = tuple(dict.fromkeys(arrays)) or ARRAYS
-        result = TransformerCost(named, sentences, tokens, from_layer, chosen_arrays).run()
+        asked = TransformerCost(named, sentences, tokens, from_layer, tuple(dict.fromkeys(arrays)), measure)
+        result = asked.run(lambda stage: doing(f"cost {named}: {stage}"))
         if as_json:
             show_json(result)
         else:
             show(result, lambda columns, rows, title: show_table(columns, rows, title, piped_width=400), click.echo)
         return
-    refuse_options(["sentences", "tokens", "from_layer", "arrays"], "a network that is no transformer")
+    refuse_options(["sentences", "tokens", "from_layer", "arrays", "measure"], "a network that is no transformer")
     if weights:
         refuse_options(["weights"], "cost, which does not depend on them")
     named = network or model or "lenet5-mnist"

@@ -23,14 +23,14 @@ class StreamVariation:
 
     Parameters
     ----------
-    kind, gain, sensitive, first
-        Network, see `random_images`.
+    kind, gain, sensitive, bare, first, cut
+        Network, see `random_images`; cut below `first`, or there, what passes the cut is kept.
     lengths : tuple of int
         Tokens of each sentence; 0 is as many as both sides have room for.
     sizes : tuple of int
         Sentences of each step.
-    perturbations : int
-        Of a step.
+    perturbations, inner : int
+        Of a step, or of its first part; of the part behind the cut for each of those.
     rate, shift, eps_shift, scalars
         See `StepOrder` and `StepSettings`.
     start : int
@@ -42,10 +42,13 @@ class StreamVariation:
     kind: NetworkKind = "encoder"
     gain: float = 1.0
     sensitive: int = 0
+    bare: bool = False
     first: int = 0
+    cut: int = 0
     lengths: tuple[int, ...] = (1, 3, 5)
     sizes: tuple[int, ...] = (3, 1)
     perturbations: int = 1
+    inner: int = 1
     rate: int = 40_000
     shift: int = 26
     eps_shift: int = 10
@@ -70,7 +73,9 @@ class ShortStream(ShortZerothOrder[ZostreamSpec, StreamTrainer]):
 
     def __init__(self, spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> None:
         rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
-        images = random_images(spec, rng, wanted.kind, wanted.gain, wanted.sensitive, wanted.first)
+        images = random_images(
+            spec, rng, wanted.kind, wanted.gain, wanted.sensitive, wanted.first, wanted.cut, wanted.bare
+        )
         most, count = images.program.capacity // 2, len(wanted.lengths)
         sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)
         drawn = [rng.permutation(np.resize(np.arange(count), size)) for size in wanted.sizes]
@@ -78,7 +83,7 @@ class ShortStream(ShortZerothOrder[ZostreamSpec, StreamTrainer]):
         settings = StepSettings(
             eps_shift=wanted.eps_shift,
             shift=wanted.shift,
-            split=Split(0, wanted.perturbations),
+            split=Split(0 if images.cached else images.cut, wanted.perturbations, wanted.inner),
             scalars=wanted.scalars,
         )
         rows, period = len(images.model.rows), min(spec.generator.period, POSITIONS)

@@ -14,7 +14,7 @@ from ....golden.cores.zostream.registers import CORE
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.forward import IntegerTransformer
 from ....golden.stream.machine.images import StreamImages
-from ....golden.stream.machine.layout import HEADER_BEATS, StreamLayout, digest
+from ....golden.stream.machine.layout import StreamLayout, digest
 from ....golden.stream.machine.program import program_of
 from ....golden.stream.transformer_model import TransformerModel, padded
 from ....golden.zo.memory_layout import StepOrder
@@ -86,8 +86,7 @@ def _empty(spec: ZostreamSpec, transformer: IntegerTransformer) -> StreamImages:
     """Images of a network whose stream is all zeros."""
     matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
     layout = StreamLayout(transformer, matrices, spec.size)
-    weights = np.zeros((HEADER_BEATS + layout.beats) * BEAT, np.uint8)
-    program = program_of(layout, digest(weights[HEADER_BEATS * BEAT :]))
+    body = np.zeros(layout.beats * BEAT, np.uint8)
     words = np.zeros((1, transformer.network.features), np.int64)
     model = TransformerModel(transformer, {}, words, times=spec.times, lanes=spec.lanes, columns=spec.columns)
-    return StreamImages(model, program, weights)
+    return StreamImages(model, program_of(layout, digest(body)), layout.with_header(body))

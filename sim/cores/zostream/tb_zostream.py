@@ -16,10 +16,14 @@ from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.rng.perturbation import POSITIONS
 from ....golden.stream.machine.cost_model import StepCost
 from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.split import Split
 from ...phase import Phase
 from ..recorded_job import RecordedJob
 
 BATCH, SAMPLES, LONGEST = 4, 6, 7
+CUT = 8
+SPLIT = Split(CUT, 1, 2)
+"""Of the other network."""
 WORDS_PER_STEP = 400
 """A step counts as so many words where the bench asks for a number of words."""
 
@@ -44,11 +48,14 @@ class _Scenario(RecordedJob):
     def __init__(self, spec: ZostreamSpec, rng: np.random.Generator, words: int) -> None:
         self._spec, self._steps = spec, int(np.clip(words // WORDS_PER_STEP, 2, 8))
         position = int(rng.integers(min(spec.generator.period, POSITIONS // 2)))
-        encoder, decoder = random_images(spec, rng, "encoder"), random_images(spec, rng, "decoder", sensitive=9)
+        encoder, decoder = (
+            random_images(spec, rng, "encoder"),
+            random_images(spec, rng, "decoder", sensitive=9, cut=CUT),
+        )
         sizes = {"samples": SAMPLES, "batch": BATCH, "longest": min(LONGEST, spec.tokens)}
         self._jobs = {
             "": RandomJob(spec, encoder, rng, **sizes, steps=2 * self._steps, position=position),
-            "_other": RandomJob(spec, decoder, rng, **sizes, steps=self._steps, eps_shift=9, scalars=True),
+            "_other": RandomJob(spec, decoder, rng, **sizes, steps=self._steps, eps_shift=9, scalars=True, split=SPLIT),
         }
         costs = (StepCost(job.images.model.transformer, (LONGEST,) * BATCH, spec.size) for job in self._jobs.values())
         work = sum(10 * cost.cycles + 40 * spec.times * spec.generator.width + 20_000 for cost in costs)
@@ -67,7 +74,7 @@ class _Scenario(RecordedJob):
                 orders = job.orders[number * steps :][:steps]
                 memory.place(layout.order(orders, BATCH), f"order{name}")
                 memory.place(layout.state(position % self._spec.generator.period), f"state{name}")
-                memory.place(layout.records(steps, BATCH), f"records{name}")
+                memory.place(layout.records(steps * job.job.settings.split.slopes, BATCH), f"records{name}")
                 memory.place(layout.deltas(), f"deltas{name}")
                 memory.place(layout.logits(steps * BATCH), f"logits{name}")
         return [self._first(), self._second(), self._third()]
@@ -92,7 +99,7 @@ class _Scenario(RecordedJob):
         return self.phase(written, {})
 
     def _third(self) -> Phase:
-        """Load another network and deltas, train from them, and infer."""
+        """Load another network, which is cut, and deltas, train from them, and infer."""
         job, rng = self._jobs["_other"], np.random.default_rng(self._steps)
         self._load(job, "_other")
         job.job.total = rng.integers(-(1 << 24), 1 << 24, job.job.total.shape)
@@ -115,6 +122,7 @@ class _Scenario(RecordedJob):
         settings = job.counts(orders) | job.training()
         records, counters, _ = job.train(orders)
         addresses = self._at(("order", "state", "records"), own) | self._at(("index", "samples"), network)
+        addresses |= self._at(("cache",) if job.images.cut else (), network)
         self.run(Command.TRAIN, counters, **addresses, **settings)
         return {f"records{own}": records}
 

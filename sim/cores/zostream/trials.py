@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import ClassVar
@@ -20,7 +21,7 @@ from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.deltas import DELTA
-from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS
+from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...trials.contract import OrderEntry, Trials
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
@@ -57,12 +58,18 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             "clipped": StreamVariation(gain=40.0, shift=13, rate=65_000, eps_shift=8),
             "ends": StreamVariation(kind="decoder", start=DELTA.maximum, eps_shift=8),
             "sensitive": StreamVariation(sensitive=9),
+            "empty lists": StreamVariation(kind="decoder", sensitive=5, bare=True),
             "upper layers": StreamVariation(kind="decoder", first=8),
             # no step is a multiple of the sentences for which a pass has room
             "buffers": StreamVariation(kind="perceptron", lengths=(0, 1, 0, 2), sizes=(4, 3)),
             "very different": StreamVariation(lengths=(1, 0, 2), sizes=(3,)),
             "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
             "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
+            # what passes a cut: rows of tokens of both sides, of sentences; and of what is fixed, kept for later steps
+            "cut": StreamVariation(cut=3, perturbations=2, inner=2, sizes=(2, 1), scalars=True),
+            "cut behind a pool": StreamVariation(kind="perceptron", cut=3, inner=3, lengths=(0, 1, 0), sizes=(3,)),
+            "cache": StreamVariation(cut=3, first=3, sizes=(2, 3)),
+            "cache behind a pool": StreamVariation(kind="perceptron", cut=3, first=3, perturbations=2),
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
             "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,)),
         }
@@ -70,8 +77,14 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
     def random(self, spec: ZostreamSpec, rng: np.random.Generator) -> StreamVariation:
         """Draw a job with random settings and more data."""
         lengths = rng.integers(1, spec.tokens // 2, 8, endpoint=True)
+        cut = int(rng.choice([0, 0, 3]))
+        kind = rng.choice(np.array(["perceptron", "encoder"] if cut else ["perceptron", "encoder", "decoder"])).item()
+        first = int(rng.choice([0, cut]))
         return StreamVariation(
-            kind=rng.choice(np.array(["perceptron", "encoder", "decoder"])).item(),
+            kind=kind,
+            first=first,
+            cut=cut,
+            inner=int(rng.integers(1, 4)) if cut and not first else 1,
             gain=between(rng, 0.3, 30),
             sensitive=int(rng.choice([0, 0, 1, 7])),
             lengths=tuple(map(int, lengths)),
@@ -85,15 +98,18 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         )
 
     def long(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
-        """List a job of more than `LONG` steps, for counters and addresses."""
-        sizes = (1,) * (LONG + 1)
-        return {"long": StreamVariation(kind="perceptron", lengths=(1,), sizes=sizes, shift=30)}
+        """List a job of more than `LONG` steps, for counters and addresses, and jobs of many perturbations."""
+        one = StreamVariation(kind="perceptron", lengths=(1,), shift=30)
+        # a number that counts in another order may be over after as many, where they are a power of two
+        many = {f"{p1} perturbations": p1 for p1 in (MOST_PERTURBATIONS - 1, MOST_PERTURBATIONS)}
+        found = {name: replace(one, sizes=(1,), perturbations=p1) for name, p1 in many.items()}
+        return {"long": replace(one, sizes=(1,) * (LONG + 1)), **found}
 
     def usual(self, spec: ZostreamSpec) -> dict[str, int]:
         """Make settings which the core does not refuse."""
         jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 10, "shift": 0}
         program = {"program": _PROGRAM, "program_beats": _network(spec).program.image_beats}
-        return program | jobs | {"p1": 1, "gap": 0, "scalars": 0}
+        return program | jobs | {"p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 
     def images(self, spec: ZostreamSpec) -> dict[str, Bytes]:
         """Make a perceptron, samples of which each entry is the first one but those of `entries`, and their index."""
@@ -112,17 +128,31 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         }
 
     def ends(self, spec: ZostreamSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """List how a command may end beside the memory's error: a program is loaded, or is none, or cut short."""
+        """List how a command may end beside the memory's error.
+
+        A program is loaded, or is none, or cut short. It is for steps without a cut.
+        """
         beats, whole = settings["program_beats"], _network(spec).program.image_beats
         if command == Command.LOAD and settings["program"] == _PROGRAM and beats <= whole:
             wrong = "PROGRAM_MAGIC" if beats < HEADER_BEATS else "PROGRAM_LENGTH"
             yield "" if beats == whole else wrong, 0
+        trains = command == Command.TRAIN
+        if command == Command.CACHE or (settings["cached"] and (trains or command == Command.INFER)):
+            yield "PROGRAM_CUT", 0
+        elif trains and settings["p2"] != 1:
+            yield "BAD_SPLIT", settings["p2"]
 
     def limits(self, spec: ZostreamSpec) -> set[int]:
         """Numbers at which settings of the core end."""
         beats, most = _network(spec).program.image_beats, HEADER_BEATS + INSTRUCTION_BEATS * spec.operations
         found = {beats, HEADER_BEATS, most, spec.generator.period, STREAM_EPS_SHIFTS[0], STREAM_EPS_SHIFTS[-1]}
-        return found | {LARGEST_SHIFT, LARGEST_BATCH, MOST_GAP, MOST_PERTURBATIONS}
+        return found | {LARGEST_SHIFT, LARGEST_BATCH, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, MOST_SLOPES // 2}
+
+    def together(self, spec: ZostreamSpec, values: Sequence[int]) -> Iterator[dict[str, int]]:
+        """Make settings that are at a limit together: perturbations of both parts."""
+        for value in values:
+            for other in (2, MOST_PERTURBATIONS):
+                yield {"p1": other, "p2": value}
 
     def entries(self, spec: ZostreamSpec) -> Iterator[OrderEntry]:
         """Make order lists with one entry at a limit.

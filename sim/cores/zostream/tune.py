@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.errors import UserError
+from ....golden.fixed import Integers
 from ....golden.rng.pezo import PezoSpec
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
 from ....golden.train.zo.integer_tuning import source_of, step_settings
 from ....golden.train.zo.transformer_tuning import TransformerTuning
+from ....golden.zo.memory_layout import StepOrder
 from ...compiled.session import Dram
 from ...compiled.tuner import DEFAULT_CORE, Stage
 from ..zeroth_order_job import ZerothOrderComparison, compare_zeroth_order
@@ -20,7 +23,7 @@ from .first_difference import first_difference
 from .job import StreamJob
 
 HELD_OUT = 8
-"""Held-out samples whose logits are compared at the end: each is a whole stream of weights."""
+"""Held-out samples whose logits are compared at the end: of a large network a pass takes seconds to minutes."""
 
 
 class ZostreamTuner:
@@ -65,10 +68,16 @@ class ZostreamTuner:
             )
         images = tuning.images(spec.size)
         spec.check(images)
+        inputs, orders = used(tuning.tune.inputs, tuning.orders)
+        spec.check_lengths(images, tuning.model.lengths(inputs))
+        short = np.array(tuning.model.lengths(tuning.test.inputs)) <= spec.longest(images)
+        if not short.any():
+            raise UserError(f"no held-out sample has {spec.longest(images)} tokens or fewer: the core lacks the room")
+        held_out = tuning.test.inputs[short][:HELD_OUT]
         stage("tune in integers")
         start, result = tuning.job.position, tuning.run(**progress)
-        job = StreamJob(images, tuning.tune.inputs, tuning.orders, tuning.job.settings, start)
-        slopes, comparison = compare_zeroth_order(spec, job, tuning.test.inputs[:HELD_OUT], dram, seed, stage)
+        job = StreamJob(images, inputs, orders, tuning.job.settings, start)
+        slopes, comparison = compare_zeroth_order(spec, job, held_out, dram, seed, stage)
         if comparison.mismatches:
             stage("look for the first difference")
             comparison = replace(comparison, difference=first_difference(spec, job, slopes))
@@ -78,6 +87,12 @@ class ZostreamTuner:
             result.curve[-1] = (len(job.steps), tuning.accuracy())
         result.tensors = dict(tuning.tensors())
         return result, comparison
+
+
+def used(inputs: Integers, orders: Sequence[StepOrder]) -> tuple[Integers, list[StepOrder]]:
+    """Leave out the samples that no step uses, for which the core may lack the room."""
+    numbers = np.unique(np.concatenate([one.indices for one in orders]))
+    return inputs[numbers], [replace(one, indices=np.searchsorted(numbers, one.indices)) for one in orders]
 
 
 TRANSFORMER_TUNER = ZostreamTuner()

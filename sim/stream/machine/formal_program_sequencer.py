@@ -1,11 +1,13 @@
-"""Rules of `program_sequencer`: nothing runs of a program that was refused, and one thing is done at a time."""
+"""Rules of `program_sequencer`: no instruction runs that a check refused, and one thing is done at a time."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Mux, Signal
 
+from ....golden.stream.instruction import INSTRUCTION_BEATS
+from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import LOAD, ProgramSequencerSpec
 from ...formal.checker import Checker
 from ...formal.inside import leave_out, state_of, variables_of
@@ -32,6 +34,35 @@ def check(checker: Checker, spec: ProgramSequencerSpec) -> None:
         }
     )
     checker.rule("only_what_is_loaded", ~given.valid | inside.loaded)
+    _only_what_is_passed(checker, spec, loading)
     checker.rule("image_of_a_load", ~checker.streams["image"].ready | loading)
     offers = (command.ready, status.valid, given.valid)
     checker.rule("one_at_a_time", ~Cat(one & other for one, other in combinations(offers, 2)).any())
+
+
+def _only_what_is_passed(checker: Checker, spec: ProgramSequencerSpec, loading: Signal) -> None:
+    """An instruction that is given is one that the checks of the last load passed, as they all did, from its place."""
+    m, given, inside = checker.m, checker.streams["o"], variables_of(checker.block)
+    checks, fields, index = inside.checker, inside.fields, inside.index
+    passed, wrong = Signal(16, name="passed"), Signal(name="one_wrong")
+    fetches, gives = (state_of(checker.block, state) for state in ("fetch", "give"))
+    judges = state_of(checker.block, "remainder") | state_of(checker.block, "check")
+    with m.If(checker.moves("command") & (checker.payload("command").run == LOAD)):
+        m.d.sync += [passed.eq(0), wrong.eq(0)]
+    with m.Elif(state_of(checker.block, "check") & checks.ends):
+        m.d.sync += [passed.eq(passed + 1), wrong.eq(wrong | (checks.reason != Reason.NONE))]
+    at_work = fetches | gives | judges
+    fetched = Mux(fetches, inside.fetched, INSTRUCTION_BEATS)
+    checker.lemmas_together(
+        {
+            "as_many": ~(at_work | inside.loaded) | ((fields.operations != 0) & (fields.operations <= spec.operations)),
+            "place": ~at_work | (index < fields.operations),
+            "checked": ~(at_work & loading) | ((passed == index) & ~wrong),
+            "all_passed": ~inside.loaded | ((passed == fields.operations) & ~wrong),
+            "final": ~(gives | judges) | (inside.final == (index + 1 == fields.operations)),
+            "fetched": ~fetches | (inside.fetched <= INSTRUCTION_BEATS),
+            "beats": ~at_work | (inside.address == index * INSTRUCTION_BEATS + fetched),
+        }
+    )
+    checker.rule("only_what_is_passed", ~given.valid | ((index < passed) & ~wrong))
+    checker.rule("passed_stays", ~inside.write.en | (loading & ~inside.loaded))

@@ -27,7 +27,7 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
     checker.assume(~checker.streams["command"].valid | (command.count <= _MOST))
 
     def gains(*kinds: Kind) -> list[tuple[Value, int]]:
-        """What commands of some kinds owe."""
+        """Words that commands of some kinds owe."""
         asks = Value.cast(0)
         for kind in kinds:
             asks = asks | (command.kind == kind)
@@ -58,21 +58,22 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
         # the words ahead are in stages that move in every cycle, or collected
         checker.rule("offsets_wait", ~(waits & walk.gives) | (walk.ahead == WORDS_AHEAD))
         collected = variables_of(checker.block, "_collect")
-        offered = ~collected.complete | ~checker.streams["offsets"].ready | collected.offers
+        offered = ~collected.complete | checker.streams["offsets"].valid | collected.offers
         checker.rule("offsets_go_on", offered)
 
 
 def _go_down(checker: Checker) -> None:
     """Prove the control's part of progress: a command is taken, and each number that is issued leaves fewer."""
     block, command = checker.block, checker.streams["command"]
-    walk, place = variables_of(block).walk, variables_of(block, "_take_commands").place
+    walk, takes = variables_of(block).walk, variables_of(block, "_take_commands")
+    place = takes.place
     finds = command.valid & (command.payload.kind == Kind.OFFSETS) & ~place.found
     checker.passes("place_found", finds, WordPlace.CYCLES + 1)
     checker.takes("command", state_of(block, "IDLE") & ~finds)
     checker.rule("done_offered", ~state_of(block, "DONE") | checker.streams["done"].valid)
     left = Cat(walk.numbers_left, walk.left)
     issued, before = Signal(), Signal.like(left)
-    checker.m.d.sync += [issued.eq(walk.issue & ~checker.moves("command")), before.eq(left)]
+    checker.m.d.sync += [issued.eq(walk.issue & ~takes.free), before.eq(left)]
     checker.rule("rows_left", ~walk.walks | (walk.left != 0))
     checker.rule("goes_down", ~issued | (left < before))
 
@@ -85,7 +86,7 @@ def _place_beats(checker: Checker) -> None:
     step = variables_of(place).step
     asks = command.valid & (command.payload.kind == Kind.OFFSETS)
     checker.lemma("place", Mux(step == 0, (place.row == 0) & (place.turned == 0), asks))
-    checker.lemma("rows", walk.gives | ((walk.turned == 0) & (walk.row + walk.left <= _MOST)))
+    checker.lemma("rows", ~walk.walks | walk.gives | ((walk.turned == 0) & (walk.row + walk.left <= _MOST)))
     checker.lemma("wraps", walk.gives | ~walk.walks | (walk.numbers_left != 0) | ~wraps)
     number, offered = variables_of(checker.block, "_save").number, checker.streams["save"].valid
     saves, on_way = walk.kind == Kind.SAVE, inside[:2]

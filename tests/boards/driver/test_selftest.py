@@ -3,12 +3,16 @@
 import re
 import shutil
 import subprocess
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fabtune.boards.host.clock import ClockWatch
+from fabtune.boards.host.driver import Finished
 from fabtune.boards.packaging import selftest_of
+from fabtune.boards.selftest.job import SelfTest
 from fabtune.golden.errors import UserError
 
 from ...small_cores import with_slow, zotrain
@@ -110,6 +114,39 @@ def test_the_host_driver_measures_the_clock(monkeypatch):
         run(1500 / 7, 187_500_000)
 
 
+class Idle:
+    """A core whose commands do nothing, in as many cycles as their steps; it keeps what has run."""
+
+    def __init__(self):
+        self.watch, self.ran = None, []
+
+    def waiting(self, _):
+        return ""
+
+    def try_registers(self, _):
+        pass
+
+    def allocate(self, size):
+        return types.SimpleNamespace(
+            array=np.zeros(size, np.uint8), device_address=0, flush=lambda: None, invalidate=lambda: None
+        )
+
+    def run(self, command, *, seconds, steps):
+        self.ran.append((command, steps))
+        if self.watch:
+            self.watch.nanoseconds += 10**9
+        return Finished(steps, {})
+
+
+def test_the_clock_is_measured_with_what_the_last_network_runs():
+    spec, core = CORES["zotrain"], Idle()
+    test, commands = SelfTest(spec), spec.registers.commands
+    for name, steps in (("LOAD", 1), ("TRAIN", 90), ("LOAD", 1), ("TRAIN", 50), ("INFER", 20)):
+        test.stage(name, commands[name], {"steps": steps})
+    test.run(core, 187_500_000)
+    assert core.ran[len(test.stages) :] == [(commands["TRAIN"], 50)]
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", with_slow(CORES))
 def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
@@ -144,11 +181,15 @@ def test_all_systems_say_the_same_in_the_same_order(name, tmp_path, monkeypatch)
         "registers: begin",
         f"registers: right, signature {CORES[name].signature:#010x}",
     ]
-    copies = ("adapters", "adapters") if name == "instantft" else ("deltas", "deltas")
-    assert said[0][4:6] == [f"memory, load {copies[0]}: right, ", f"memory, save the same {copies[1]}: right, "]
+    copies = [stage.name for stage in selftest_of(CORES[name]).copy]
+    assert copies[-2:] == [
+        f"{verb} {'adapters' if name == 'instantft' else 'deltas'}" for verb in ("load", "save the same")
+    ]
+    behind = 4 + len(copies)
+    assert said[0][4:behind] == [f"memory, {copy}: right, " for copy in copies]
     stages = [stage.name for stage in selftest_of(CORES[name]).stages]
     parts = [f"stage {number} of {len(stages)}, {stage}: " for number, stage in enumerate(stages, 1)]
-    assert said[0][6:-2] == [part + end for part in parts for end in ("begins", "right, ")]
+    assert said[0][behind:-2] == [part + end for part in parts for end in ("begins", "right, ")]
     assert said[0][-2] == "clock: right, "
     assert said[0][-1] == f"self-test: all {len(stages)} stages are right"
 

@@ -105,7 +105,7 @@ def test_memory_is_what_the_host_of_adapters_places(space_of, start, method, cac
         *(layout.parameters(frozen), layout.adapters(), layout.samples(tuned.inputs), layout.order(batches)),
         *(layout.cache(len(tuned), raw=method == "skip2-lora"), layout.logits(0)),
     ]
-    assert dram_bytes(design, start.task) == sum(region.size for region in regions)
+    assert dram_bytes(design, start) == sum(region.size for region in regions)
 
 
 def test_memory_is_what_the_host_of_zeroth_order_places(space_of, start):
@@ -117,19 +117,19 @@ def test_memory_is_what_the_host_of_zeroth_order_places(space_of, start):
         *(layout.parameters(frozen), layout.samples(tuned.inputs), layout.order(steps, 20), layout.state(0)),
         *(layout.deltas(), layout.records(4, 20), layout.logits(1)),
     ]
-    assert dram_bytes(design, start.task) == sum(region.size for region in regions)
+    assert dram_bytes(design, start) == sum(region.size for region in regions)
 
 
 def test_cycles_are_words(space_of, start):
     # 198 words a sample on 16 x 4 multipliers
-    assert cycles(first_of(space_of(**ZOTRAIN), start), start.task) == 4 * 20 * 2 * 198
+    assert cycles(first_of(space_of(**ZOTRAIN), start), start) == 4 * 20 * 2 * 198
     design, samples = first_of(space_of(**INSTANTFT), start), len(start.task.tune)
     # 14 rows of adapters, each in two passes; a record of 14 beats and a sample of 4
-    assert cycles(design, start.task) == samples * (198 + 28)
+    assert cycles(design, start) == samples * (198 + 28)
     raw = first_of(space_of(**INSTANTFT), start, training__method="skip2-lora")
-    assert cycles(raw, start.task) == samples * (198 + raw.spec.mapping.raw_beats + 4)
+    assert cycles(raw, start) == samples * (198 + raw.spec.mapping.raw_beats + 4)
     twice = first_of(space_of(**INSTANTFT), start, training__method="skip2-lora", settings__ports=2)
-    assert cycles(twice, start.task) == samples * (198 + raw.spec.mapping.raw_beats)
+    assert cycles(twice, start) == samples * (198 + raw.spec.mapping.raw_beats)
 
 
 @pytest.mark.usefixtures("empty_cache")

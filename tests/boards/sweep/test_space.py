@@ -66,7 +66,7 @@ MISTAKES = {
     "unknown key": ({"blok": '"urng"'}, "there is no blok; there are: block, preset"),
     "type of a key": ({"trials": '"many"'}, "trials = 'many' is not an integer"),
     "bool as integer": ({"seeds": "true"}, "seeds = True is not an integer"),
-    "block": ({"block": '"fifo"'}, "block = 'fifo' is not one of instantft, zotrain, pezo"),
+    "block": ({"block": '"fifo"'}, "block = 'fifo' is not one of instantft, zotrain, zostream, pezo"),
     "preset": ({"preset": '"tiny"'}, "preset = 'tiny': urng has none"),
     "board": ({"board": '"vcu118"'}, "board = 'vcu118' is not one of zcu102, kv260"),
     "no objectives": ({"objectives": "[]"}, "objectives is empty or missing: give some of accuracy, lut"),

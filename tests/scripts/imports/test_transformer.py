@@ -52,7 +52,9 @@ def test_a_module_with_samples(fabtune, tmp_path):
     assert sum(one["saturated"] for one in report["operations"]) > 0
     assert any("values saturate in" in one for one in report["advice"])
     assert any("no multiple of 32" in one for one in report["advice"])
-    assert set(report["arrays"]) == {"32x16", "32x32", "64x32"}
+    assert {one["preset"] for one in report["presets"]} == {"tiny", "small", "fast"}
+    # its heads have 12 features
+    assert "heads of 12 features" in report["presets"][1]["refusal"]
     _, out, _ = fabtune(*asked)
     assert "own.py:build, 6 x 24" in out
     assert f"{report['parameters']:,} parameters" in out

@@ -1,4 +1,4 @@
-"""Both cores from random contents at power-up: nothing that leaves a core depends on them."""
+"""All cores from random contents at power-up: nothing that leaves a core depends on them."""
 
 import pytest
 from amaranth.hdl import Module
@@ -17,7 +17,7 @@ from fabtune.sim.trials.jobs import short_jobs
 from fabtune.sim.trials.power_up import power_up_findings, unloaded_findings
 from fabtune.sim.verify import verify
 
-from ...small_cores import OPTIONS, instantft, zotrain
+from ...small_cores import OPTIONS, instantft, zostream, zotrain
 
 AUTOENCODER = {"network": "40 fc6 relu fc40", "loss": "mse", "lanes": 16}
 CORES = {
@@ -29,6 +29,7 @@ CORES = {
     "zotrain, narrow": lambda: zotrain(deltas="ultra"),
     "instantft, autoencoder": lambda: InstantftSpec(**AUTOENCODER, columns=4, rank=2, batch=4, cache_entries=64),
     "zotrain, autoencoder": lambda: ZotrainSpec(**AUTOENCODER, columns=2, byte_inputs=False),
+    "zostream": zostream,
 }
 SLOW = [name for name in CORES if name not in ("instantft", "zotrain", "instantft, options")]
 """The others are compiled for trials of every run."""

@@ -96,8 +96,7 @@ class PlayedStream(PlayedCore):
         self.job = self.new_job(position, split=split, scalars=bool(self.at("scalars")), **settings)
         self.job.rows = rows
         assert self.at("gap") == self.job.layout.spans[1] - len(self.job.parts[-1].part.rows)
-        if self.at("cached"):
-            assert all(self.kept(int(one)) in self.there for _, indices, _ in self.order() for one in indices)
+        self.uses_what_is_kept()
         tokens = self.tokens()
         steps = [self.job.step(tokens[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
         slopes = [slope for step in steps for slope in step]
@@ -115,6 +114,11 @@ class PlayedStream(PlayedCore):
             coefficients_clipped=self.job.coefficients_clipped,
         )
 
+    def uses_what_is_kept(self):
+        """A pass that begins behind the cut finds there what passes."""
+        if self.at("cached"):
+            assert all(self.kept(int(one)) in self.there for _, indices, _ in self.order() for one in indices)
+
     def kept(self, sample):
         """Address of what passes the cut of a sample."""
         first = self.image("index", 4 * (sample + 1)).view("<u4")[sample]
@@ -129,6 +133,7 @@ class PlayedStream(PlayedCore):
         self.count(steps_done=0, saturations=5, offsets_clipped=0, coefficients_clipped=0)
 
     def infer(self):
+        self.uses_what_is_kept()
         tokens = self.tokens()
         self.write_logits(np.concatenate([self.job.logits(tokens[indices]) for _, indices, _ in self.order()]))
 
@@ -279,6 +284,26 @@ def test_behind_an_error_the_network_is_to_be_loaded_again():
     case.trainer.load(IMAGES)
     case.train()
     assert case.played.commands == [Command.LOAD, Command.TRAIN, Command.LOAD, Command.TRAIN]
+
+
+@pytest.mark.parametrize(
+    ("beat", "where"),
+    [
+        (IMAGES.program.instructions[0].beat, ", in the weights of operation 0 from tile 0 on"),
+        (IMAGES.program.instructions[1].beat - 9, ", in the weights of operation 0 from tile 9 on"),
+        (IMAGES.program.instructions[5].beat + 1, ", in the weights of operation 5 from tile 0 on"),
+        (IMAGES.program.beats, ""),
+        (-1, ""),
+    ],
+)
+def test_a_burst_of_weights_that_fails_is_named_by_operation_and_tile(beat, where):
+    case = Case()
+    case.trainer.load(IMAGES)
+    address = case.played.at("weights") + 16 * beat
+    case.played.fault = Error.READ_DECERR
+    case.played.count(error_address=address)
+    with pytest.raises(CoreError, match=f"^train ended with read_decerr at {address:#010x}{where}$"):
+        case.train()
 
 
 def changed_program(**changes):

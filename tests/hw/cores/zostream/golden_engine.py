@@ -1,5 +1,7 @@
 """Engine that runs a pass by golden's functions: what the trainer takes for the datapath."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fabtune.golden.stream.instruction import Buffer, Instruction
@@ -30,6 +32,10 @@ class GoldenEngine:
 
     def __init__(self, port, images, spec, rng, stall=0.0):
         self.port, self.model, self.program, self.rng, self.stall = port, images.model, images.program, rng, stall
+        self.cut = images.cut
+        self.parts = [self.model]
+        if self.cut:
+            self.parts = [replace(self.model, last=self.cut), replace(self.model, first=self.cut)]
         self.numbers, self.told = spec.generator.width, []
         self.chunks = ChunkLayout(spec.lanes, spec.columns, spec.rows, spec.wide_rows)
         self.memory, self.passes = {}, []
@@ -74,7 +80,7 @@ class GoldenEngine:
             await self.until(ctx, port.load)
             self.told = []
             self.rows, count, *_ = (ctx.get(one) for one in (port.rows, port.sentences))
-            values = await self.values(ctx, ctx.get(port.features))
+            values = await (self.kept if ctx.get(port.kept) else self.values)(ctx)
             firsts = [one.first for one in self.told]
             lengths = [one.length for one in self.told]
             assert firsts == [sum(lengths[:at]) for at in range(count)]
@@ -84,49 +90,78 @@ class GoldenEngine:
             await ctx.tick()
             ctx.set(port.loaded, 0)
             await self.until(ctx, port.start)
-            last = await self.instructions(ctx)
-            clipped = await self.compute(ctx, values, tuple(lengths), last)
+            last, operations = await self.instructions(ctx)
+            clipped = await self.compute(ctx, values, tuple(lengths), last, operations)
             ctx.set(port.clipped, clipped)
             ctx.set(port.done, 1)
             await ctx.tick()
             ctx.set(port.done, 0)
 
-    async def values(self, ctx, features):
-        """Rows of all tokens."""
+    async def kept(self, ctx):
+        """Rows of what passes the cut on both sides."""
+        (features, _), alike = self.model.transformer.network.shapes[self.cut - 1], ctx.get(self.port.alike)
+        beats = ctx.get(self.port.row_beats)
+        assert beats == -(-features // 4)
+        given = await self.take(ctx, self.port.beats, self.rows * beats * (2 - alike))
+        image = b"".join(beat.to_bytes(16, "little") for beat in given)
+        rows = np.frombuffer(image, "<i4").astype(np.int64).reshape(self.rows, 2 - alike, -1)[:, :, :features]
+        return [rows[:, 0], rows[:, -1]]
+
+    async def values(self, ctx):
+        """Rows of all tokens, on both sides."""
+        features = ctx.get(self.port.features)
         beats = self.rows * -(-features // 32) * 6
         image = b"".join(beat.to_bytes(16, "little") for beat in await self.take(ctx, self.port.beats, beats))
         fours = np.pad(np.frombuffer(image, np.uint8).reshape(-1, 3), ((0, 0), (1, 0)))
         values = np.ascontiguousarray(fours).view("<i4").astype(np.int64) >> 8
-        return values.reshape(self.rows, -1)[:, :features]
+        return 2 * [values.reshape(self.rows, -1)[:, :features]]
 
     async def instructions(self, ctx):
-        """All instructions up to the last; they are the program's."""
+        """The last instruction of all up to it, which are those of the program or of a part, and their operations."""
+        behind = ctx.get(self.port.kept)
         found = []
         while not found or not found[-1].last:
             (word,) = await self.take(ctx, self.port.instruction)
             found.append(Instruction(**{name: word[name] for name in Instruction.__dataclass_fields__}))
-        assert found == list(self.program.instructions)
-        return found[-1]
+        cut, all_of_them = self.program.cut, range(len(self.model.transformer.network.operations))
+        first = cut if behind else 0
+        own = self.program.instructions[first : first + len(found)]
+        assert found == [*own[:-1], replace(own[-1], last=1)]
+        if len(found) == cut and not behind:
+            return own[-1], all_of_them[: self.cut]
+        assert own[-1] == self.program.instructions[-1]
+        return own[-1], all_of_them[self.cut if behind else 0 :]
 
-    async def compute(self, ctx, values, lengths, last):
-        """Logits of both sides into the memory; the number of values that are clipped."""
+    async def compute(self, ctx, values, lengths, last, operations):
+        """Results of both sides into the memory; the number of values that are clipped."""
         port, model, clipped = self.port, self.model, 0
         amount = ctx.get(port.amount)
         self.passes.append((lengths, amount))
-        offsets = np.zeros((2, model.words, self.numbers), np.int64)
-        for name, place in model.order.places.items():
-            fraction = model.transformer.format_of(name).fraction
-            request = {"factor": amount, "word": place.start, "count": len(place), "fraction": fraction}
-            await self.give(ctx, port.request, request | {"wide": name[1] == "bias"})
+        moved = [dict(model.frozen), dict(model.frozen)]
+        for table, part in enumerate(self.parts):
+            if any(name[0] in part.operations and part.tuned(name) for name in model.frozen):
+                await self.move(ctx, table, part, set(operations), moved)
+        for side in range(2):
+            outputs, saturations = model.transformer.run(moved[side], values[side], lengths, model.product, operations)
+            clipped += sum(saturations)
+            first = side * len(outputs[-1])
+            self.store(outputs[-1], Buffer.of(last.destination), first, ctx.get(port.capacity))
+        return clipped
+
+    async def move(self, ctx, table, part, operations, moved):
+        """Ask for the offsets of a part's tensors in some operations, and move the parameters of both sides by them."""
+        port, offsets = self.port, np.zeros((2, part.words, self.numbers), np.int64)
+        own = {name: place for name, place in part.order.places.items() if name[0] in operations}
+        for name, place in own.items():
+            fraction = part.transformer.format_of(name).fraction
+            request = {"factor": ctx.get(port.amount), "word": place.start, "count": len(place), "fraction": fraction}
+            await self.give(ctx, port.request, request | {"wide": name[1] == "bias", "table": table})
             for word, given in zip(place, await self.take(ctx, port.offsets, len(place)), strict=True):
                 for side, row in enumerate((given.plus, given.minus)):
                     offsets[side, word] = np.array(plain(row)) << DELTA.fraction - fraction
         for side in range(2):
-            own = model.parameters(offsets[side])
-            outputs, saturations = model.transformer.run(own, values, lengths, model.product, model.operations)
-            clipped += sum(saturations)
-            self.store(outputs[-1], Buffer.of(last.destination), side * len(lengths), ctx.get(port.capacity))
-        return clipped
+            parameters = part.parameters(offsets[side])
+            moved[side] |= {name: parameters[name] for name in own}
 
     def store(self, rows, buffer, first, stride):
         columns = self.chunks.columns

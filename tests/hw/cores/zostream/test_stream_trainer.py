@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """The trainer of zostream around an engine of golden's functions: records, deltas, logits, counters, refusals."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 from fabtune.golden.cores.zostream.pass_memory import passes_of
 from fabtune.golden.cores.zostream.registers import Command, Error
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
-from fabtune.golden.fixed import Q8_16
+from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
+from fabtune.golden.stream.forward_cache import CachedModel
 from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.machine.images import StreamImages
 from fabtune.golden.stream.transformer_model import TransformerModel, padded
@@ -35,7 +37,7 @@ SAMPLES, ORDER, BASE = 10, 3, 0x1_0000
 
 
 @cache
-def network(wide):
+def network(wide, cut=0, first=0):
     """Layer, pool and head on the core, and samples of one to nine tokens with their labels."""
     made, rng = TransformerBuilder("own", 12), np.random.default_rng(0)
     up = made.linear("up", INPUTS, rng.normal(0, 0.3, (wide, 12)), rng.normal(0, 0.1, wide))
@@ -44,10 +46,16 @@ def network(wide):
     base = frozen_base(*made.finish())
     embeddings = Q8_16.from_float(rng.normal(0, 1, (VOCABULARY, 12)))
     model = TransformerModel(
-        base.transformer, base.integers, embeddings, times=SPEC.times, lanes=SPEC.lanes, columns=SPEC.columns
+        base.transformer,
+        base.integers,
+        embeddings,
+        lambda name: name[0] >= first,
+        times=SPEC.times,
+        lanes=SPEC.lanes,
+        columns=SPEC.columns,
     )
     tokens = [rng.integers(0, VOCABULARY, length) for length in (4, 1, 9, 3, 2, 7, 1, 5, 6, 8)]
-    return StreamImages.of(model, base, SPEC.size), tokens, rng.integers(0, 6, len(tokens))
+    return StreamImages.of(model, base, SPEC.size, cut), tokens, rng.integers(0, 6, len(tokens))
 
 
 class Board:
@@ -58,15 +66,14 @@ class Board:
     settings : dict of str to int
     """
 
-    def __init__(self, stall=0.0, wide=40):
-        self.images, self.tokens, self.labels = network(wide)
+    def __init__(self, stall=0.0, wide=40, **cut):
+        self.images, self.tokens, self.labels = network(wide, **cut)
         self.outside, self.settings, self.next = Outside(stall), {}, BASE
         self.layout = SPEC.layout(self.images.program)
         self.model, self.sizes = self.images.model, {}
-        for region in (
-            *self.layout.network(self.images),
-            *self.layout.samples([self.model.embeddings[one] for one in self.tokens]),
-        ):
+        kept, *cache = self.layout.cache([len(one) for one in self.tokens]) if cut else (None,)
+        samples = self.layout.samples([self.model.embeddings[one] for one in self.tokens], kept)
+        for region in (*self.layout.network(self.images), *samples, *cache):
             self.place(region)
         self.settings |= {
             "program_beats": self.images.program.image().size // 16,
@@ -200,6 +207,105 @@ def test_a_job_is_that_of_golden(split, scalars, wide, stall):
     assert counts["offsets_clipped"] > 0
     assert counts["coefficients_clipped"] == job.coefficients_clipped
     assert engine.passes == expected_passes(board, steps, [job.eps] * split.first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("split", "wide", "stall"),
+    [(Split(3, 1, 1), 40, 0.0), (Split(2, 2, 3), 40, 0.3), (Split(3, 3, 2), 16, 0.0)],
+    ids=["one of each", "tokens pass", "means pass"],
+)
+def test_a_job_with_a_cut_is_that_of_golden(split, wide, stall):
+    board, rng = Board(stall, wide, cut=split.cut), np.random.default_rng(4)
+    settings = StepSettings(eps_shift=8, split=split)
+    rates, settings = settings.with_rates([0.02, 0.04], [BATCH] * 2, PerturbationTable(GENERATOR))
+    before = rng.integers(-(1 << 22), 1 << 22, (len(board.layout.rows), GENERATOR.width))
+    before[2, :2] = DELTA.maximum, DELTA.minimum
+    job = ZerothOrderJob(board.model, GENERATOR, settings, POSITION)
+    job.rows = before
+    steps = board.steps(rng, rates)
+    slopes = [slope for step in steps for slope in job.step(board.inputs(step), step.labels, step.rate)]
+    board.place(board.layout.state(POSITION))
+    board.place(board.layout.deltas(before))
+    board.place(board.layout.records(len(slopes), BATCH))
+    board.place(board.layout.logits(len(steps[0].indices)))
+    board.settings |= SPEC.step_registers(settings, board.images) | {"position": POSITION}
+    found = {}
+
+    async def body(bench):
+        for code in (Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN, Command.SAVE_DELTAS):
+            found[code] = await command(bench, code, board.settings)
+        found[Command.INFER] = await command(bench, Command.INFER, board.settings | {"steps": 1})
+
+    engine = played(board, body, stall, 150_000)
+    assert [fault for _, fault in found.values()] == [None] * 5
+    assert np.array_equal(board.image("records"), board.layout.records_image(slopes, BATCH))
+    assert np.array_equal(board.layout.deltas_of(board.image("deltas")), job.rows)
+    assert np.array_equal(board.image("logits"), board.layout.logits_image(job.logits(board.inputs(steps[0]))))
+    counts, _ = found[Command.TRAIN]
+    assert counts["steps_done"] == len(steps)
+    assert counts["saturations"] + counts["offsets_clipped"] == job.saturations
+    assert counts["offsets_clipped"] > 0
+    expected = []
+    for step in steps:
+        own = expected_passes(board, [step], [job.eps])
+        alone = [((1,) * len(step.indices), job.eps)]
+        expected += split.first * [*own, *(split.second * (alone if split.cut == 3 else own))]
+    assert engine.passes[: len(expected)] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cut", "stall"), [(2, 0.0), (3, 0.3)])
+def test_what_passes_a_cut_is_kept_and_read(cut, stall):
+    board, rng = Board(stall, cut=cut, first=cut), np.random.default_rng(3)
+    rates, settings = StepSettings(eps_shift=8).with_rates([0.02, 0.04], [BATCH] * 2, PerturbationTable(GENERATOR))
+    job = ZerothOrderJob(CachedModel(board.model, cut), GENERATOR, settings, POSITION)
+    steps = board.steps(rng, rates)
+    slopes = [slope for step in steps for slope in job.step(board.inputs(step), step.labels, step.rate)]
+    board.place(board.layout.state(POSITION))
+    board.place(board.layout.records(len(slopes), BATCH))
+    board.settings |= SPEC.step_registers(settings, board.images) | {"position": POSITION}
+    found, order = {}, board.settings["order"]
+    everyone = StepOrder(np.arange(len(board.tokens)), board.labels, 0)
+    board.place(board.layout.order([everyone], len(board.tokens)))
+    keeps = {"order": board.settings["order"], "steps": 1, "batch": len(board.tokens)}
+    board.settings["order"] = order
+
+    async def body(bench):
+        found[Command.LOAD] = await command(bench, Command.LOAD, board.settings)
+        found[Command.CACHE] = await command(bench, Command.CACHE, board.settings | keeps)
+        found[Command.TRAIN] = await command(bench, Command.TRAIN, board.settings)
+
+    engine = played(board, body, stall, 100_000)
+    assert [fault for _, fault in found.values()] == [None] * 3
+    below = replace(board.model, last=cut)
+    passed = below.run(padded(board.tokens), board.model.frozen, Narrower())
+    rows = [one[None] if one.ndim == 1 else one[: len(own)] for one, own in zip(passed, board.tokens, strict=True)]
+    assert np.array_equal(board.image("cache"), board.layout.kept_image([np.asarray(one) for one in rows]))
+    assert np.array_equal(board.image("records"), board.layout.records_image(slopes, BATCH))
+    counts, _ = found[Command.TRAIN]
+    assert counts["steps_done"] == len(steps)
+    assert {amount for _, amount in engine.passes} == {0, job.eps}
+
+
+@pytest.mark.parametrize(
+    ("code", "changed", "fault"),
+    [
+        pytest.param(Command.CACHE, {}, (Error["PROGRAM_CUT"], 0), marks=pytest.mark.slow),
+        pytest.param(Command.INFER, {"cached": 1}, (Error["PROGRAM_CUT"], 0), marks=pytest.mark.slow),
+        (Command.TRAIN, {"p2": 2}, (Error.BAD_SPLIT, 2)),
+    ],
+)
+def test_commands_that_need_a_cut_are_faults_without_one(code, changed, fault):
+    board, found = Board(), []
+    board.place(board.layout.state(POSITION))
+
+    async def body(bench):
+        await command(bench, Command.LOAD, board.settings)
+        found.append(await command(bench, code, board.settings | {"steps": 1, "p2": 1} | changed))
+
+    played(board, body)
+    assert found[0][1] == fault
 
 
 def test_wrong_weights_and_a_missing_program_are_faults():

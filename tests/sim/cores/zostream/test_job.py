@@ -5,6 +5,7 @@ import pytest
 
 from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
+from fabtune.golden.zo.split import Split
 from fabtune.sim.compiled.comparison import simulated_core
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
@@ -12,6 +13,15 @@ from fabtune.sim.cores.zostream.job import StreamJob
 
 SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
 KINDS = [("perceptron", {}), ("encoder", {}), ("decoder", {}), ("encoder", {"sensitive": 9}), ("decoder", {"first": 8})]
+FIXED = [("perceptron", 3), ("encoder", 2), ("encoder", 20), ("decoder", 8)]
+"""Cuts before what is tuned: a pooled row passes, a wide one of each token, another pooled one, one of each token."""
+CUTS = [
+    ("perceptron", Split(2, 1, 1), {}),
+    ("encoder", Split(2, 2, 3), {}),
+    ("encoder", Split(20, 1, 2), {"scalars": True}),
+    ("decoder", Split(8, 2, 2), {"scalars": True}),
+    ("decoder", Split(15, 3, 1), {}),
+]
 pytestmark = pytest.mark.slow
 
 
@@ -30,8 +40,33 @@ def test_a_job_is_the_integer_job(kind, given):
     assert len({slope.coefficient for slope in slopes}) == 4
 
 
-def test_a_hostile_memory_changes_no_bit():
-    own, job = drawn("encoder", {}, seed=1)
+@pytest.mark.parametrize(("kind", "cut"), FIXED, ids=str)
+def test_a_job_behind_a_forward_cache_is_the_integer_job(kind, cut):
+    own, job = drawn(kind, {"first": cut, "cut": cut})
+    assert job.images.cached
+    _, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2])
+    assert (comparison.mismatches, comparison.compared) == (0, 4)
+    whole, without = drawn(kind, {"first": cut})
+    _, longer = compare_zeroth_order(SPEC, without, whole.sentences[:2])
+    assert longer.mismatches == 0
+    assert comparison.cycles < longer.cycles
+
+
+@pytest.mark.parametrize(("kind", "split", "settings"), CUTS, ids=str)
+def test_a_job_that_is_cut_is_the_integer_job(kind, split, settings):
+    own, job = drawn(kind, {"cut": split.cut}, split=split, **settings)
+    slopes, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2])
+    assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
+    assert len(slopes) == 4 * split.slopes
+
+
+@pytest.mark.parametrize(
+    ("given", "settings"),
+    [({}, {}), ({"first": 3, "cut": 3}, {}), ({"cut": 3}, {"split": Split(3, 1, 2)})],
+    ids=["whole", "cached", "cut"],
+)
+def test_a_hostile_memory_changes_no_bit(given, settings):
+    own, job = drawn("encoder", given, seed=1, **settings)
     _, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2], Dram.stressed(), seed=3)
     assert comparison.mismatches == 0
 

