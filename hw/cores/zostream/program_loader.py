@@ -100,6 +100,7 @@ class ProgramLoader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
         m = Module()
         command, status, given, last = self.command, self.status.payload, self.o, self.o.payload
         looks = Signal()
