@@ -24,7 +24,7 @@ _INSIDE = "steps"
 
 def part() -> Zostream:
     """Make the core of a small array."""
-    core = Zostream(ZostreamSpec(**ZostreamSpec.presets["tiny"]))
+    core = Zostream(ZostreamSpec(**ZostreamSpec.presets["tiny"]))  # type: ignore[arg-type]
     shrink(core, _INSIDE)
     return core
 
