@@ -6,8 +6,13 @@ They bring their own light background and are legible on dark pages too.
 
 import argparse
 from collections.abc import Iterable
+from math import log2
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+from fabtune.golden.cores.zostream.zostream import ZostreamSpec
+from fabtune.golden.stream.machine.cost_model import StepCost, on_paper
+from fabtune.scripts.tuning.transformer_cost import transformer_of
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -162,6 +167,147 @@ def zeroth_core() -> str:
     return drawing(900, 510, "zotrain: generator, deltas, offsets, forward engine, cut memory, loss difference", parts)
 
 
+def stream_core() -> str:
+    """The streaming core in detail: the picture of its page."""
+    parts = [
+        rectangle(16, 16, 968, 528, PANEL),
+        rectangle(160, 30, 808, 498, PAPER, dashed=True),
+        text(174, 48, "zostream", 14, 600, anchor="start"),
+        box(32, 60, 96, 60, "Host", ["driver"], GREY),
+        box(
+            32,
+            206,
+            96,
+            290,
+            "DRAM",
+            ["program", "NF4 stream", "sensitive", "samples", "order list", "deltas", "records"],
+            GREY,
+        ),
+        box(176, 60, 776, 46, "Shell", ["registers, commands, checks, errors, interrupt, counters"], BLUE),
+        box(176, 206, 104, 290, "Memory", ["AXI bursts", "arbiters", "steps", "passes"], BLUE),
+        box(312, 130, 176, 56, "Generator, deltas", ["255 x 31, + c z"], AMBER),
+        box(312, 206, 176, 56, "Word offsets", ["deltas +- eps z"], AMBER),
+        box(312, 282, 176, 56, "Tile weights", ["NF4, both sides"], GREEN),
+        box(312, 358, 176, 56, "Program", ["checked; instructions"], BLUE),
+        box(312, 440, 176, 56, "Sample loader", ["tokens, both sides"], BLUE),
+        box(528, 282, 176, 56, "Array", ["tiles, exact sums"], GREEN),
+        box(528, 206, 176, 56, "Stationary load", ["keys and values"], GREEN),
+        box(528, 358, 176, 56, "Softmax, contexts", ["4 a cycle"], AMBER),
+        box(528, 440, 424, 56, "Activation memory", ["rows of 24 bits, sums of 27 bits, of a pass"], BLUE),
+        box(744, 282, 208, 56, "Value path", ["round, GELU, add, gate"], AMBER),
+        box(744, 358, 208, 56, "Norm, rotary, pool", ["8, 4 and 16 values"], AMBER),
+        box(744, 130, 208, 56, "Coefficient", ["sum x rate >> shift"], AMBER),
+        box(744, 206, 208, 56, "Loss difference", ["logits of both sides"], AMBER),
+        arrow((128, 86), (176, 86), both=True),
+        arrow((128, 350), (176, 350), both=True),
+        arrow((400, 186), (400, 206)),
+        arrow((400, 262), (400, 282)),
+        arrow((280, 310), (312, 310)),
+        arrow((280, 386), (312, 386)),
+        arrow((280, 468), (312, 468)),
+        arrow((488, 468), (528, 468)),
+        arrow((488, 310), (528, 310)),
+        arrow((616, 262), (616, 282)),
+        arrow((616, 338), (616, 358), both=True),
+        arrow((716, 440), (716, 350), (696, 350), (696, 338)),
+        arrow((704, 300), (744, 300)),
+        arrow((930, 338), (930, 350), (960, 350), (960, 468), (952, 468)),
+        arrow((848, 414), (848, 440), both=True),
+        arrow((528, 452), (508, 452), (508, 234), (528, 234)),
+        arrow((732, 440), (732, 234), (744, 234)),
+        arrow((848, 206), (848, 186)),
+        arrow((744, 158), (488, 158)),
+    ]
+    return drawing(1000, 560, "zostream: memory, weights of both sides, array, functions, losses, deltas", parts)
+
+
+LAYER = (
+    ("query", 37_341), ("key", 37_697), ("value", 37_697), ("attention", 24_810), ("output", 40_283), ("norm", 7_139),
+    ("up and GELU", 147_933), ("down", 151_231), ("norm", 7_139),
+)  # fmt: skip
+"""Cycles of a layer of MiniLM, 2 sentences of 32 tokens, as `fabtune cost minilm --measure small` prints them."""
+
+
+def layer_schedule() -> str:
+    """Two times: a layer of MiniLM, operation by operation, and in it two groups of outputs of the first one."""
+    parts = [text(24, 32, "A layer of MiniLM, 128 rows of both sides, cycles measured", 15, 700, anchor="start")]
+    left, width, whole, at = 24.0, 952.0, sum(cycles for _, cycles in LAYER), 0
+    for name, cycles in LAYER:
+        x, wide = left + width * at / whole, width * cycles / whole
+        fill = AMBER if name in ("attention", "norm") else GREEN
+        parts.append(rectangle(x, 50, wide, 44, fill, stroke="#8c959f"))
+        if name == "norm":
+            parts.append(text(x + wide / 2, 114, "norm", 12, colour=MUTED))
+        else:
+            parts += [text(x + wide / 2, 70, name, 12), text(x + wide / 2, 86, f"{cycles / 1000:.1f} k", 12)]
+        at += cycles
+    parts.append(text(24, 114, f"{whole:,} cycles, one operation after the other", 13, colour=MUTED, anchor="start"))
+    parts.append(text(24, 152, "In a linear layer: two groups of 16 outputs", 15, 700, anchor="start"))
+    scale, first, rows, tiles = 780 / 3584, 184.0, 128, 12
+    lanes = (("weights", 168), ("array", 214), ("sums leave", 260))
+    parts += [text(24, y + 24, name, 13, anchor="start") for name, y in lanes]
+    for group in range(2):
+        for tile in range(tiles):
+            x = first + scale * rows * (group * tiles + tile)
+            # the next tile comes in beside the rows of both sides of this one
+            parts.append(rectangle(x - scale * 32, 168, scale * 32, 36, BLUE, stroke="#8c959f"))
+            half = scale * rows / 2
+            parts += [rectangle(x + side * half, 214, half, 36, (GREEN, AMBER)[side]) for side in (0, 1)]
+        end = first + scale * rows * (tiles * (group + 1) - 1)
+        parts.append(rectangle(end, 260, scale * rows * 4, 36, (GREY, BLUE)[group]))
+        parts.append(text(end + scale * rows * 2, 283, f"group {group}, 512", 12))
+    names = ("blue: a tile of 32 x 16, 16 cycles a side", "green, amber: 64 rows of the plus, then of the minus side")
+    parts += [text(184 + 330 * place, 318, name, 13, colour=MUTED, anchor="start") for place, name in enumerate(names)]
+    return drawing(1000, 334, "Schedule of a layer, and of two groups of outputs", parts)
+
+
+STEPS = (("vit-digits", 20, 17), ("minilm", 16, 32), ("mlp-20m", 20, 1), ("smollm2-135m", 2, 24))
+"""Networks of the roofline, their samples of a step, and tokens."""
+
+
+def roofline() -> str:
+    """Products a cycle over products a byte of DRAM: roofs of array and port, and networks on both larger presets."""
+    left, top, width, height = 90.0, 40.0, 640.0, 340.0
+    low, high, least, most = 4, 9, 6, 11  # powers of two
+
+    def place(intensity: float, rate: float) -> Point:
+        x = left + width * (log2(intensity) - low) / (high - low)
+        return x, top + height * (most - log2(rate)) / (most - least)
+
+    parts = [rectangle(left, top, width, height, PAPER)]
+    for power in range(low, high + 1):
+        x, _ = place(2**power, 2**least)
+        parts.append(text(x, top + height + 20, f"{2**power}", 12, colour=MUTED))
+    for power in range(least, most + 1):
+        _, y = place(2**low, 2**power)
+        parts.append(text(left - 8, y + 4, f"{2**power:,}", 12, colour=MUTED, anchor="end"))
+    parts.append(text(left + width / 2, top + height + 44, "multiply-accumulates for a byte read from DRAM", 13))
+    parts.append(text(left, 26, "multiply-accumulates a cycle", 13, anchor="start"))
+    legend = 60.0
+    for preset, fill in (("small", BLUE), ("fast", GREEN)):
+        size = ZostreamSpec(**ZostreamSpec.presets[preset]).size  # type: ignore[arg-type]
+        roof, port = size.multipliers, size.port_bytes
+        line = (place(2**low, port * 2**low), place(roof / port, roof), place(2**high, roof))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in line)
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{LINE}" stroke-width="1.6"/>')
+        parts.append(text(left + width - 6, line[1][1] - 6, f"{size.lanes} x {size.columns}", 12, anchor="end"))
+        parts.append(text(750, legend, f"{preset}, {size.lanes} x {size.columns}", 13, 600, anchor="start"))
+        for number, (name, samples, tokens) in enumerate(STEPS):
+            if preset == "fast" and name == "vit-digits":  # its heads have 16 features
+                continue
+            cost = StepCost(on_paper(transformer_of(name)[0]), (tokens,) * samples, size)
+            x, y = place(cost.products / cost.bytes_read, cost.products / cost.cycles)
+            legend += 22
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" fill="{fill}" stroke="{INK}"/>')
+            parts.append(text(round(x, 1), round(y + 4, 1), f"{number + 1}", 11))
+            share = 100 * cost.ideal_cycles / cost.cycles
+            parts.append(text(750, legend, f"{number + 1}  {name}: {share:.0f} % of the array", 13, anchor="start"))
+        legend += 40
+    parts.append(text(750, legend, "One port of 11.2 bytes a cycle,", 13, colour=MUTED, anchor="start"))
+    parts.append(text(750, legend + 18, "the same on both boards", 13, colour=MUTED, anchor="start"))
+    return drawing(1010, 450, "Roofline of zostream: array, memory port, and networks", parts)
+
+
 def contract() -> list[str]:
     """The three places that hold the same bits; the panel at the bottom."""
     return [
@@ -229,7 +375,14 @@ def architecture() -> str:
     return drawing(820, 464, "Packages and areas of fabtune and what imports what", [*packages(), *areas()])
 
 
-DRAWINGS = {"overview.svg": overview, "architecture.svg": architecture, "zotrain.svg": zeroth_core}
+DRAWINGS = {
+    "overview.svg": overview,
+    "architecture.svg": architecture,
+    "zotrain.svg": zeroth_core,
+    "zostream.svg": stream_core,
+    "zostream-layer.svg": layer_schedule,
+    "zostream-roofline.svg": roofline,
+}
 """What is drawn, by the file's name."""
 
 

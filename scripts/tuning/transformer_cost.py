@@ -41,7 +41,7 @@ def is_transformer(name: str) -> bool:
 
 @dataclass(frozen=True)
 class TransformerCost:
-    """What `fabtune cost` says of a transformer.
+    """Report of `fabtune cost` on a transformer.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class TransformerCost:
         UserError
             If there is no such model, or the core has no place for it.
         """
-        network, embeddings, own_tokens = _network(self.name)
+        network, embeddings, own_tokens = transformer_of(self.name)
         tokens, starts = own_tokens or self.tokens, (0, *layer_starts(network)[1:])
         if self.from_layer >= len(starts):
             raise UserError(f"{self.name} has layers 0 to {len(starts) - 1}, not {self.from_layer}")
@@ -118,7 +118,7 @@ def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
     name = str(settings.get("model") or settings.get("network", DEFAULT_NETWORK))
     if not is_transformer(name):
         raise UserError(f"training: {name} is no transformer: give one of {', '.join((*PUBLISHED, *TRANSFORMERS))}")
-    network, _, own_tokens = _network(name)
+    network, _, own_tokens = transformer_of(name)
     sentences, tokens = (int(settings.get(part, count)) for part, count in (("sentences", 16), ("tokens", 32)))
     for part, count, most in (("sentences", sentences, LARGEST_BATCH), ("tokens", tokens, MOST_TOKENS)):
         if not 1 <= count <= most:
@@ -126,7 +126,7 @@ def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
     return ShapesWorkload(on_paper(network), (own_tokens or tokens,) * sentences)
 
 
-def _network(name: str) -> tuple[Transformer, int, int]:
+def transformer_of(name: str) -> tuple[Transformer, int, int]:
     """Network of a model, parameters of its embeddings, and tokens of a sample, 0 where sentences have any number.
 
     Language models have a head of two classes.

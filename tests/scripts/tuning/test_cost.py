@@ -1,6 +1,7 @@
 """`fabtune cost`: parameters, operations and bytes of every method."""
 
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import text_of
 from fabtune.golden.transformer.importers.shapes import PUBLISHED
+from fabtune.sim.cores.zostream import step_cycles
+from fabtune.sim.cores.zostream.step_cycles import StepCycles
 
 
 def test_cost_of_every_method(fabtune):
@@ -80,6 +83,37 @@ def test_a_transformer_on_the_presets_of_a_core(fabtune):
     assert "not on zostream fast: operation 6 of 23: heads of 16 features" in out
 
 
+def test_a_measured_step_stands_beside_the_model(fabtune, monkeypatch):
+    """Simulated in tests/sim/cores/zostream/test_step_cycles.py; here all operations take 1,000 cycles."""
+
+    def measured(spec, transformer, lengths, stage):
+        assert (spec.lanes, lengths) == (32, (17,) * 4)
+        return StepCycles(25_000, (1_000,) * 23)
+
+    monkeypatch.setattr(step_cycles, "step_cycles", measured)
+    asked = "cost", "vit-digits", "--sentences", "4", "--measure", "small"
+    status, out, _ = fabtune(*asked, "--json")
+    assert status == 0
+    found = json.loads(out)["measured"]
+    assert (found["core"], found["preset"], found["cycles"]) == ("zostream", "small", 25_000)
+    *operations, outside = found["operations"]
+    assert [one["cycles"] for one in operations] == [1_000] * 23
+    assert (operations[2]["name"], operations[2]["kind"], operations[2]["bound"]) == (
+        "0.norm1",
+        "Normalisation",
+        "functions",
+    )
+    assert (outside["name"], outside["cycles"]) == ("outside", 2_000)
+    assert sum(one["model"] for one in found["operations"]) == pytest.approx(found["model"], abs=12)
+    _, out, _ = fabtune(*asked)
+    norm = operations[2]["model"]
+    row = next(line for line in out.splitlines() if "0.norm1" in line)
+    assert f"{norm:,}" in row
+    assert f"{norm / 10 - 100:+.1f} %" in row
+    # the two norms of both layers and the last one are alike
+    assert re.search(r"Normalisation\s+\W+5\s", row)
+
+
 def test_a_folder_needs_its_settings_alone(fabtune, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(PUBLISHED["minilm"]))
     named = [["minilm"], [str(tmp_path)], ["--model", str(tmp_path)]]
@@ -128,6 +162,11 @@ MISTAKES = {
     "cost minilm --array 7": "an array is lanes x columns, such as 32x16, 32x32, 64x32, not '7'",
     "cost minilm --tokens 513": "takes sentences of 1 to 512 tokens, not of 513",
     "cost minilm --from-layer 6": "minilm has layers 0 to 5, not 6",
+    "cost minilm --measure huge": "there is no core 'huge' that runs programs; there are: tiny, small, fast",
+    "cost vit-digits --measure fast": "vit-digits does not run on zostream fast: operation 6 of 23: heads of 16",
+    "cost minilm --tokens 100 --measure small": "a sentence has at most 85 tokens in its buffers, not 100",
+    "cost minilm --measure small --from-layer 3": "--from-layer has no meaning with --measure small, which simulates",
+    "cost digits --measure small": "--measure has no meaning with a network that is no transformer: leave it out",
     "cost vit-digits --tokens 5": "--tokens has no meaning with vit-digits, whose samples have a number of tokens",
     "cost digits --from-layer 1": "--from-layer has no meaning with a network that is no transformer: leave it out",
     "cost digits --tokens 5": "--tokens has no meaning with a network that is no transformer: leave it out",
