@@ -40,7 +40,7 @@ def samples(spec, verilog, folder):
                     # what the rising edge takes is what was there before it
                     found.append(tuple(values.get(wire, 0) for wire in WIRES))
                 values[codes.get(line[1:-1])] = int(line[0])
-    assert set(widths) == set(WIRES)
+    assert set(widths) >= set(WIRES)
     return found, widths
 
 
@@ -66,7 +66,7 @@ def written(images):
 def widths_of(emitted):
     """Widths of the monitor's wires of an emitted core."""
     widths = {pin.name.removeprefix("monitor_"): pin.width for pin in emitted.pins if pin.name.startswith("monitor_")}
-    assert set(widths) == set(WIRES)
+    assert set(widths) >= set(WIRES)
     assert widths["data"] == 8 * BEAT * BEATS
     return widths
 
