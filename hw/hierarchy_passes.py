@@ -113,6 +113,8 @@ def _unused_ports(design: Any, _: list[str]) -> None:
                     changed |= {name, inner}
                 for port in spare:
                     wire = modules[inner].wire(port)
+                    if wire.port_input:  # a leaf of a reset tree, whose registers nothing reads, is not kept
+                        wire.set_bool_attribute(ys.IdString("\\keep"), False)
                     wire.port_input = wire.port_output = False
                     cell.unsetPort(port)
         for name in changed:

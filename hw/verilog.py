@@ -275,6 +275,8 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "opt_clean -purge",
                 hierarchy_passes.SPLIT_COPIES,
                 hierarchy_passes.UNUSED_PORTS,
+                # modules of which nothing was left
+                f"hierarchy -top {top}",
                 yosys.SIGN_PRODUCTS,
                 hierarchy_passes.PLAIN_NAMES,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",

@@ -107,7 +107,7 @@ class ZerothOrderTuning(Tuning):
     def _prepare_text(self, console: Console) -> None:
         """Load a transformer and a task of text."""
         options = self.options
-        for name in ("network", "weights", "drift", "cut"):
+        for name in ("network", "weights", "drift"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         if options["shape"] is not None:
@@ -138,8 +138,6 @@ class ZerothOrderTuning(Tuning):
 
     def _prepare_transformer(self, console: Console) -> None:
         """Load samples and a preset transformer, and pre-train it."""
-        if self.options["cut"] is not None:
-            raise UserError(f"--cut belongs to a network of layers, not to {self.options['network']}")
         start, task = self.start, self.start.task()
         model, module = start.transformer_for(task)
         settings = self.settings(model.name)

@@ -18,6 +18,7 @@ holds for the map of any core).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from amaranth.hdl import Cat
@@ -27,14 +28,21 @@ from ..formal.inside import cleared_by, leave_out, parts_of
 from .formal_memory_system import READER, WRITER, edges
 
 
-def shrink(core: Any) -> None:
-    """Give the ports of a core small bursts and FIFOs."""
-    memory = _trainer(core).memory
+def shrink(core: Any, *inside: str) -> None:
+    """Give the ports of a core small bursts and FIFOs.
+
+    Parameters
+    ----------
+    core : ShelledCore
+    inside : str
+        The part of its trainer that has the memory system, if it is not the trainer itself; of parts the way to it.
+    """
+    memory = trainer_of(core, *inside).memory
     memory.reader, memory.writer = READER, WRITER
 
 
-def core_rules(checker: Checker, core: Any) -> None:
-    """Add the rules of a core's edges.
+def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] = ()) -> None:
+    """Add the rules of a core's edges; parts of the trainer that are named in `keep` are kept, too.
 
     Those of the AXI4 ports are rules of `formal_memory_system`. ``cleared``: the reset after a fault, which the ports
     share, comes only while nothing is on offer or outstanding on any of them. ``control_b_of_aw``, ``control_b_of_w``,
@@ -42,8 +50,11 @@ def core_rules(checker: Checker, core: Any) -> None:
     """
     # the reset that the checker has resets all in the same cycle
     checker.assume(~checker.block.reset)
-    shell, trainer = parts_of(checker.block).shell.part, _trainer(core)
-    leave_out(checker, trainer, "memory")
+    shell, trainer = parts_of(checker.block).shell.part, trainer_of(core)
+    for name in inside:
+        leave_out(checker, trainer, name)
+        trainer = getattr(parts_of(trainer), name)
+    leave_out(checker, trainer, "memory", *keep)
     moves = {name: checker.moves(f"control_{name}") for name in ("aw", "w", "b")}
     answer = (checker.streams["control_b"].valid, moves["b"], 1)
     for half in ("aw", "w"):
@@ -57,6 +68,9 @@ def core_rules(checker: Checker, core: Any) -> None:
     checker.rule("cleared", ~shell.clear | Cat(idle).all())
 
 
-def _trainer(core: Any) -> Any:
-    """The trainer inside the tree that resets it."""
-    return parts_of(core).trainer.part
+def trainer_of(core: Any, *inside: str) -> Any:
+    """Give the trainer inside the tree that resets it, or a part of it."""
+    found = parts_of(core).trainer.part
+    for name in inside:
+        found = getattr(parts_of(found), name)
+    return found

@@ -278,17 +278,21 @@ def behaviour(verilog):
 
 
 MAPPED = [
-    pytest.param(
-        core, preset, board, marks=[] if (core, preset, board) == ("zotrain", "tiny", "kv260") else pytest.mark.slow
-    )
-    for core, preset in PRESETS
-    for board in BOARDS
+    pytest.param(DEEP, id="deep"),
+    *(
+        pytest.param(build(BLOCKS[core], (), preset), id=f"{core}-{preset}", marks=pytest.mark.slow)
+        for core, preset in PRESETS
+    ),
 ]
+"""A core with memories of all kinds, and each preset."""
 
 
-@pytest.mark.parametrize(("core", "preset", "board"), MAPPED)
-def test_each_memory_maps_to_what_it_does_in_the_whole_core(tmp_path, core, preset, board):
-    design = emitted(build(BLOCKS[core], (), preset), board)
+@pytest.mark.parametrize(
+    "board", [one if one == "kv260" else pytest.param(one, marks=pytest.mark.slow) for one in BOARDS]
+)
+@pytest.mark.parametrize("spec", MAPPED)
+def test_each_memory_maps_to_what_it_does_in_the_whole_core(tmp_path, spec, board):
+    design = emitted(spec, board)
     (tmp_path / "design").write_text(contents_in_files(design.verilog, tmp_path, "contents"))
     for name, text in {**flow.files(), flow.PRIMITIVES: flow.primitives([design.verilog])}.items():
         (tmp_path / name).write_text(text)
@@ -303,13 +307,9 @@ def test_each_memory_maps_to_what_it_does_in_the_whole_core(tmp_path, core, pres
     assert found == {name: dict(one.primitives) for name, one in memories.items() if one.primitives}
 
 
-@pytest.mark.parametrize(
-    ("core", "preset"),
-    [one if one == ("zotrain", "tiny") else pytest.param(*one, marks=pytest.mark.slow) for one in PRESETS],
-)
-def test_a_core_is_the_same_on_both_boards_but_for_the_kind_of_ram(core, preset):
+@pytest.mark.parametrize("spec", MAPPED)
+def test_a_core_is_the_same_on_both_boards_but_for_the_kind_of_ram(spec):
     # so what is simulated of a preset is so for both
-    spec = build(BLOCKS[core], (), preset)
     texts = {board: emitted(spec, board).verilog for board in BOARDS}
     assert 'ram_style = "ultra"' not in texts["zcu102"]
     assert {behaviour(text) for text in texts.values()} == {behaviour(emit(spec).verilog)}

@@ -109,7 +109,7 @@ def test_no_register_or_port_has_a_number_for_a_name(name):
     assert [one for one in named if one.startswith("_") or re.match("signal|like|signature|port_?[0-9]", one)] == []
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", [pytest.param("instantft", marks=pytest.mark.slow), "zotrain"])
 def test_names_stay_when_settings_change(name):
     """What both settings have has the same name in both: the registers of the shell, and of what no setting changes."""
     first, second = ({*registers_of(text(name, settings))} for settings in (SETTINGS, OTHERS))

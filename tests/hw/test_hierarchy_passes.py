@@ -40,6 +40,24 @@ def test_ports_that_nothing_reads_are_taken_away_with_what_was_there_for_them(tm
     assert "module top(a, \\b.c , y)" in text
 
 
+def test_a_reset_that_is_kept_goes_with_the_registers_that_nothing_reads(tmp_path):
+    """As of a monitor that no pin shows; a leaf that other registers have stays."""
+    text = """
+module top(input clk, input start, output reg y);
+  (* keep = "true" *) reg leaf;
+  always @(posedge clk) leaf <= start;
+  always @(posedge clk) if (leaf) y <= 1'd0; else y <= ~y;
+  shown shown(.clk(clk), .leaf(leaf), .y(y), .beat());
+endmodule
+module shown(input clk, (* keep = "true" *) input leaf, input y, output reg beat);
+  always @(posedge clk) if (leaf) beat <= 1'd0; else beat <= y;
+endmodule
+"""
+    found = after(["opt_clean -purge", UNUSED_PORTS, "hierarchy -top top"], text, tmp_path)
+    assert "shown" not in found
+    assert "reg leaf;" in found
+
+
 def test_names_are_plain_and_ports_in_order(tmp_path):
     text = after([PLAIN_NAMES], TWO_LEVELS, tmp_path)
     assert "module inner(a, left, other, y)" in text

@@ -233,7 +233,7 @@ def test_a_block_is_generated_once_for_the_same_spec_code_and_tools(generated, m
     assert (again(spec), len(generated)) == (first, 4)
 
 
-@pytest.mark.parametrize("name", ["zotrain", "urng"])
+@pytest.mark.parametrize("name", [pytest.param("zotrain", marks=pytest.mark.slow), "weight_path", "urng"])
 def test_a_design_of_another_name_is_the_same_design(name):
     """Though it is made by renaming, not anew."""
     spec = build(BLOCKS[name], CORES.get(name, []))

@@ -111,7 +111,7 @@ class StreamTrainer(ZerothOrderHost):
         beat, beyond = divmod(error.address - self._weights, BEAT)
         if not self._images or not error.name.startswith("read_") or beyond or beat < 0:
             return ""
-        found = self._images.place_of(beat)
+        found = self.layout.place_of(beat)
         return "" if found is None else ", in the weights of operation {} from tile {} on".format(*found)
 
     def check_settings(self, settings: StepSettings, batch: int) -> None:

@@ -55,7 +55,7 @@ class _Network:
         self, test: SelfTest, kind: NetworkKind, rng: np.random.Generator, split: Split = WHOLE, **network: int
     ) -> None:
         assert isinstance(test.spec, ZostreamSpec)
-        images = random_images(test.spec, rng, kind, **network)  # type: ignore[arg-type]
+        images = random_images(test.spec, rng, kind, **network)
         self._test, self._kind = test, kind
         self._own = RandomJob(test.spec, images, rng, SAMPLES, BATCH, STEPS, TOKENS, split=split)
         layout, generator = self._own.layout, test.spec.generator

@@ -9,12 +9,15 @@ import numpy as np
 from ...axi.bus import BEAT
 from ...axi.regions import Bytes, Region
 from ...fixed import Integers
+from ...rng.perturbation import cycles_of
 from ...rng.pezo import PezoSpec
 from ...stream.instruction import Kind
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import HEADER_BEATS
 from ...stream.machine.program import Program
 from ...stream.memory.samples import token_rows
+from ...stream.weights.tensor_sequencer import PassInstruction
+from ...stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
 from ...zo.job import ZerothOrderJob
 from ...zo.memory_layout import WORDS, ZerothOrderLayout
 
@@ -63,6 +66,22 @@ class ZostreamLayout(ZerothOrderLayout):
         """
         rows = [np.pad(one, ((0, 0), (0, -one.shape[1] % WORDS))) for one in passed]
         return np.ascontiguousarray(np.concatenate(rows), "<i4").view(np.uint8).reshape(-1)
+
+    def place_of(self, beat: int) -> tuple[int, int] | None:
+        """Find the operation and the tile of a beat of the weights and their tables; None where it is of no operation.
+
+        Tiles are counted in their tensor, as the core counts them; vectors, tables and sensitive weights are of tile 0.
+        """
+        size = self._program.size
+        reader = TileStreamSpec(lanes=size.lanes, columns=size.columns)
+        for number, one in enumerate(self._program.instructions):
+            longest = one.positions if one.kind == Kind.POSITIONS else size.sums
+            for tensor in reader.sequencer.tensors(PassInstruction.of(one, longest)):
+                if 0 <= (at := beat - tensor.reads.beat) < tensor.reads.beats:
+                    return number, int(reader.tiles(tensor.reads)[at])
+            if 0 <= beat - one.correction_beat < cycles_of(one.corrections, BEAT_CORRECTIONS):
+                return number, 0
+        return None
 
     @staticmethod
     def network(images: StreamImages) -> tuple[Region, Region]:

@@ -239,8 +239,8 @@ class RandomJob:
         return self.layout.kept_image([np.asarray(one[None] if one.ndim == 1 else one[:own]) for one, own in pairs])
 
     def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
-        """Settings that count what there is."""
-        return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch}
+        """Settings that count what there is; without those of a training the whole program runs."""
+        return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch, "cached": 0}
 
     def training(self) -> dict[str, int]:
         """Settings of the next training command."""

@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 from ...axi.bus import BEAT
 from ...axi.regions import Bytes
 from ...errors import UserError
-from ...rng.perturbation import cycles_of
 from ..frozen_base import FrozenBase
-from ..instruction import Instruction, Kind
+from ..instruction import Instruction
 from ..nf4_weights import WEIGHT
 from ..transformer_model import TransformerModel
-from ..weights.tensor_sequencer import PassInstruction
-from ..weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
 from .core_size import CoreSize
 from .layout import HEADER_BEATS, StreamLayout, check_image, digest
 from .program import Program, program_of
@@ -65,22 +62,6 @@ class StreamImages:
             entries = body[first : first + 8 * one.corrections].view("<i4").reshape(-1, 2)
             if problem := _problem(one, entries, program.size):
                 raise UserError(f"{name}, operation {number} of {len(program.instructions)}: {problem}")
-
-    def place_of(self, beat: int) -> tuple[int, int] | None:
-        """Find the operation and the tile of a beat of the stream and its tables; None where it is of no operation.
-
-        Tiles are counted in their tensor, as the core counts them; vectors, tables and sensitive weights are of tile 0.
-        """
-        size = self.program.size
-        reader = TileStreamSpec(lanes=size.lanes, columns=size.columns)
-        for number, one in enumerate(self.program.instructions):
-            longest = one.positions if one.kind == Kind.POSITIONS else size.sums
-            for tensor in reader.sequencer.tensors(PassInstruction.of(one, longest)):
-                if 0 <= (at := beat - tensor.reads.beat) < tensor.reads.beats:
-                    return number, int(reader.tiles(tensor.reads)[at])
-            if 0 <= beat - one.correction_beat < cycles_of(one.corrections, BEAT_CORRECTIONS):
-                return number, 0
-        return None
 
     @classmethod
     def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize, cut: int = 0) -> StreamImages:

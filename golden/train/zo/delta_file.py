@@ -83,7 +83,7 @@ class Delta:
             raise UserError(
                 f"a delta's generator is a PezoSpec, which a file can name, not {type(self.source.spec).__name__}"
             )
-        parts = 2 if isinstance(self.order, ArrayOrder) and self.order.cut else 1
+        parts = 2 if self.order is not None and self.order.cut else 1
         if len(self.total) != parts and parts > 1:
             raise UserError(f"a delta of two parts has two sums, not {self.total.shape}")
         for one in self.total if parts > 1 else [self.total]:
@@ -223,6 +223,7 @@ class Delta:
             order = f"array of {self.order}, {self.order.network}"
         elif self.order:
             order = f"tiles of {self.order.lanes} x {self.order.columns}, base {self.order.base}"
+            order += f", cut before operation {self.order.cut}" if self.order.cut else ""
             sizes |= {name: len(places) for name, places in self.order.sensitive}
         return {
             "base": self.base,

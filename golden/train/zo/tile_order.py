@@ -26,6 +26,8 @@ class TileOrder:
         Kind of the frozen matrices, see `golden.stream.frozen_base`.
     sensitive : tuple of (str, tuple of int)
         Of tensors that are tuned in part their name and the places of the values, ascending.
+    cut : int
+        First operation of the part with perturbations of its own; 0: there is none.
 
     Raises
     ------
@@ -37,6 +39,7 @@ class TileOrder:
     columns: int
     base: str
     sensitive: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    cut: int = 0
 
     def __post_init__(self) -> None:
         for name, places in self.sensitive:
@@ -44,15 +47,16 @@ class TileOrder:
                 raise UserError(f"places of {name} are not ascending")
 
     def __str__(self) -> str:
-        return f"{self.lanes} x {self.columns} {self.base}"
+        return f"{self.lanes} x {self.columns} {self.base}" + (f" cut {self.cut}" if self.cut else "")
 
     @classmethod
     def parse(cls, text: str, sensitive: Mapping[str, NDArray[Any]]) -> TileOrder:
         """Make the order of a text, and of places by name."""
+        text, _, cut = text.partition(" cut ")
         size, base = text.rsplit(" ", 1)
         lanes, columns = map(int, size.split(" x "))
         own = sorted((name, tuple(map(int, places))) for name, places in sensitive.items())
-        return cls(lanes, columns, base, tuple(own))
+        return cls(lanes, columns, base, tuple(own), int(cut or 0))
 
     @property
     def width(self) -> int:

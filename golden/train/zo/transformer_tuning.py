@@ -23,6 +23,7 @@ from ...transformer.blocks import Normalisation, Transformer
 from ...transformer.layers import layer_starts, products
 from ...zo.deltas import DELTA
 from ...zo.job import ZerothOrderJob
+from ...zo.split import Split
 from ..metrics import accuracy, cross_entropy
 from ..sparse.masks import Mask
 from .delta_file import Delta
@@ -175,7 +176,8 @@ class TransformerTuning(IntegerRun):
     def order(self) -> TileOrder:
         """Order in which the parameters are perturbed."""
         sensitive = sorted((self.names[name], tuple(map(int, own))) for name, own in self.model.sensitive.items())
-        return TileOrder(self.model.lanes, self.model.columns, self.base, tuple(sensitive))
+        cut = self.settings.split.cut
+        return TileOrder(self.model.lanes, self.model.columns, self.base, tuple(sensitive), cut)
 
     @property
     def trained_parameters(self) -> int:
@@ -221,7 +223,7 @@ class TransformerTuning(IntegerRun):
 
     def parameters(self) -> Mapping[TensorName, Integers]:
         """Parameters as tuned so far, as they are multiplied."""
-        return self.model.parameters(self._job.offsets()[0])
+        return tuned_parameters(self.model, self._job)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Tuned tensors by name."""
@@ -288,14 +290,23 @@ def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName,
         sensitive={numbers[name]: places for name, places in order.places.items()},
         lanes=order.lanes,
         columns=order.columns,
-        times=len(delta.total),
+        times=delta.total.shape[-2],
     )
     shapes = model.transformer.network.parameter_shapes
     if (expected := tuple((names[name], shapes[name]) for name in own.order.shapes)) != delta.parameters:
         raise UserError(f"the delta's tensors are in another order, or of other shapes, than {expected}")
     total = delta.total.astype(np.int64)
-    job = ZerothOrderJob(own, delta.source.spec, step_settings(ZoSettings(eps=LARGEST_EPS)), deltas=total)
-    return dict(own.parameters(job.offsets()[0]))
+    settings = step_settings(ZoSettings(eps=LARGEST_EPS, split=Split(order.cut)))
+    return tuned_parameters(own, ZerothOrderJob(own, delta.source.spec, settings, deltas=total))
+
+
+def tuned_parameters(model: TransformerModel, job: ZerothOrderJob) -> dict[TensorName, Integers]:
+    """Parameters of a whole model as a job has tuned it or its parts so far, as they are multiplied."""
+    moved = dict(model.frozen)
+    for part, offsets in zip(model.parts(job.settings.split.cut), job.offsets(), strict=True):
+        own = part.parameters(offsets)
+        moved |= {name: own[name] for name in part.order.places}
+    return moved
 
 
 def integers_digest(model: TransformerModel, names: Mapping[TensorName, str]) -> str:

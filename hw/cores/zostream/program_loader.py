@@ -100,6 +100,7 @@ class ProgramLoader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
         m = Module()
         command, status, given, last = self.command, self.status.payload, self.o, self.o.payload
         looks = Signal()
@@ -119,22 +120,7 @@ class ProgramLoader(wiring.Component):
         # the last instruction, at first with all bits of its numbers
         outputs, buffer = Signal.like(last.outputs, reset_less=True), Signal.like(last.destination, reset_less=True)
         shifted, kept = Signal(reset_less=True), Signal.like(last.outputs, name="kept", reset_less=True)
-        beats = (self.features[:_FEATURE_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
-        m.d.comb += [
-            self.outputs.eq(outputs),
-            self.kept_outputs.eq(kept),
-            self.kept_wide.eq(self.kept_buffer[ROW_BITS]),
-        ]
-        m.d.sync += [
-            # 96 bytes a row
-            self.token_beats.eq((beats << 2) + (beats << 1)),
-            self.logit_beats.eq((outputs[: len(self.outputs)] + 3) >> 2),
-            self.kept_beats.eq((kept[:KEPT_BITS] + 3) >> 2),
-            self.cut.eq(behind != 0),
-            self.split.eq((behind != 0) & (self.words != 0)),
-            self.first_rows.eq(Mux(self.words < self._times, self.words, self._times)),
-            self.rows.eq(Mux(behind == 0, self.first_rows, Mux(behind < self._times, behind, self._times))),
-        ]
+        self._sizes(m, outputs, kept, behind)
         pools = last.kind == Kind.POOL
         with m.FSM():
             with m.State("IDLE"):
@@ -180,6 +166,25 @@ class ProgramLoader(wiring.Component):
             with m.State("FAILED"):
                 pass
         return m
+
+    def _sizes(self, m: Module, outputs: Signal, kept: Signal, behind: Signal) -> None:
+        """Beats of tokens, logits and rows that pass the cut, and rows of deltas."""
+        beats = (self.features[:_FEATURE_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
+        m.d.comb += [
+            self.outputs.eq(outputs),
+            self.kept_outputs.eq(kept),
+            self.kept_wide.eq(self.kept_buffer[ROW_BITS]),
+        ]
+        m.d.sync += [
+            # 96 bytes a row
+            self.token_beats.eq((beats << 2) + (beats << 1)),
+            self.logit_beats.eq((outputs[: len(self.outputs)] + 3) >> 2),
+            self.kept_beats.eq((kept[:KEPT_BITS] + 3) >> 2),
+            self.cut.eq(behind != 0),
+            self.split.eq((behind != 0) & (self.words != 0)),
+            self.first_rows.eq(Mux(self.words < self._times, self.words, self._times)),
+            self.rows.eq(Mux(behind == 0, self.first_rows, Mux(behind < self._times, behind, self._times))),
+        ]
 
     def _judge(self, m: Module, sizes: tuple[Signal, Signal], buffer: Signal, shifted: Signal) -> None:
         """Refuse too many logits, those of another format, and sizes that are 0; find the addresses of the results.

@@ -18,6 +18,8 @@ from .tile_weights import TileWeights
 NUMBER_BITS = 32
 _AHEAD = 4
 """Tensors, and requests for offsets, that wait for the ones before."""
+_TILES = 2
+"""Beats of tiles that wait for the array."""
 
 
 class WeightFeed(wiring.Component):
@@ -80,8 +82,11 @@ class WeightFeed(wiring.Component):
         sequencer, reads, weights = self.sequencer, self.reads, self.weights
         for ours, outer in ((sequencer.operation, self.operation), (weights.offsets, self.offsets)):
             wiring.connect(m, wiring.flipped(outer), ours)
-        for name in ("w", "v"):
-            wiring.connect(m, getattr(weights, name), wiring.flipped(getattr(self, name)))
+        # what the array takes is known late, and all of a tile's registers would wait for it
+        m.submodules.tiles = tiles = Fifo(weights.w.payload.shape(), _TILES)
+        wiring.connect(m, weights.w, tiles.i)
+        wiring.connect(m, tiles.o, wiring.flipped(self.w))
+        wiring.connect(m, weights.v, wiring.flipped(self.v))
         # reads of what waits here have begun
         m.submodules.tensors = tensors = Fifo(sequencer.tensors.payload.shape(), _AHEAD)
         m.submodules.requests = requests = Fifo(sequencer.offsets.payload.shape(), _AHEAD)

@@ -275,7 +275,8 @@ class WordOffsets(wiring.Component):
     def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
         """Shift the numbers of a word together, and offer it beside the next one."""
         offsets, complete = self.offsets, Signal()
-        offers = complete & (~offsets.valid | offsets.ready)
+        # not in the cycle in which a word is taken, which is known late: the next one comes many cycles later
+        offers = complete & ~offsets.valid
         with m.If(offsets.ready):
             m.d.sync += offsets.valid.eq(0)
         with m.If(offers):

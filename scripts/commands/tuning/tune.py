@@ -94,7 +94,7 @@ SPARSE = ("sparse-zo",)
     option(
         "--cut",
         type=click.IntRange(0),
-        help="Zeroth order: first stage of the part with perturbations of its own.",
+        help="Zeroth order: first stage, or operation, of the part with perturbations of its own.",
         methods=ZEROTH_ORDER,
     ),
     option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import ClassVar
@@ -97,9 +98,12 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         )
 
     def long(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
-        """List a job of more than `LONG` steps, for counters and addresses."""
-        sizes = (1,) * (LONG + 1)
-        return {"long": StreamVariation(kind="perceptron", lengths=(1,), sizes=sizes, shift=30)}
+        """List a job of more than `LONG` steps, for counters and addresses, and jobs of many perturbations."""
+        one = StreamVariation(kind="perceptron", lengths=(1,), shift=30)
+        # a number that counts in another order may be over after as many, where they are a power of two
+        many = {f"{p1} perturbations": p1 for p1 in (MOST_PERTURBATIONS - 1, MOST_PERTURBATIONS)}
+        found = {name: replace(one, sizes=(1,), perturbations=p1) for name, p1 in many.items()}
+        return {"long": replace(one, sizes=(1,) * (LONG + 1)), **found}
 
     def usual(self, spec: ZostreamSpec) -> dict[str, int]:
         """Make settings which the core does not refuse."""

@@ -6,9 +6,13 @@ not take, for nothing waits behind the array.
 
 from __future__ import annotations
 
-from amaranth.hdl import Signal
+from itertools import combinations
+from types import SimpleNamespace
 
-from ....golden.stream.array.array_path import ArrayPathSpec, TileKind
+from amaranth.hdl import Cat, Value
+from amaranth.lib import data
+
+from ....golden.stream.array.array_path import APART, ArrayPathSpec, TileKind
 from ...formal.checker import Checker
 from ...formal.inside import parts_of, variables_of
 
@@ -18,28 +22,41 @@ CUT = ("multipliers", "memories")
 
 def check(checker: Checker, spec: ArrayPathSpec) -> None:
     """Add the rules; a tile has rows, and is of a kind."""
-    m, block = checker.m, checker.block
-    order, parts, rows = checker.streams["order"], parts_of(block), variables_of(block, "_rows")
+    block, order = checker.block, checker.streams["order"]
     sizes = (order.payload.rows != 0) & (order.payload.rows <= spec.sums) & (order.payload.kind <= max(TileKind))
     checker.assume(~order.valid | sizes)
-    sums, array = parts.partial_sums, parts.array
-    # rows that complete their sums, from the array's door on
-    inside = Signal(range(spec.sums + 1), name="inside")
-    completes = rows.taken & rows.last
-    leaves = sums.o.valid & sums.o.ready & (sums.o.payload.part == spec.partial_sums.parts - 1)
-    m.d.sync += inside.eq(inside + completes - leaves)
-    checker.lemma("room_counted", rows.room + inside == spec.sums)
-    checker.rule("array_moves", array.o.ready)
+    rows, streams = variables_of(block, "_rows"), checker.streams
+    offered = [streams[name].valid for name in ("sums", "scores", "contexts")]
     checker.rule("kinds_apart", ~rows.taken | (rows.other == rows.attention))
-    checker.rule(
-        "sums_apart",
-        ~(checker.streams["sums"].valid & (checker.streams["scores"].valid | checker.streams["contexts"].valid))
-        & ~(checker.streams["scores"].valid & checker.streams["contexts"].valid),
+    checker.rule("sums_apart", ~Cat(one & other for one, other in combinations(offered, 2)).any())
+    _never_wait(checker, spec, rows)
+
+
+def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: SimpleNamespace) -> None:
+    """Prove that the partial sums take each row as the array gives it: there is room, and its sum is at hand."""
+    parts = parts_of(checker.block)
+    array, sums = variables_of(parts.array), parts.partial_sums
+    own, queue = variables_of(sums), variables_of(variables_of(sums).queue)
+    layout = checker.block._tag
+    tags = [data.View(layout, tag) for tag in (*array.tag._copies[1:], array.given)]
+    stages = list(zip(array.valid, tags, strict=True))
+    stored = (queue.level + 1)[: len(queue.level)] + own.queue.o.valid
+    # a row is inside the array, it waits in the queue, or its last part is on offer
+    inside = sum((valid & tag.last for valid, tag in stages), Value.cast(0))
+    offered = sums.o.valid & (sums.o.payload.part == spec.partial_sums.parts - 1)
+    # rows whose sums are not back in the memory, with their ages
+    recent = [*((valid, tag.row) for valid, tag in stages), (own.adds, own.read_row), (own.write, own.added_row)]
+    apart = [
+        ~(valid & ~tag.first & flag & (tag.row == row))
+        for age, (valid, tag) in enumerate(stages)
+        for flag, row in recent[age + 1 : age + APART]
+    ]
+    checker.lemmas_together(
+        {
+            "places": own.places + own.completes + own.complete + stored == spec.sums,
+            "room": own.places == rows.room + inside + offered,
+            "rows_apart": Cat(apart).all(),
+            "sums_taken": ~sums.i.valid | sums.i.ready,
+            "queue_taken": ~own.queue.i.valid | own.queue.i.ready,
+        }
     )
-    recent = [Signal(name=f"recent{age}") for age in range(2)]
-    numbers = [Signal.like(array.x.payload.tag, name=f"number{age}") for age in range(2)]
-    m.d.sync += [recent[0].eq(rows.taken), recent[1].eq(recent[0])]
-    m.d.sync += [numbers[0].eq(array.x.payload.tag), numbers[1].eq(numbers[0])]
-    row = spec.partial_sums.row_number.width
-    again = [flag & (number[:row] == array.x.payload.tag[:row]) for flag, number in zip(recent, numbers, strict=True)]
-    checker.rule("rows_apart", ~rows.taken | rows.tag.first | ~(again[0] | again[1]))

@@ -21,7 +21,7 @@ def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, wo
     """Make an operation of about so many beats; every fifth one is refused."""
     wide, most = number % 2, min(words * 16 // 3, ROW * 4)
     width, memory = (spec.columns, spec.wide_rows) if wide else (spec.lanes, spec.rows)
-    features = int(rng.choice([1, UNIT, UNIT + 1, ROW, int(rng.integers(1, max(most, 2)))]))
+    features = int(rng.choice([1, UNIT, UNIT + 1, 2 * width, ROW, int(rng.integers(1, max(most, 2)))]))
     features = min(features, memory // 2 * width)
     lines = -(-features // width)
     most = memory // lines

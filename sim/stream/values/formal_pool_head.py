@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import reduce
 from operator import and_
 
-from amaranth.hdl import Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ....golden.stream.values.pool_head import PASSES, PoolHeadSpec
 from ...formal.checker import Checker
@@ -26,7 +26,8 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
     checker.assume((sentence.length != 0) & (sentence.length <= spec.longest))
     whole = variables_of(block)
     own, step = whole.self, variables_of(block, "_states").step
-    state = {name: state_of(block, name) for name in ("IDLE", "OPEN", "READ", "DRAIN", "DONE")}
+    pooled = ("TAKE", "DIVIDE", "COMPARE", "ROUND", "WRITE")
+    state = {name: state_of(block, name) for name in ("IDLE", "OPEN", "READ", "DRAIN", "DONE", *pooled)}
     owed = Signal(4, name="operands_owed")
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
     to_come = own._owed + Mux(own._asking, own._left + 1, 0)
@@ -35,6 +36,10 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
         {
             "owed_counted": owed == own._owed,
             "due_counted": Mux(state["READ"], to_come == own._due + 1, to_come == 0),
+            # the average stays while it is written, and nothing of the other kind is under way
+            "pooled": ~Cat(state[name] for name in pooled).any() | ~own._is_unit,
+            "of_unit": state["IDLE"] | own._is_unit | ((step == 0) & ~state["DRAIN"]),
+            "rounds": variables_of(block, "_states").rounds == state["ROUND"],
         }
     )
     checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))

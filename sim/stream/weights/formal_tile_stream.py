@@ -1,4 +1,4 @@
-"""Rules of `tile_stream`: it asks for all beats of a tensor, and for those alone that have room.
+"""Rules of `tile_stream`: it asks for all beats, and for those alone that have room; tiles are counted one by one.
 
 That a FIFO keeps its words, and a splitter the beats of its commands, is proved of these parts.
 """
@@ -26,6 +26,11 @@ def check(checker: Checker, spec: TileStreamSpec) -> None:
     beats = Signal(range(_MOST + 1), name="list_beats")
     checker.m.d.comb += beats.eq((lists.weights[:2] + 1) >> 1)
     assert BEAT_CORRECTIONS == 2
+    tile = checker.block.place.tile
+    # neither has a reset
+    before, known = Signal.like(tile, name="tile_before", reset_less=True), Signal(name="tile_known")
+    checker.m.d.sync += [before.eq(tile), known.eq(1)]
+    checker.rule("tile_steps", ~known | (tile == 0) | (tile == before) | (tile == before + 1))
     _reads(checker, spec, "reads", "", parts.reader, given.beats[:2])
     _reads(checker, spec, "correction_reads", "correction_", parts.correction_reader, beats)
 

@@ -58,7 +58,7 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
         # the words ahead are in stages that move in every cycle, or collected
         checker.rule("offsets_wait", ~(waits & walk.gives) | (walk.ahead == WORDS_AHEAD))
         collected = variables_of(checker.block, "_collect")
-        offered = ~collected.complete | ~checker.streams["offsets"].ready | collected.offers
+        offered = ~collected.complete | checker.streams["offsets"].valid | collected.offers
         checker.rule("offsets_go_on", offered)
 
 

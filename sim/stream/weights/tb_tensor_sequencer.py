@@ -28,16 +28,17 @@ def random_instruction(spec: TensorSequencerSpec, rng: np.random.Generator) -> P
         return min(max(int(rng.choice([int(rng.integers(1, 9)), near, int(rng.integers(1, most))])), 1), most)
 
     fields = {name: int(rng.integers(1 << bits)) for name, bits in FIELD_BITS.items() if bits < 63}
-    fields |= {name: int(rng.choice([fields[name], NO_WORD])) for name in _WORDS}
+    # none, or all but one bit of none
+    nearly = NO_WORD ^ 1 << int(rng.integers(NO_WORD.bit_length()))
+    fields |= {name: int(rng.choice([fields[name], NO_WORD, nearly])) for name in _WORDS}
     own = {name: fields[name] for name in PassInstruction._fields if name in fields}
     own |= {"kind": int(rng.choice([*_TENSORS, *Kind, 0])), "inputs": size(4000), "outputs": size(4000)}
     own |= {"width": size(1 << 15), "fraction": int(rng.integers(MOST_FRACTION, endpoint=True))}
-    own |= {"corrections": int(rng.choice([0, size(1 << 20)]))}
+    own |= {"corrections": int(rng.choice([0, size(1 << 20)])), "part": int(rng.integers(spec.tables))}
     return PassInstruction(
         **own,
         longest=int(rng.choice([0, 1, 2, spec.columns + 1, int(rng.integers(1, 3 * spec.columns))])),
         amount=int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)),
-        part=int(rng.integers(spec.tables)),
     )
 
 

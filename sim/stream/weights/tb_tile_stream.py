@@ -17,18 +17,19 @@ from ...stimulus import two_jobs
 from .tb_tile_dequant import random_beats
 
 
-def random_reads(spec: TileStreamSpec, rng: np.random.Generator) -> Reads:
-    """Draw a tensor's beats: a vector about as long as a read, or some records of a matrix."""
+def random_reads(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> Reads:
+    """Draw a tensor's beats: a vector about as long as a read, or some records of a matrix; or about `most`."""
     kind = TensorKind(int(rng.integers(len(TensorKind))))
     if kind in MATRICES:
-        records = int(rng.integers(1, 7))
-        beats = records * spec.sequencer.weights.dequant.record_beats(kind)
+        each = spec.sequencer.weights.dequant.record_beats(kind)
+        records = int(rng.choice([int(rng.integers(1, 7)), int(rng.integers(1, max(7, most // each)))], p=[0.8, 0.2]))
+        beats = records * each
         # groups within these records, or one that goes on behind them: a power of two more than there are
         more = 1 << int(rng.integers(3, 16))
         blocks = int(rng.integers(1, 4)) + int(rng.choice([0, more]))
     else:
         blocks = int(rng.integers(1, 1 << 16))
-        beats = int(rng.choice([1, 2, spec.burst, int(rng.integers(1, 3 * spec.burst))]))
+        beats = int(rng.choice([1, 2, spec.burst, *rng.integers(1, (3 * spec.burst, max(2, most)))]))
     tiles = int(rng.integers(1, BLOCK // spec.lanes, endpoint=True))
     return Reads(_first_beat(rng, spec.burst), beats, kind, blocks, tiles, int(rng.integers(1 << 16)))
 
@@ -43,7 +44,7 @@ def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict
     """Make tensors of so many beats, and lists of a quarter of them."""
     reads, lists = list[Reads](), list[CorrectionReads]()
     while sum(one.beats for one in reads) < words:
-        reads.append(random_reads(spec, rng))
+        reads.append(random_reads(spec, rng, words))
     most = 2 * BEAT_CORRECTIONS * spec.correction_burst
     while sum(one.weights for one in lists) < words // 2:
         weights = int(rng.choice([1, 2, 3, int(rng.integers(1, most, endpoint=True)), int(rng.integers(1, words))]))

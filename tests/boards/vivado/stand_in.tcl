@@ -14,7 +14,7 @@ set stand_in(properties) {
     CONTROL.TRIGGER_CONDITION CONTROL.TRIGGER_POSITION CONTROL.WINDOW_COUNT FULL_PROBES.FILE PROBES.FILE
     TRIGGER_COMPARE_VALUE core_revision CONFIG.ALL_PROBE_SAME_MU_CNT CONFIG.C_DATA_DEPTH CONFIG.C_EN_STRG_QUAL
     CONFIG.C_INPUT_PIPE_STAGES CONFIG.C_MONITOR_TYPE CONFIG.C_NUM_OF_PROBES CONFIG.C_PROBE0_WIDTH
-    CONFIG.C_PROBE1_WIDTH CONFIG.C_PROBE2_WIDTH CONFIG.C_PROBE3_WIDTH
+    CONFIG.C_PROBE1_WIDTH CONFIG.C_PROBE2_WIDTH CONFIG.C_PROBE3_WIDTH CONFIG.C_PROBE4_WIDTH
     access address_offset bit_offset bit_width description display_name ipi_drc name range reset_value sdx_kernel
     sdx_kernel_type size slave_memory_map_ref supported_families usage value version vitis_drc width
 }

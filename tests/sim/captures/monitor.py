@@ -40,7 +40,7 @@ def samples(spec, verilog, folder):
                     # what the rising edge takes is what was there before it
                     found.append(tuple(values.get(wire, 0) for wire in WIRES))
                 values[codes.get(line[1:-1])] = int(line[0])
-    assert set(widths) >= set(WIRES)
+    assert set(widths) == set(spec.monitored)
     return found, widths
 
 
@@ -66,20 +66,23 @@ def written(images):
 def widths_of(emitted):
     """Widths of the monitor's wires of an emitted core."""
     widths = {pin.name.removeprefix("monitor_"): pin.width for pin in emitted.pins if pin.name.startswith("monitor_")}
-    assert set(widths) >= set(WIRES)
+    assert set(widths) == set(WIRES)
     assert widths["data"] == 8 * BEAT * BEATS
     return widths
 
 
 def vivado_csv(path, sampled, widths, prefix="system_i/core_", radix=True, gap=False):
     """Write samples as ``write_hw_ila_data -csv_file`` does."""
-    probes = [f"{prefix}monitor_{wire}" + (f"[{widths[wire] - 1}:0]" if widths[wire] > 1 else "") for wire in WIRES]
+    others = [wire for wire in widths if wire not in WIRES]  # of which a comparison reads nothing
+    wires = (*WIRES, *others)
+    probes = [f"{prefix}monitor_{wire}" + (f"[{widths[wire] - 1}:0]" if widths[wire] > 1 else "") for wire in wires]
     marks = [*MARKS, *["GAP"] * gap]
     rows = [",".join([*marks, *probes])]
     if radix:
-        rows.append(",".join(["Radix - UNSIGNED", *["UNSIGNED"] * (len(marks) - 1), *["HEX"] * len(WIRES)]))
+        rows.append(",".join(["Radix - UNSIGNED", *["UNSIGNED"] * (len(marks) - 1), *["HEX"] * len(wires)]))
     for number, one in enumerate(sampled):
-        digits = [f"{value:0{-(-widths[wire] // 4)}x}" for wire, value in zip(WIRES, one, strict=True)]
+        values = zip(wires, (*one, *(0 for _ in others)), strict=True)
+        digits = [f"{value:0{-(-widths[wire] // 4)}x}" for wire, value in values]
         rows.append(",".join([str(number), str(number), str(int(number == 0)), *["0"] * gap, *digits]))
     path.write_text("\n".join(rows) + "\n")
     return path

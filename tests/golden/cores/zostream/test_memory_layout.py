@@ -15,12 +15,12 @@ from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 SIZE = CoreSize(16, 4, 512, 512, 64)
 
 
-def images_of(outputs):
+def images_of(outputs, sensitive=None):
     """A perceptron of one layer."""
     builder, rng = TransformerBuilder("own", 20), np.random.default_rng(0)
     builder.linear("head", INPUTS, rng.normal(0, 0.1, (outputs, 20)), np.zeros(outputs))
-    base = frozen_base(*builder.finish())
-    model = TransformerModel(base.transformer, base.integers, times=255, lanes=16, columns=4)
+    base = frozen_base(*builder.finish(), sensitive=sensitive or {})
+    model = TransformerModel(base.transformer, base.integers, sensitive=sensitive or {}, times=255, lanes=16, columns=4)
     return StreamImages.of(model, base, SIZE)
 
 
@@ -62,3 +62,13 @@ def test_deltas_have_a_row_a_word_until_words_return():
     assert np.array_equal(layout.deltas_of(layout.deltas(deltas).image), deltas)
     logits = np.array([[1, -2, 3], [4, 5, -6]])
     assert np.array_equal(layout.logits_of(layout.logits_image(logits)), logits)
+
+
+def test_each_beat_of_the_weights_is_of_an_operation_and_a_tile():
+    images = images_of(8, {(0, "weight"): np.array([1, 9])})
+    layout, program = ZostreamLayout(images.program, PezoSpec()), images.program
+    found = [layout.place_of(beat) for beat in range(program.beats + 1)]
+    # two groups of four outputs, of 64 inputs of which two tiles of four are there; a record is 9 beats, a tile 2
+    group = [0] * 3 + [1] * 2 + [2] * 4
+    tiles = [*([0] * 2), *group, *(2 + tile for tile in group), 0]
+    assert found == [*((0, tile) for tile in tiles), None]

@@ -53,18 +53,3 @@ def test_other_tiles_and_parts_are_refused():
         StreamImages.of(replace(model, lanes=32, columns=16), base, SIZE)
     with pytest.raises(UserError, match="a part of own"):
         StreamImages.of(replace(model, last=1), base, SIZE)
-
-
-def test_each_beat_is_of_an_operation_and_a_tile():
-    model, base = made()
-    images = StreamImages.of(model, base, SIZE)
-    up, head = images.program.instructions
-    found = [images.place_of(beat) for beat in range(images.program.beats)]
-    # two groups of four outputs, of 64 inputs of which two tiles of four are there; a record is 9 beats, a tile 2
-    group = [0] * 3 + [1] * 2 + [2] * 4
-    assert found[: head.beat] == [(0, tile) for tile in (*group, *(2 + tile for tile in group))]
-    assert found[head.beat] == (1, 0)  # the bias
-    assert found[head.correction_beat] == (1, 0)
-    assert up.beat == 0
-    assert None not in found
-    assert images.place_of(images.program.beats) is None

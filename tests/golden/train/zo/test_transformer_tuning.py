@@ -20,6 +20,7 @@ from fabtune.golden.transformer.layers import layer_starts
 from fabtune.golden.zo.coefficient import coefficient_of
 from fabtune.golden.zo.deltas import DELTA
 from fabtune.golden.zo.loss_difference import loss_differences
+from fabtune.golden.zo.split import Split
 
 from ....own_transformers import decoder, encoder, integer_model, sentences
 
@@ -99,6 +100,25 @@ def test_a_run_learns_and_its_delta_is_the_run(tmp_path):
     assert any((moved[name] != one).any() for name, one in model.frozen.items())
     with pytest.raises(UserError, match="the delta of a transformer, which is added to the model's folder"):
         again.applied({})
+
+
+def test_a_run_that_is_cut_has_a_delta_of_two_parts(tmp_path):
+    cut = encoder()[0].cuts[2]
+    tuning = tuning_of(encoder_model(), replace(SETTINGS, split=Split(cut, 2, 2), schedule=Schedule(3, 8)))
+    tuning.run()
+    assert tuning.job.total.any(axis=(1, 2)).all()
+    assert (tuning.logits(tuning.test.inputs) == tuning.job.logits(tuning.test.inputs)).all()
+    path = tmp_path / "d.safetensors"
+    tuning.delta().save(path)
+    again = Delta.load(path)
+    assert (again.order.cut, again.total.nbytes) == (cut, 2 * 31_620)
+    assert again.described()["order"] == f"tiles of 32 x 16, base nf4, cut before operation {cut}"
+    moved = with_delta(encoder_model(), again, names_of(encoder_model()))
+    for name, values in tuning.parameters().items():
+        assert (moved[name] == values).all()
+    above = encoder_model(tuned=lambda name: name[0] >= cut)
+    with pytest.raises(UserError, match="a model with a forward cache is not cut"):
+        tuning_of(above, replace(SETTINGS, split=Split(cut)), cached=CachedModel(above, cut))
 
 
 def test_a_delta_of_sensitive_values(tmp_path):

@@ -102,3 +102,39 @@ def test_what_the_sequencer_refuses_is_reported():
     ports, _ = loaded(COUNTS, reason=Reason.OVERLAP, place=5)
     assert (ports["failed"], ports["valid"]) == (1, 0)
     assert (ports["error"], ports["number"]) == (Error["PROGRAM_OVERLAP"], 5)
+
+
+def test_a_program_that_is_cut_is_looked_at_and_runs_in_parts():
+    """Two instructions before the cut, of which one pools; the second one's results pass it."""
+    dut, ports = ProgramLoader(SPEC, Error, CLASSES, TIMES), {}
+    first = Instruction(Kind.POOL, inputs=9, outputs=9)
+    passing = Instruction(Kind.NORM, inputs=9, outputs=9, destination=Buffer(True, 3).bits)
+    last = replace(LAST, part=1)
+    counts = COUNTS | {"words": 7, "behind": 300}
+    runs = [((0, 0), (0, 0), (first, passing, last)), ((0, 1), (0, 2), (first, passing)), ((1, 0), (2, 0), (last,))]
+
+    async def sequencer(bench):
+        await bench.take("command", 1)
+        await bench.give("status", [{"reason": 0, "place": 0, **counts}])
+        # all are looked at
+        assert await bench.take("command", 1) == [{"run": 1, "first": 0, "count": 0}]
+        await bench.give("o", [asdict(one) for one in (first, passing, last)])
+        for _, (begin, count), given in runs:
+            assert await bench.take("command", 1) == [{"run": 1, "first": begin, "count": count}]
+            await bench.give("o", [asdict(one) for one in given])
+
+    async def body(bench):
+        await bench.pulse("load", beats=22)
+        await bench.until("loaded")
+        await bench.tick(3)
+        ports.update({name: bench.get(name) for name in told})
+        for (behind, before), _, given in runs:
+            await bench.pulse("run", behind=behind, before=before)
+            await bench.tick(60 * len(given))
+
+    told = {"cut": 1, "split": 1, "pooled": 1, "first_rows": 7, "rows": 255, "kept_outputs": 9, "kept_wide": 1}
+    told |= {"kept_base": 150, "kept_beats": 3, "base": 300, "outputs": 7}
+    seen = play_interface(dut, take={"instruction": None}, body=[body, sequencer], stall=0.2)
+    assert ports == told
+    expected = [first, passing, last, first, replace(passing, last=1), last]
+    assert seen.words("instruction") == [{name: int(value) for name, value in asdict(one).items()} for one in expected]

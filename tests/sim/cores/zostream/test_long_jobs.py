@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.datasets.digits import digits
@@ -28,7 +29,7 @@ from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.golden.train.zo.transformer_tuning import Selection
 from fabtune.golden.transformer.presets import mlp_20m, vit_digits
 from fabtune.sim.compiled.comparison import simulated_core
-from fabtune.sim.cores.zeroth_order_job import same
+from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
 from fabtune.sim.cores.zostream.job import StreamJob
 from fabtune.sim.cores.zostream.tune import TRANSFORMER_TUNER
 
@@ -66,11 +67,12 @@ def chosen(mode, layer, parameters, names):
     return Selection(from_layer=layer if mode == "layer" else None), mask
 
 
-def vision(mode, steps=300, batch=4, **array):
+def vision(mode, steps=300, batch=4):
     made, task = vit_digits(3), digits(0)
     task = replace(task, test=task.test[:TESTED])
-    selected = chosen(mode, 1, made.parameters, made.tensor_names)
-    return SampleTuning(made, task, settings_of(steps, batch, 2e-4), *selected, **array)
+    return SampleTuning(
+        made, task, settings_of(steps, batch, 2e-4), *chosen(mode, 1, made.parameters, made.tensor_names)
+    )
 
 
 def perceptron(mode, steps=5, batch=20):
@@ -117,22 +119,23 @@ def smollm2(mode):
     ],
 )
 def test_a_job_is_the_integer_job(capsys, made, mode):
-    compared(capsys, made(mode), "small", f"{made.__name__} {mode}")
-
-
-def test_a_short_job_on_the_fast_core(capsys):
-    compared(capsys, vision("all", 3, lanes=32, columns=32), "fast", "fast")
-
-
-def compared(capsys, tuning, preset, title):
-    """Run a job in integers and on the core; show its figures, and hold what was compared."""
-    result, comparison = TRANSFORMER_TUNER.run(tuning, TRANSFORMER_TUNER.spec_for(tuning.settings, preset))
+    tuning = made(mode)
+    result, comparison = TRANSFORMER_TUNER.run(tuning, TRANSFORMER_TUNER.spec_for(tuning.settings, "small"))
     with capsys.disabled():
-        print(f"\n{title}: {comparison.facts}")
+        print(f"\n{made.__name__} {mode}: {comparison.facts}")
     steps = tuning.settings.schedule.steps
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, steps, TESTED)
     assert len(result.losses) == steps
     assert tuning.job.total.any()
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_short_job_on_the_fast_core(kind):
+    rng, spec = np.random.default_rng(0), ZostreamSpec(**ZostreamSpec.presets["fast"])
+    own = RandomJob(spec, random_images(spec, rng, kind), rng, 6, 4, 4, 7, position=33)
+    job = StreamJob(own.images, own.sentences, own.orders, own.job.settings, 33)
+    _, comparison = compare_zeroth_order(spec, job, own.sentences[:2])
+    assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
 
 
 def test_networks_one_after_the_other_on_one_core(capsys):

@@ -1,0 +1,79 @@
+"""Rules of the edges of `zostream`, see `core_edges`, of where it writes, and of the programs that it runs.
+
+Kept beside the memory system are what gives addresses of writes, and what has a program checked. A pass begins only
+with a program that was accepted; that it runs the instructions that were checked is a rule of `program_sequencer`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Signal
+
+from ....golden.cores.zostream.registers import PROGRAM, Command
+from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....hw.axi.memory_port import byte_address
+from ....hw.cores.zostream.zostream import Zostream
+from ...formal.checker import Checker
+from ...formal.inside import cleared_by, leave_out, parts_of, state_of
+from ..core_edges import core_rules, shrink, trainer_of
+
+CUT = ("memories",)
+_INSIDE = "steps"
+
+
+def part() -> Zostream:
+    """Make the core of a small array."""
+    core = Zostream(ZostreamSpec(**ZostreamSpec.presets["tiny"]))
+    shrink(core, _INSIDE)
+    return core
+
+
+def check(checker: Checker, part: Zostream) -> None:
+    """Add the rules."""
+    core_rules(checker, part, _INSIDE, keep=("program", "slopes", "logits"))
+    trainer = trainer_of(part, _INSIDE)
+    leave_out(checker, trainer.slopes, "records")
+    with cleared_by(checker, parts_of(part).trainer.active):
+        with checker.lemmas_end():
+            _writes(checker, trainer)
+        with checker.lemmas_end():
+            _programs(checker, trainer)
+
+
+def _writes(checker: Checker, trainer: Any) -> None:
+    """Records and logits are written from the address of their register on, each behind the one before, deltas whole.
+
+    What the memory system writes is what these commands say, as its parts' rules have it.
+    """
+    m, control, memory = checker.m, trainer.control, trainer.memory
+    for name in ("records", "logits"):
+        command, place = getattr(memory, f"{name}_write").command, Signal(trainer.spec.address, name=f"{name}_place")
+        with m.If(control.start):
+            m.d.sync += place.eq(getattr(control.settings, name))
+        with m.Elif(command.valid & command.ready):
+            m.d.sync += place.eq(place + byte_address(command.payload.beats))
+        started = Signal(name=f"{name}_started")
+        m.d.sync += started.eq(started | control.start)
+        checker.rule(f"{name}_in_place", ~(command.valid & started) | (command.payload.address == place))
+    save = memory.deltas_write.command
+    saves = Cat(state_of(trainer, state) for state in ("SAVE", "SAVING")).any()
+    # a save is over behind its last beat, and no beat is taken before the command
+    checker.assume(~(save.valid & trainer.deltas.done))
+    checker.lemma("saves", ~saves | (control.command == Command.SAVE_DELTAS))
+    checker.lemma("save_offered", ~save.valid | saves)
+    checker.rule("deltas_in_place", ~save.valid | (save.payload.address == control.settings.deltas))
+    checker.rule("deltas_of_a_save", ~save.valid | (control.command == Command.SAVE_DELTAS))
+
+
+def _programs(checker: Checker, trainer: Any) -> None:
+    """Only a program that was accepted is run; a refused one has its reason as the code."""
+    program, engine = trainer.program, trainer.engine
+    looks, fails = state_of(program, "LOOK"), state_of(program, "FAILED")
+    idle, runs = state_of(program, "IDLE"), state_of(program, "RUN")
+    checker.lemma("valid_at_rest", ~program.valid | idle | runs)
+    checker.lemma("failed_for_ever", program.failed == fails)
+    checker.rule("accepted_alone", ~engine.start | program.valid)
+    checker.rule("none_while_looking", ~looks | ~engine.instruction.valid)
+    checker.rule("refused_is_no_program", ~program.failed | ~program.valid)
+    checker.rule("refusal_told", ~program.failed | (program.error > PROGRAM))
