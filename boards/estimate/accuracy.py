@@ -1,4 +1,4 @@
-"""How far an estimate is from what Vivado gives."""
+"""Error of an estimate against what Vivado gives."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def shifted_format(form: Format, shift: int) -> Format:
 
 
 class Kind(IntEnum):
-    """What an instruction does."""
+    """Kind of an instruction."""
 
     LINEAR = 1
     ATTENTION = 2
@@ -43,7 +43,7 @@ class Kind(IntEnum):
 
 
 class Join(IntEnum):
-    """What a linear layer's results pass at last."""
+    """Operation that a linear layer's results pass at last."""
 
     NONE = 0
     ADD = 1

@@ -76,7 +76,7 @@ class Norm:
 
     @property
     def constants(self) -> NormConstants:
-        """What an instruction has of it."""
+        """Fields of an instruction."""
         return NormConstants(self.features, self.centred, *self.share, self.least)
 
     def normalised(self, rows: Integers, narrow: Narrower) -> Integers:

@@ -185,5 +185,5 @@ class Nf4Quant(wiring.Component):
 
 
 def _count(above: Value) -> Value:
-    """How many are set of bits that are set from the lowest on: thresholds rise."""
+    """Number of bits that are set, from the lowest on, as thresholds rise."""
     return Cat((above[(1 << bit) - 1 :: 1 << bit]).xor() for bit in range(4))

@@ -1,1 +1,1 @@
-"""What `fabtune import` says of a model: of a network of layers, or of a transformer."""
+"""Reports of `fabtune import` on a model: a network of layers, or a transformer."""

@@ -41,7 +41,7 @@ def is_transformer(name: str) -> bool:
 
 @dataclass(frozen=True)
 class TransformerCost:
-    """What `fabtune cost` says of a transformer.
+    """Report of `fabtune cost` on a transformer.
 
     Parameters
     ----------

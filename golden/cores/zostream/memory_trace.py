@@ -98,7 +98,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class MemoryTrace:
-    """What a core's memory held behind each instruction of each pass of a step.
+    """Contents of a core's memory behind each instruction of each pass of a step.
 
     Parameters
     ----------

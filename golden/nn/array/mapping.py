@@ -85,7 +85,7 @@ class Mapping:
         return UserError(f"{where} has {reason}, which the array does not map yet")
 
     def _unwalked(self, at: int) -> str:
-        """What the loops of the array do not walk over, or an empty text."""
+        """Name the parts that the loops of the array do not walk over, or give an empty text."""
         stage, outputs = self.network_stages[at], self._group_outputs(at)
         if outputs < stage.biases and outputs % self.columns:
             return f"{stage.biases // outputs} groups of {outputs} outputs, no multiple of columns = {self.columns}"

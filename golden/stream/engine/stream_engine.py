@@ -104,7 +104,7 @@ class StreamEngineSpec:
 
     @cached_property
     def values(self) -> ValuePathSpec:
-        """What becomes of sums and values."""
+        """Path of sums and values."""
         return ValuePathSpec(**self._memory, features=self.features)
 
     @cached_property

@@ -99,7 +99,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a program says of all its instructions; numbers.
+    """Numbers that a program gives for all its instructions.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ UNIT = 16
 
 
 class Status(IntEnum):
-    """What became of an operation; without LOADED it has taken no beat and written nothing."""
+    """Result of an operation; without LOADED it has taken no beat and written nothing."""
 
     LOADED = 0
     EMPTY = 1

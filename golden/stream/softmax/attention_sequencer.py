@@ -175,7 +175,7 @@ class AttentionSequencerSpec(Spec):
 
     @cached_property
     def scale(self) -> ContextScaleSpec:
-        """What divides the contexts; its tag is the place of a context, and whether it is the operation's last one."""
+        """Divisor of the contexts; its tag is the place of a context, and whether it is the operation's last one."""
         tag = self.layout.address.width + self.layout.part.width + 1
         return ContextScaleSpec(lanes=self.exponentials, queries=self.queries, keys=self.keys, tag=tag)
 

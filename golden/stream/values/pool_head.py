@@ -173,7 +173,7 @@ class PoolHeadSpec(ChunkUnitSpec):
 
 @dataclass
 class _Found:
-    """What operations have read and written, and how many words of sentences and operands they took."""
+    """Reads and writes of operations, and the number of words of sentences and operands that they took."""
 
     reads: list[Chunk]
     writes: list[Chunk]

@@ -118,7 +118,7 @@ def operation_of(one: Instruction, rows: int, sentences: int, longest: int, capa
 
 
 class Settings(NamedTuple):
-    """What the parts of the path do with all values of an operation; numbers, in the RTL signals.
+    """Settings of the path's parts for all values of an operation; numbers, in the RTL signals.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ WORD = Format(32, 0, signed=False)
 
 
 class TensorKind(IntEnum):
-    """How a tensor lies in the stream, and how many bits its values have."""
+    """Kind of a tensor: its order in the stream, and the bits of its values."""
 
     NF4 = 0
     MATRIX = 1

@@ -39,7 +39,7 @@ TILE_OFFSET = Format(WEIGHT.width + 1, 0)
 
 
 class OffsetKind(IntEnum):
-    """What the words of offsets of a tensor belong to."""
+    """Owner of the words of a tensor's offsets."""
 
     NONE = 0
     TILES = 1
@@ -80,7 +80,7 @@ class Operation(NamedTuple):
 
     @property
     def beats(self) -> Beats:
-        """What it takes of the stream."""
+        """Beats that it takes of the stream."""
         return Beats(*self[: len(Beats._fields)])
 
 

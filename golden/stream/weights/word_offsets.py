@@ -45,7 +45,7 @@ MOST_NUMBERS = 1 << 15
 
 
 class Kind(IntEnum):
-    """What a command does; all but `OFFSETS` and `SKIP` with as many rows as it says, from the first one on."""
+    """Kind of a command; all but `OFFSETS` and `SKIP` take as many rows as it says, from the first one on."""
 
     CLEAR = 0
     """Set the deltas to 0."""

@@ -24,7 +24,7 @@ _FLOAT = 4
 
 @dataclass(frozen=True)
 class FirstOrder:
-    """How a module is trained with gradients.
+    """Settings with which a module is trained by gradients.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class LabelledInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What of a transformer is tuned, and how its frozen base is kept.
+    """Choice of what is tuned of a transformer, and of how its frozen base is kept.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ def attention(
 
 
 def _heads(graph: RowGraph, place: Place, rows: Rows) -> tuple[Tensor, Tensor, int]:
-    """Of (..., tokens, width): the sample and the features of each head, and the tokens, which must be all in order."""
+    """Sample and features of each head of (..., tokens, width), and the tokens, which must be all in order."""
     if rows.number == INPUTS:
         raise place.error("is of samples, with no linear layer between")
     tokens, features = graph.size(rows.number)

@@ -25,7 +25,7 @@ _DIMENSIONS = 4
 
 @dataclass(frozen=True)
 class TensorPlace:
-    """Where a tensor stands, and how.
+    """Place and type of a tensor.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class FoundTransformer:
-    """What an importer found: a builder, to which a task may add its pooling and head.
+    """Result of an importer: a builder, to which a task may add its pooling and head.
 
     Parameters
     ----------

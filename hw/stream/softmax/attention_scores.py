@@ -127,7 +127,7 @@ class AttentionScores(wiring.Component):
         return m
 
     def _seen(self, m: Module, pipeline: Pipeline, place: Placed) -> Placed:
-        """Which scores of a word are of keys that the query sees: a bit each, at "left"."""
+        """Scores of a word whose keys the query sees: a bit each, at "left"."""
         edge = pipeline.place("input", self.edge, "edge", reset_less=True).at("edge")
         left = Signal(signed(len(edge) + 1), reset_less=True)
         lanes = range(self.spec.exponentials)

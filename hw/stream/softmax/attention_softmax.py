@@ -239,7 +239,7 @@ class AttentionSoftmax(wiring.Component):
 
 
 class _Phase:
-    """What a phase has: its block of queries, whether it works, and whether that one waits for the next phase."""
+    """State of a phase: its block of queries, whether it works, and whether that one waits for the next phase."""
 
     def __init__(self, layout: data.StructLayout, name: str) -> None:
         self.block = Signal(layout, name=f"{name}_block", reset_less=True)

@@ -111,7 +111,7 @@ class ActivationFunction(wiring.Component):
 
 
 class Flags(NamedTuple):
-    """What a word's kind and shifts say to all lanes, each at the stage in which it is read.
+    """Settings of all lanes by a word's kind and shifts, each at the stage in which it is read.
 
     Parameters
     ----------

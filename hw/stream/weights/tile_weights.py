@@ -316,7 +316,7 @@ class Settings(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What the pipeline of single values tells.
+    """State of the pipeline of single values.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def check(checker: Checker, spec: PartialSumsSpec) -> None:
 
 
 def _in_order(checker: Checker, spec: PartialSumsSpec, queue: Fifo) -> None:
-    """What enters the queue are the rows that were complete, and what leaves it are all parts of its words, in order.
+    """Rows that were complete enter the queue, and all parts of its words leave it, in order.
 
     That the words of a FIFO leave in order is proved of the FIFO.
     """

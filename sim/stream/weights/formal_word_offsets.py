@@ -27,7 +27,7 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
     checker.assume(~checker.streams["command"].valid | (command.count <= _MOST))
 
     def gains(*kinds: Kind) -> list[tuple[Value, int]]:
-        """What commands of some kinds owe."""
+        """Words that commands of some kinds owe."""
         asks = Value.cast(0)
         for kind in kinds:
             asks = asks | (command.kind == kind)
