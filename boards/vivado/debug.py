@@ -56,9 +56,8 @@ def analyser_of(spec: CoreSpec, pins: Sequence[TopPin], test: SelfTest) -> Analy
     if not spec.monitor:
         return None
     probes = {pin.name: pin for pin in pins if pin.name.startswith(PREFIX)}
-    images = [stage.images for stage in test.stages if stage.images]
-    rows = -(-images[0][0].size // BEAT // probes[f"{PREFIX}valid"].width)
-    written = rows * sum(len(one) - 1 for one in images)
+    images, shown = [stage.images for stage in test.stages if stage.images], probes[f"{PREFIX}valid"].width
+    written = sum(-(-one[0].size // BEAT // shown) * (len(one) - 1) for one in images)
     return Analyser(tuple(probes.values()), min(1 << written.bit_length() - 1, LARGEST_DEPTH))
 
 
