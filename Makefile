@@ -37,7 +37,13 @@ MUTATED_PARTS := rounding bursts
 MUTATED_LARGE := "axi_read burst=4 depth=8" "tile lanes=4" "weight_path lanes=8 index_bits=10" "mac lanes=16 columns=1 terms=16" \
 	"fc inputs=33 outputs=9 columns=2 lanes=16 relu=false" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
 	"depthwise channels=18 height=3 width=3 lanes=16 columns=2" \
-	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=2"
+	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=2" \
+	"pool_head lanes=8 columns=4 rows=64 wide_rows=128 sums=16" "linear_sequencer sums=4" \
+	"rotary lanes=8 columns=4 rows=512 wide_rows=128 sums=16 width=32" "array_path lanes=8 columns=4 sums=8 queries=4" \
+	"norm_path lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40" \
+	"tile_stream lanes=16 columns=4 depth=16 burst=4 correction_depth=4" "tensor_sequencer lanes=8 columns=32 numbers=5 tables=2" \
+	"value_path lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16" \
+	"sample_loader lanes=16 columns=8 rows=200 wide_rows=100 sums=16"
 # small, and it fills the lanes; one stage has negative outputs
 MUTATED_NETWORK := 1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc28 fc10
 mutate: $(INSTALLED)

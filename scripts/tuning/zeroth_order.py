@@ -147,7 +147,12 @@ class ZerothOrderTuning(Tuning):
             raise UserError(f"--method sparse-zo tunes {model.name} in integers alone: --engine golden or rtl")
         selection = selection_of(self.options, settings)
         if settings.integers:
-            selection.start(model.network)  # refuses a layer that is none before anything is trained
+            # a layer or a place that is none is refused before anything is trained
+            fixed = selection.start(model.network)
+            if cut := settings.split.cut:
+                if fixed:
+                    raise UserError(f"--cut {cut}: with --from-layer, 1 or above, a network is not cut")
+                model.network.crossing(cut)
             settings = core_settings(settings)
             self.spec = self._core(settings)
         self.check_samples(task, settings.integers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ....golden.cores.zostream.random_network import NetworkKind, RandomJob, random_images
@@ -52,7 +54,7 @@ class _Network:
     """A network of the self-test: its regions, and the integer job."""
 
     def __init__(
-        self, test: SelfTest, kind: NetworkKind, rng: np.random.Generator, split: Split = WHOLE, **network: int
+        self, test: SelfTest, kind: NetworkKind, rng: np.random.Generator, split: Split = WHOLE, **network: Any
     ) -> None:
         assert isinstance(test.spec, ZostreamSpec)
         images = random_images(test.spec, rng, kind, **network)

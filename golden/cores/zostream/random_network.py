@@ -62,7 +62,7 @@ def random_images(
     sensitive: int = 0,
     first: int = 0,
     cut: int = 0,
-    bare: bool = False,
+    every: int = 1,
 ) -> StreamImages:
     """Make a small transformer for a core: together the three kinds have all operations.
 
@@ -75,8 +75,8 @@ def random_images(
         Size of the tensors: from about 30 on most activations are clipped.
     sensitive : int
         Weights of each matrix that alone are tuned; 0: all tensors are tuned whole.
-    bare : bool
-        Every second matrix has an empty list of them.
+    every : int
+        Of so many matrices one has them, the others have an empty list.
     first : int
         First operation that is tuned.
     cut : int
@@ -90,7 +90,7 @@ def random_images(
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
     places = {
         name: np.sort(
-            rng.choice(parameters[name].size, 0 if bare and at % 2 else min(sensitive, parameters[name].size), False)
+            rng.choice(parameters[name].size, 0 if at % every else min(sensitive, parameters[name].size), False)
         )
         for at, name in enumerate(matrices if sensitive else [])
     }

@@ -1,6 +1,6 @@
 """Rules of the edges of `zostream`, see `core_edges`, of where it writes, and of the programs that it runs.
 
-Kept beside the memory system are what gives addresses of writes, and what has a program checked. A pass begins only
+Kept beside the memory system are what writes logits, and what has a program checked. A pass begins only
 with a program that was accepted; that it runs the instructions that were checked is a rule of `program_sequencer`.
 """
 
@@ -15,7 +15,7 @@ from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....hw.axi.memory_port import byte_address
 from ....hw.cores.zostream.zostream import Zostream
 from ...formal.checker import Checker
-from ...formal.inside import cleared_by, leave_out, parts_of, state_of
+from ...formal.inside import cleared_by, parts_of, state_of
 from ..core_edges import core_rules, shrink, trainer_of
 
 CUT = ("memories",)
@@ -24,16 +24,15 @@ _INSIDE = "steps"
 
 def part() -> Zostream:
     """Make the core of a small array."""
-    core = Zostream(ZostreamSpec(**ZostreamSpec.presets["tiny"]))
+    core = Zostream(ZostreamSpec(**ZostreamSpec.presets["tiny"]))  # type: ignore[arg-type]
     shrink(core, _INSIDE)
     return core
 
 
 def check(checker: Checker, part: Zostream) -> None:
     """Add the rules."""
-    core_rules(checker, part, _INSIDE, keep=("program", "slopes", "logits"))
+    core_rules(checker, part, _INSIDE, keep=("program", "logits"))
     trainer = trainer_of(part, _INSIDE)
-    leave_out(checker, trainer.slopes, "records")
     with cleared_by(checker, parts_of(part).trainer.active):
         with checker.lemmas_end():
             _writes(checker, trainer)
@@ -42,20 +41,19 @@ def check(checker: Checker, part: Zostream) -> None:
 
 
 def _writes(checker: Checker, trainer: Any) -> None:
-    """Records and logits are written from the address of their register on, each behind the one before, deltas whole.
+    """Logits are written from the address of their register on, each sample's behind the one before; deltas whole.
 
     What the memory system writes is what these commands say, as its parts' rules have it.
     """
     m, control, memory = checker.m, trainer.control, trainer.memory
-    for name in ("records", "logits"):
-        command, place = getattr(memory, f"{name}_write").command, Signal(trainer.spec.address, name=f"{name}_place")
-        with m.If(control.start):
-            m.d.sync += place.eq(getattr(control.settings, name))
-        with m.Elif(command.valid & command.ready):
-            m.d.sync += place.eq(place + byte_address(command.payload.beats))
-        started = Signal(name=f"{name}_started")
-        m.d.sync += started.eq(started | control.start)
-        checker.rule(f"{name}_in_place", ~(command.valid & started) | (command.payload.address == place))
+    logits = memory.logits_write.command
+    place, started = Signal(trainer.spec.address, name="logits_place"), Signal(name="logits_started")
+    m.d.sync += started.eq(started | control.start)
+    with m.If(control.start):
+        m.d.sync += place.eq(control.settings.logits)
+    with m.Elif(logits.valid & logits.ready):
+        m.d.sync += place.eq(place + byte_address(logits.payload.beats))
+    checker.rule("logits_in_place", ~started | (logits.payload.address == place))
     save = memory.deltas_write.command
     saves = Cat(state_of(trainer, state) for state in ("SAVE", "SAVING")).any()
     # a save is over behind its last beat, and no beat is taken before the command

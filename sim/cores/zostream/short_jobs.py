@@ -23,7 +23,7 @@ class StreamVariation:
 
     Parameters
     ----------
-    kind, gain, sensitive, bare, first, cut
+    kind, gain, sensitive, every, first, cut
         Network, see `random_images`; cut below `first`, or there, what passes the cut is kept.
     lengths : tuple of int
         Tokens of each sentence; 0 is as many as both sides have room for.
@@ -42,7 +42,7 @@ class StreamVariation:
     kind: NetworkKind = "encoder"
     gain: float = 1.0
     sensitive: int = 0
-    bare: bool = False
+    every: int = 1
     first: int = 0
     cut: int = 0
     lengths: tuple[int, ...] = (1, 3, 5)
@@ -74,7 +74,7 @@ class ShortStream(ShortZerothOrder[ZostreamSpec, StreamTrainer]):
     def __init__(self, spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> None:
         rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
         images = random_images(
-            spec, rng, wanted.kind, wanted.gain, wanted.sensitive, wanted.first, wanted.cut, wanted.bare
+            spec, rng, wanted.kind, wanted.gain, wanted.sensitive, wanted.first, wanted.cut, wanted.every
         )
         most, count = images.program.capacity // 2, len(wanted.lengths)
         sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)

@@ -43,7 +43,7 @@ def stimulus(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) ->
     """Make layers."""
     layers = [_layer(spec, rng, words)]
     while len(spec.run(joined(layers), words)["rows_read"]["row"]) < words:
-        layers.append(_layer(spec, rng, words))
+        layers.append(_layer(spec, rng, _count(rng, words)))
     return joined(layers)
 
 

@@ -88,7 +88,7 @@ def _row(rng: np.random.Generator, count: int) -> Integers:
         np.where(np.arange(count) == rng.integers(count), rng.choice([low, high, 63, 1, -1, -1]), 0),
         (values >> Q11_16.width - NEAR_OCTAVE - 3 | 1) << step,
     ]
-    return kinds[int(rng.integers(len(kinds)))]
+    return kinds[int(rng.choice(len(kinds), p=[0.2, 0.1, 0.1, 0.3, 0.3]))]
 
 
 def scenario(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> list[Phase]:

@@ -54,7 +54,8 @@ def test_the_analyser_is_on_the_monitor(name, run_script):
     (values,) = [one for one in commands if one.endswith(" analyser") and one.startswith("set_property")]
     for at, pin in enumerate(pins):
         assert f"CONFIG.C_PROBE{at}_WIDTH {pin.width}" in values
-    assert f"CONFIG.C_NUM_OF_PROBES {len(pins)} CONFIG.C_DATA_DEPTH 1024 CONFIG.C_EN_STRG_QUAL 1 " in values
+    depth = analyser_of(CORES[name], pins, selftest_of(CORES[name])).depth
+    assert f"CONFIG.C_NUM_OF_PROBES {len(pins)} CONFIG.C_DATA_DEPTH {depth} CONFIG.C_EN_STRG_QUAL 1 " in values
     assert "CONFIG.C_MONITOR_TYPE Native " in values
 
 

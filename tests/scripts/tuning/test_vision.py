@@ -47,6 +47,10 @@ def test_a_run(fabtune, tmp_path, weights, method, engine):
     [
         (("--method", "pezo-otf", "--core", "chip"), "there is no core 'chip'; there are: tiny, small, fast"),
         (("--method", "pezo-otf", "--from-layer", "2"), "--from-layer 2: vit-digits has the layers 0 to 1"),
+        (("--method", "pezo-otf", "--cut", "99"), "cut = 99: vit-digits of 29 operations is cut at 1 or above"),
+        (("--method", "pezo-otf", "--cut", "6"), "is no place for a cut (6): behind it"),
+        (("--method", "pezo-otf", "--cut", "15", "--from-layer", "1"), "--cut 15: with --from-layer, 1 or above, a"),
+        (("--method", "mezo", "--cut", "15"), "--cut belongs to integers of all parameters"),
         (("--method", "pezo-otf", "--base", "fp8"), "base = 'fp8' is not one of nf4, 18-bit"),
         (("--method", "pezo-otf", "--prompt", "sentences"), "--prompt belongs to a text task"),
         (("--method", "pezo-otf", "--cache", "nf4"), "--cache keeps what is below the first layer that is tuned"),

@@ -46,7 +46,7 @@ FEWER = range(12, 80)
 CYCLES = {
     "instantft": {"base": 6890},
     "zotrain": {"base": 6439},
-    "zostream": {"base": 59560, "decoder": 41230},
+    "zostream": {"base": 59779},
 }
 
 
