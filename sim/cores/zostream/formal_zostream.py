@@ -53,6 +53,8 @@ def _writes(checker: Checker, trainer: Any) -> None:
         m.d.sync += place.eq(control.settings.logits)
     with m.Elif(logits.valid & logits.ready):
         m.d.sync += place.eq(place + byte_address(logits.payload.beats))
+    # none is left of the command before
+    checker.assume(~(control.start & trainer.reader.o.valid))
     checker.rule("logits_in_place", ~started | (logits.payload.address == place))
     save = memory.deltas_write.command
     saves = Cat(state_of(trainer, state) for state in ("SAVE", "SAVING")).any()
