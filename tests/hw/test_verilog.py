@@ -91,17 +91,16 @@ def objections(result, folder, checked=True):
 LARGE = ("adapter", "tile_array", "array_path", "value_path")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in (*BLOCK_NAMES, *PRESETS)],
-)
+def _slow(some, names):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in some else name for name in names]
+
+
+@pytest.mark.parametrize("name", _slow(LARGE, (*BLOCK_NAMES, *PRESETS)))
 def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.slow) if one != "instantft" else one for one in CORES]
-)
+@pytest.mark.parametrize("name", _slow(set(CORES) - {"instantft"}, CORES))
 def test_three_readers_have_nothing_to_say_of_a_core(name, tmp_path):
     assert objections(emitted(name), tmp_path, checked=False) == []
 
@@ -256,7 +255,7 @@ def test_zero_contents_are_short_in_rtlil_and_the_same_in_verilog(monkeypatch):
     assert len(short.rtlil) < len(in_full.rtlil)
 
 
-@pytest.mark.parametrize("name", [*BLOCKS, *PRESETS])
+@pytest.mark.parametrize("name", _slow(LARGE, (*BLOCKS, *PRESETS)))
 def test_blocks_of_ram_are_read_in_a_process(name):
     """An assignment would be a read without a clock, which a block of RAM does not have."""
     for text in re.split(r"^endmodule$", emitted(name).verilog, flags=re.MULTILINE):

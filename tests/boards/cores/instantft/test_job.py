@@ -397,13 +397,11 @@ def _best(case: Case) -> tuple[int, list[int]]:
     return best + 1, adapters[best]
 
 
+# the C driver's whole job validates, too
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "raw", "gain"),
-    [
-        (OPTIONS, True, 1.0),
-        pytest.param({}, False, 1.0, marks=pytest.mark.slow),
-        pytest.param({"ports": 2, "columns": 8, "lanes": 32}, True, 60.0, marks=pytest.mark.slow),
-    ],
+    [(OPTIONS, True, 1.0), ({}, False, 1.0), ({"ports": 2, "columns": 8, "lanes": 32}, True, 60.0)],
 )
 def test_a_job_validates_each_epoch(options: dict[str, Any], raw: bool, gain: float) -> None:
     program, spec = _program(**options | {"early_stop": True, "validation": True})
