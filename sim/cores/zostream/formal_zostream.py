@@ -41,20 +41,22 @@ def check(checker: Checker, part: Zostream) -> None:
 
 
 def _writes(checker: Checker, trainer: Any) -> None:
-    """Logits are written from the address of their register on, each sample's behind the one before; deltas whole.
+    """Logits, and what passes a cut, are written each behind the one before, from where the writer began; deltas whole.
 
-    What the memory system writes is what these commands say, as its parts' rules have it.
+    A command begins with the address of its register. What the memory system writes is what these commands say, as its
+    parts' rules have it.
     """
-    m, control, memory = checker.m, trainer.control, trainer.memory
+    m, control, memory, writer = checker.m, trainer.control, trainer.memory, trainer.logits
     logits = memory.logits_write.command
     place, started = Signal(trainer.spec.address, name="logits_place"), Signal(name="logits_started")
     m.d.sync += started.eq(started | control.start)
-    with m.If(control.start):
-        m.d.sync += place.eq(control.settings.logits)
+    with m.If(writer.start):
+        m.d.sync += place.eq(writer.address)
     with m.Elif(logits.valid & logits.ready):
         m.d.sync += place.eq(place + byte_address(logits.payload.beats))
-    # none is left of the command before
-    checker.assume(~(control.start & trainer.reader.o.valid))
+    # none is left of the command before, nor of the sample before where each has a place of its own
+    checker.assume(~(writer.start & trainer.reader.o.valid))
+    checker.rule("logits_begin", ~control.start | (writer.start & (writer.address == control.settings.logits)))
     checker.rule("logits_in_place", ~started | (logits.payload.address == place))
     save = memory.deltas_write.command
     saves = Cat(state_of(trainer, state) for state in ("SAVE", "SAVING")).any()
