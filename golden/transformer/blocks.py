@@ -192,6 +192,10 @@ class Transformer:
             return operation.features, pooled
         return features, pooled or isinstance(operation, PoolTokens)
 
+    def _read_behind(self, cut: int) -> list[int]:
+        """List the operations before a cut whose outputs are read behind it; -1: the inputs."""
+        return sorted({one for reads in self.reads[cut:] for one in reads if one < cut})
+
     def crossing(self, cut: int) -> int:
         """Number of the operation whose outputs are all that those from `cut` on read of what is before.
 
@@ -202,24 +206,20 @@ class Transformer:
         """
         if not 0 < cut < len(self.operations):
             raise UserError(f"cut = {cut}: {self.name} of {len(self.operations)} operations is cut at 1 or above")
-        read = sorted({one for reads in self.reads[cut:] for one in reads if one < cut})
+        read = self._read_behind(cut)
         if len(read) > 1 or read[0] < 0:
             names = " and ".join("its inputs" if one < 0 else self.titles[one] for one in read)
             both = "both" if len(read) == 2 else "all" if len(read) > 2 else "still"
-            raise self.error(cut, f"is no place for a cut ({cut}): behind it {names} are {both} read, and one may pass")
+            text = f"is no place for a cut ({cut}): behind it {names} are {both} read, and one may pass"
+            near = [*[one for one in self.cuts if one < cut][-1:], *[one for one in self.cuts if one > cut][:1]]
+            raise self.error(cut, f"{text}; cut at {' or '.join(map(str, near))}" if near else text)
         return read[0]
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
         """Operations before which it can be cut, see `crossing`."""
-        found = []
-        for cut in range(1, len(self.operations)):
-            try:
-                self.crossing(cut)
-            except UserError:
-                continue
-            found.append(cut)
-        return tuple(found)
+        reads = ((cut, self._read_behind(cut)) for cut in range(1, len(self.operations)))
+        return tuple(cut for cut, read in reads if len(read) == 1 and read[0] >= 0)
 
     def error(self, number: int, reason: str) -> UserError:
         """Make the error of an operation."""
