@@ -320,7 +320,7 @@ there, and the UIO driver with generic interrupts in `petalinux-config -c kernel
 
     sudo fpgautil -b out/CORE.bit.bin -o linux/CORE.dtbo             # BIN FILE loaded ... successfully""",
 }
-"""How Linux of a board gets the kernel's argument, the bitstream and its overlay."""
+"""Steps by which Linux of a board gets the kernel's argument, the bitstream and its overlay."""
 
 TARGETS = {
     "vivado": Target(

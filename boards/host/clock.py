@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 TOLERANCE = 0.02
-"""How far a measured rate may be from the expected one, in parts of it.
+"""Most difference of a measured rate from the expected one, in parts of it.
 
 It is more than the error of the measurement, and less than half the step to the next rate of the processor from 60 MHz
 on.

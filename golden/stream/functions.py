@@ -62,7 +62,7 @@ _SILU = PiecewiseLinear(
     lambda a: a / (1 + np.exp(a)), 0.0, Q8_16.fraction, 1024, 10, Format(1, 18), Format(2, 16), Format(1, 16)
 )
 TABLES = {"gelu": _GELU, "gelu-tanh": _GELU_TANH, "silu": _SILU}
-"""What a function subtracts from a ReLU, of an argument's magnitude; 0 behind the table's end."""
+"""Difference of a ReLU and a function, of an argument's magnitude; 0 behind the table's end."""
 POWER_TABLE = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
 """Powers of two of a fraction: exactly 1 at 0."""
 RECIPROCAL_TABLE = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)

@@ -64,7 +64,7 @@ class Buffer(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """As a field."""
+        """Bits of the instruction's field."""
         return int(self.wide) << ROW_BITS | self.first
 
     @classmethod

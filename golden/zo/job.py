@@ -177,7 +177,7 @@ class ZerothOrderJob:
 
     @property
     def saturated_places(self) -> dict[str, int]:
-        """Those of them that the model names the place of."""
+        """Saturations whose place the model names."""
         return dict(self._narrow.named)
 
     @property

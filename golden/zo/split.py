@@ -18,7 +18,7 @@ MOST_PERTURBATIONS = 16
 MOST_SLOPES = 64
 """Most slopes of a step, whose coefficients a core keeps until all are there."""
 COEFFICIENT_MEMORY = MemoryShape("coefficients", MOST_SLOPES, COEFFICIENT.width)
-"""Those coefficients."""
+"""Memory of these coefficients."""
 MOST_GAP = 63
 """Most words between two perturbations of the second part."""
 _Record = TypeVar("_Record")

@@ -14,7 +14,7 @@ from ...errors import UserError
 from ..layers import Pair, Shape, Sides
 
 Run = tuple[int, int]
-"""How many elements, and how far each is from the next."""
+"""Number of elements, and the distance of each from the next."""
 Axis = tuple[Run, ...]
 """Outer run first; empty for a size of 1."""
 Axes = tuple[Axis, ...]

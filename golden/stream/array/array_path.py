@@ -124,7 +124,7 @@ class ArrayPathSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Those of the partial sums."""
+        """Memories of the partial sums."""
         return self.partial_sums.memories
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

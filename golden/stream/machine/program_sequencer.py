@@ -37,7 +37,7 @@ COUNTS = {
     "stream_beats": 32,
     "beats": 32,
 }
-"""What a program says of all its instructions, and bits."""
+"""Numbers of a program for all its instructions, and their bits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from ..norms import Q11_16
 from .lanewise import LanewiseSpec
 
 KINDS = ("none", "add", "multiply", "square")
-"""What becomes of the first value, and of the second, by number; a square is that of the first."""
+"""Operation on the first value, and on the second, by number; a square is that of the first."""
 KIND = Format(2, 0, signed=False)
 
 

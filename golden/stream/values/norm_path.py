@@ -135,7 +135,7 @@ class NormPathSpec(ChunkUnitSpec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Those of the norm."""
+        """Memories of the norm."""
         return self.norm.memories
 
     def roms(self) -> dict[str, tuple[list[int], int]]:

@@ -24,7 +24,7 @@ from ..pwl_memory import FunctionMemory
 from .chunk_unit import FEATURES, ChunkUnitSpec, chunk_words, chunks_of, operations_of, place_words
 
 KINDS = (*POOLS, "unit")
-"""What an operation does, by number: a pool, or the division by the L2 norm."""
+"""Kind of an operation, by number: a pool, or the division by the L2 norm."""
 KIND = Format(2, 0, signed=False)
 UNIT_LANES = 4
 """Values of a row a cycle that are divided by its norm."""

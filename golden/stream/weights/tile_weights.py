@@ -45,9 +45,9 @@ class OffsetKind(IntEnum):
     TILES = 1
     """A tile, or as many values as a tile has weights."""
     CORRECTIONS = 2
-    """As many corrections as a beat has weights: the others are not tuned."""
+    """Corrections for a beat, as many as it has weights: the others are not tuned."""
     ROW = 3
-    """As many values of a row as a tile has lanes, as the row is one of a matrix."""
+    """Values of a row for a tile, as many as it has lanes, as the row is one of a matrix."""
 
 
 class Operation(NamedTuple):

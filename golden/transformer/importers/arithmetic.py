@@ -17,7 +17,7 @@ from .row_graph import Constant, RowGraph, Rows
 from .row_operations import gated, linear, plus, residual, times
 
 Value = Constant | Rows | Scores | Composed | tuple["Value", ...]
-"""What a tensor of a model can be."""
+"""Types that a tensor of a model can have."""
 
 
 def rows_of(place: Place, value: Any) -> Rows:

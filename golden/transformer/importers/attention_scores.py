@@ -14,7 +14,7 @@ from ..builder import INPUTS
 from .row_graph import BATCH, Constant, RowGraph, Rows
 
 _HIDDEN = -1e4
-"""What a mask adds at most where a token is hidden: its weight is then 0 in any float."""
+"""Most that a mask adds where a token is hidden: its weight is then 0 in any float."""
 
 _LARGEST_SCALE = 256.0
 

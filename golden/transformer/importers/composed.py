@@ -31,7 +31,7 @@ Kind = Literal[
     "softmax",
     "log_softmax",
 ]
-"""What operators compute on the way; a softmax is that of the outputs, which nothing reads here."""
+"""Values that operators compute on the way; a softmax is that of the outputs, which nothing reads here."""
 
 
 @dataclass(frozen=True, eq=False)

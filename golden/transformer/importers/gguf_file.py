@@ -27,7 +27,7 @@ _COUNTS = {
 }
 _OPTIONAL = {"num_key_value_heads": "attention.head_count_kv", "head_dim": "attention.key_length"}
 _WIDTHS = "rope.dimension_count", "attention.value_length"
-"""What has to be the width of a head, where it is there."""
+"""Keys that have to be the width of a head, where they are there."""
 _EPS, _BASE, _SCALING = "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.type"
 _WITHOUT_EFFECT = "context_length", "vocab_size"
 _PARTS = {

@@ -26,7 +26,7 @@ _SHARE_BITS = 24
 _ALIGNED = 2 * (_SHARE_BITS - 1) - LIFT + 1
 """Fraction bits of ``1 / features`` as a factor of a lifted sum."""
 PLACES_ADDED = LIFT // 2
-"""What is added to the places of the shift, so that they are not negative."""
+"""Number that is added to the places of the shift, so that they are not negative."""
 
 
 class RowDeviation(wiring.Component):

@@ -23,7 +23,7 @@ from ..recorded_job import RecordedJob
 BATCH, SAMPLES, LONGEST = 4, 6, 7
 CUT = 8
 SPLIT = Split(CUT, 1, 2)
-"""Of the other network."""
+"""Perturbations of the other network, which is cut."""
 WORDS_PER_STEP = 400
 """A step counts as so many words where the bench asks for a number of words."""
 
