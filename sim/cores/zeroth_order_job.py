@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -90,6 +91,18 @@ class CoreJob(ABC, Generic[Spec, Host]):
         device.trace_image(host.layout.deltas(self.golden(host.spec).rows).image)
         trained = host.train(self.inputs, self.steps, self.settings, self.position)
         return trained, device.traced_images[before:]
+
+    def write_activity(self, spec: Spec, device: SimulatedDevice, file: Path, period_ps: int) -> tuple[int, bool]:
+        """Write the activity of all steps on a core; return their cycles, and whether the deltas are golden's."""
+        host = self.driver(spec, device)
+        self.load(host)
+        device.waves(file, period_ps)
+        trained = host.train(self.inputs, self.steps, self.settings, self.position)
+        device.end_waves()
+        golden = self.golden(spec)
+        for _ in self.run_golden(spec, golden):
+            pass
+        return trained.finished.cycles, np.array_equal(host.deltas(), golden.rows)
 
     def found(self, host: Host) -> Integers:
         """Read the core's deltas."""

@@ -44,15 +44,7 @@ class StreamActivity(CoreActivity[ZostreamSpec]):
         drawn = [rng.permutation(batch) for _ in range(steps)]
         orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
         training = StreamJob(images, sentences, orders, settings)
-        trainer = training.driver(spec, device)
-        training.load(trainer)
-        device.waves(file, period_ps)
-        trained = trainer.train(training.inputs, training.steps, training.settings, training.position)
-        device.end_waves()
-        golden = training.golden(spec)
-        for _ in training.run_golden(spec, golden):
-            pass
-        return trained.finished.cycles, np.array_equal(trainer.deltas(), golden.rows)
+        return training.write_activity(spec, device, file, period_ps)
 
 
 ACTIVITY = StreamActivity()

@@ -49,15 +49,7 @@ class TrainingActivity(CoreActivity[ZotrainSpec]):
         drawn = [rng.permutation(batch) for _ in range(job.steps)]
         steps = [StepOrder(one, labels[one], RATE) for one in drawn]
         training = TrainingJob(frozen, inputs, steps, StepSettings(shift=SHIFT, loss=spec.loss))
-        trainer = training.driver(spec, device)
-        training.load(trainer)
-        device.waves(file, period_ps)
-        trained = trainer.train(inputs, steps, training.settings, training.position)
-        device.end_waves()
-        golden = training.golden(spec)
-        for _ in training.run_golden(spec, golden):
-            pass
-        return trained.finished.cycles, np.array_equal(trainer.deltas(), golden.rows)
+        return training.write_activity(spec, device, file, period_ps)
 
 
 ACTIVITY = TrainingActivity()
