@@ -75,6 +75,14 @@ def _order(checker: Checker, layer: Signal, busy: Value, begins: Value, final: V
     ahead = Signal(2, name="ahead")
     begun = checker.moves("rows_read") & begins
     m.d.sync += ahead.eq(ahead + checker.moves("order") - begun)
+    own = variables_of(checker.block)
+    last = busy & final & ~begins
+    checker.lemmas_together(
+        {
+            "order_ahead": ahead == own.ahead,
+            "order_over": ~last | ~own.ahead,
+        }
+    )
     checker.rule("order_within", ahead <= 1)
     checker.rule("order_first", ~(read.valid & begins) | (ahead == 1))
     checker.rule("order_made", ~order.valid | (busy & (order.payload.rows == layer.rows) & (begins | ~final)))
