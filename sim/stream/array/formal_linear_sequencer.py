@@ -49,6 +49,7 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
     )
     ends = own.ends == Mux(minus, 2 * layer.rows - 1, layer.rows - 1)
     begins = (row == 0) | (row == layer.rows)
+    filled = ((layer.inputs - 1) & (spec.lanes - 1)) + 1
     checker.lemmas_together(
         {
             "active": own.active == busy,
@@ -57,13 +58,14 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
             "left": ~busy | left,
             "ends": ~busy | (ends & (own.first == begins)),
             "layer": ~busy | ((layer.rows != 0) & (layer.rows <= spec.sums // 2)),
+            "filled": ~busy | (own.filled == filled),
         }
     )
     checker.rule("reads", ~read.valid | (busy & same & (word.address == address)))
     checker.rule("operation_taken", operation.ready == ~busy)
     # a word behind a first read is that of the tile's other side, or of the next tile
     following = Mux(begins | ~minus, tile, Mux(final_tile, 0, tile + 1))
-    used = Mux(following == tiles, ((layer.inputs - 1) & (spec.lanes - 1)) + 1, spec.lanes)
+    used = Mux(following == tiles, filled, spec.lanes)
     checker.rule("order_used", ~checker.streams["order"].valid | (checker.streams["order"].payload.used == used))
     _order(checker, layer, busy, begins, final_tile & final_group & minus)
     checker.progress(2)
