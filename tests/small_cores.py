@@ -20,6 +20,37 @@ OPTIONS = {
     "validation": True,
 }
 """All that `instantft` has by choice."""
+SMALLER = {
+    "adapter": "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1",
+    "fc": "inputs=33 outputs=9 columns=2 relu=false",
+    "conv": "channels=5 height=6 width=7 padding=0 outputs=9 pool=1 relu=false columns=2 lanes=16",
+    # more parts than words
+    "depthwise": "channels=16 height=3 width=3 kernel=2,1 padding=0 relu=false columns=2 lanes=16",
+    "gaussian_array": "n=1 form=sum",
+    "mac": "lanes=16 columns=1 terms=16",
+    "weight_path": "lanes=8",
+    "tile_dequant": "lanes=16 columns=4",
+    "tile_weights": "lanes=8 columns=4 numbers=5",
+    "tile_array": "lanes=16 columns=4 tag=5",
+    "partial_sums": "columns=2 sums=4 drain=1",
+    "word_offsets": "generator.scale.urng.bits=4 generator.scale.urng.n=6",
+    "layer_norm": "lanes=4 features=23 tag=3",
+    "attention_softmax": "columns=2 lanes=2 exponentials=1 queries=2 keys=4",
+    "stationary_load": "lanes=8 columns=2",
+    "attention_sequencer": "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16",
+    "activation_memory": "lanes=8 columns=2 rows=300 wide_rows=200 key_tag=0",
+    "sample_loader": "lanes=16 columns=16 rows=500 wide_rows=200 sums=16",
+    "array_path": "lanes=8 columns=4 sums=8 queries=4",
+    "axi_read": "burst=4 depth=8",
+    "axi_write": "burst=4 depth=8 outstanding=4",
+    "linear_sequencer": "sums=4",
+    "norm_path": "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40",
+    "program_sequencer": "operations=24 lanes=16 columns=4",
+    "value_path": "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16",
+    "pool_head": "lanes=8 columns=4 rows=64 wide_rows=128 sums=16",
+    "rotary": "lanes=8 columns=4 rows=512 wide_rows=128 sums=16 width=32",
+}
+"""Settings of blocks whose defaults are large: their benches, readers of the Verilog and the command line share them."""
 
 
 def task(spec, **settings):

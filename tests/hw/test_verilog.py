@@ -22,7 +22,7 @@ from fabtune.hw.hierarchy import modules_of
 from fabtune.hw.verilog import emit, generate
 from fabtune.sim.simulator import environment, find
 
-from ..small_cores import NETWORK, zostream
+from ..small_cores import NETWORK, SMALLER, zostream
 
 CORES = {
     "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64"],
@@ -44,9 +44,9 @@ WAIVERS = {
 """What a reader may say, and the text of the line that it may say it of; docs/verification.md gives the reasons."""
 
 
-def emitted(name, top=None):
+def emitted(name, top=None, smaller=True):
     block, colon, preset = name.partition(":")
-    settings = CORES.get(block, []) if not colon else []
+    settings = CORES.get(block, SMALLER.get(block, "").split() if smaller else []) if not colon else []
     return emit(build(BLOCKS[block], settings, preset or None), top)
 
 
@@ -87,17 +87,19 @@ def objections(result, folder, checked=True):
     ]
 
 
-# `instantft` has all of `adapter`, presets have the array; smaller ones of the others are built by their benches
-LARGE = ("adapter", "tile_array", "array_path", "value_path")
-
-
 def _slow(some, names):
     return [pytest.param(name, marks=pytest.mark.slow) if name in some else name for name in names]
 
 
-@pytest.mark.parametrize("name", _slow(LARGE, (*BLOCK_NAMES, *PRESETS)))
+@pytest.mark.parametrize("name", (*BLOCK_NAMES, *PRESETS))
 def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALLER)
+def test_four_readers_have_nothing_to_say_of_a_default(name, tmp_path):
+    assert objections(emitted(name, smaller=False), tmp_path) == []
 
 
 @pytest.mark.parametrize("name", _slow(set(CORES) - {"instantft"}, CORES))
@@ -255,7 +257,7 @@ def test_zero_contents_are_short_in_rtlil_and_the_same_in_verilog(monkeypatch):
     assert len(short.rtlil) < len(in_full.rtlil)
 
 
-@pytest.mark.parametrize("name", _slow(LARGE, (*BLOCKS, *PRESETS)))
+@pytest.mark.parametrize("name", [*BLOCKS, *PRESETS])
 def test_blocks_of_ram_are_read_in_a_process(name):
     """An assignment would be a read without a clock, which a block of RAM does not have."""
     for text in re.split(r"^endmodule$", emitted(name).verilog, flags=re.MULTILINE):

@@ -6,40 +6,13 @@ from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.golden.settings import build
 from fabtune.sim.verify import verify
 
+from ..small_cores import SMALLER
+
 # whole cores have tests of their own, with smaller networks, in cores/
 BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
-LARGE = (
-    "tile",
-    "adapter",
-    "fc",
-    "conv",
-    "depthwise",
-    "gaussian_array",
-    "mac",
-    "weight_path",
-    "tile_dequant",
-    "tile_weights",
-    "tile_array",
-    "partial_sums",
-    "attention_softmax",
-    "word_offsets",
-    "layer_norm",
-    "stationary_load",
-    "attention_sequencer",
-    "activation_memory",
-    "sample_loader",
-    "array_path",
-    "axi_read",
-    "axi_write",
-    "linear_sequencer",
-    "norm_path",
-    "program_sequencer",
-    "value_path",
-    "pool_head",
-    "rotary",
-)
+LARGE = ("tile", *SMALLER)
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -63,7 +36,6 @@ VARIATIONS = [
     ("perturb", "eps_shift=14 tag=5"),
     ("grng", "form=select"),
     ("grng", "form=sum"),
-    ("gaussian_array", "n=1 form=sum"),
     ("pezo", "replay=false"),
     ("pezo", "mode=pow2"),
     ("pezo", "leap=4"),
@@ -74,11 +46,8 @@ VARIATIONS = [
     ("sparse_add", "lanes=8 tag=5"),
     ("sparse_add", "lanes=64"),
     ("sparse_add", "lanes=8 queue=64"),
-    ("axi_read", "burst=4 depth=8"),
-    ("axi_write", "burst=4 depth=8 outstanding=4"),
     # packets that are longer than an index reaches
     ("sparse_add", "lanes=8 index_bits=5"),
-    ("weight_path", "lanes=8"),
     ("weight_path", "lanes=16 numbers=31 number=Q1.7 odd=true scale=U2.2"),
     ("softmax", "classes=2"),
     ("softmax", "classes=256"),
@@ -86,44 +55,21 @@ VARIATIONS = [
     ("loss_difference", "classes=2"),
     ("mse_difference", "outputs=1"),
     ("mac", "mode=within lanes=2 columns=3 batch=1"),
-    ("mac", "lanes=16 columns=1 terms=16"),
-    ("fc", "inputs=33 outputs=9 columns=2 relu=false"),
-    ("conv", "channels=5 height=6 width=7 padding=0 outputs=9 pool=1 relu=false columns=2 lanes=16"),
     (
         "conv",
         "channels=2 height=9 width=9 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16",
     ),
-    # more parts than words
-    ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
-    ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("activation_function", "lanes=3 tag=5"),
-    ("layer_norm", "lanes=4 features=23 tag=3"),
     ("requantize", "lanes=3 tag=5"),
-    ("program_sequencer", "operations=24 lanes=16 columns=4"),
     ("elementwise", "lanes=3 tag=5"),
-    ("tile_dequant", "lanes=16 columns=4"),
-    ("tile_weights", "lanes=8 columns=4 numbers=5"),
     ("tensor_sequencer", "lanes=8 columns=32 numbers=5 tables=2"),
     ("tile_stream", "lanes=16 columns=4 depth=16 burst=4 correction_depth=4"),
-    ("tile_array", "lanes=16 columns=4 tag=5"),
-    ("partial_sums", "columns=2 sums=4 drain=1"),
-    ("array_path", "lanes=8 columns=4 sums=8 queries=4"),
-    ("linear_sequencer", "sums=4"),
-    ("norm_path", "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40"),
-    ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=6"),
-    ("stationary_load", "lanes=8 columns=2"),
-    ("pool_head", "lanes=8 columns=4 rows=64 wide_rows=128 sums=16"),
-    ("rotary", "lanes=8 columns=4 rows=512 wide_rows=128 sums=16 width=32"),
-    ("value_path", "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16"),
-    ("attention_sequencer", "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16"),
-    ("activation_memory", "lanes=8 columns=2 rows=300 wide_rows=200 key_tag=0"),
-    ("sample_loader", "lanes=16 columns=16 rows=500 wide_rows=200 sums=16"),
+    *SMALLER.items(),
 ]
 SLOW_VARIATIONS = [
     ("layer_norm", "lanes=16 features=1000"),
     ("attention_softmax", "columns=4 lanes=16 queries=8 keys=32"),
     ("context_scale", "lanes=3 queries=2 keys=4 tag=5"),
-    ("attention_softmax", "columns=2 lanes=2 exponentials=1 queries=2 keys=4"),
     (
         "conv",
         "channels=2 height=9 width=8 outputs=3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 slope=0.3 columns=2 "

@@ -65,7 +65,13 @@ STALLED = (
 )
 
 
-@pytest.mark.parametrize(("name", "stall"), [*((name, 0.0) for name in NETWORKS), *((name, 0.4) for name in STALLED)])
+@pytest.mark.parametrize(
+    ("name", "stall"),
+    [
+        *((name, 0.4 if name in STALLED else 0.0) for name in NETWORKS),
+        *(pytest.param(name, 0.0, marks=pytest.mark.slow) for name in STALLED),
+    ],
+)
 def test_outputs_are_goldens(name: str, stall: float) -> None:
     network = network_from(NETWORKS[name])
     mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2))

@@ -7,7 +7,11 @@ import pytest
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build, settings_of
 
-from ...small_cores import zostream
+from ...small_cores import SMALLER, zostream
+
+
+def pairs(option, values):
+    return [word for value in values for word in (option, value)]
 
 
 def names(folder):
@@ -16,14 +20,15 @@ def names(folder):
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
-    smaller = ("--preset", "tiny", "--set", "columns=2", "--set", "network=64 fc10")
+    network = ["columns=2", "network=64 fc10"]
     settings = {
-        "instantft": (*smaller, "--set", "rank=2", "--set", "batch=4", "--set", "cache_entries=64"),
-        "zotrain": (*smaller, "--set", "cut_rows=0"),
-        "zostream": tuple(word for setting in settings_of(zostream()) for word in ("--set", setting)),
-    }.get(block, ())
+        "instantft": [*network, "rank=2", "batch=4", "cache_entries=64"],
+        "zotrain": [*network, "cut_rows=0"],
+        "zostream": settings_of(zostream()),
+    }.get(block, SMALLER.get(block, "").split())
+    options = [*(("--preset", "tiny") if "network=64 fc10" in settings else ()), *pairs("--set", settings)]
     # generated for this board already: hw/test_verilog reads the same text
-    status, out, _ = fabtune("emit", block, *settings, "--top", block, "--board", "kv260", "--json")
+    status, out, _ = fabtune("emit", block, *options, "--top", block, "--board", "kv260", "--json")
     written = json.loads(out)
     assert status == 0
     assert names(tmp_path / "build" / block) == sorted(written["files"])
