@@ -50,7 +50,7 @@ SMALLER = {
     "pool_head": "lanes=8 columns=4 rows=64 wide_rows=128 sums=16",
     "rotary": "lanes=8 columns=4 rows=512 wide_rows=128 sums=16 width=32",
 }
-"""Settings of blocks whose defaults are large: their benches, readers of the Verilog and the command line share them."""
+"""Settings of blocks whose defaults are large, which benches, readers of the Verilog and `emit` share."""
 
 
 def task(spec, **settings):

@@ -31,6 +31,7 @@ _CONE = ("strash", "scleanup")
 """Leave out what a rule does not depend on."""
 _MERGE = ("scorr",)
 """Merge registers that are equal by induction; sometimes that leaves nothing to prove."""
+_MERGED = "merged.aig"
 _SHORT = {"pdr": 40, "pdr -t": 80}
 """Seconds for which each search for an invariant is tried at first."""
 _LARGE = "pdr -t -nc"
@@ -149,6 +150,8 @@ def prove_text(
         folder = Path(name)
         _write_model(text, folder, cut)
         order = _outputs(folder / "model.map", among)
+        if len(rules) > 1:
+            _merge(folder, seconds)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for proof in pool.map(lambda rule: prove_output(folder, order[rule], rule, seconds, large), rules):
                 if proof.status == "broken" and keep:
@@ -222,13 +225,20 @@ def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
     return found
 
 
+def _merge(folder: Path, seconds: int) -> None:
+    """Merge the registers of the whole graph, which rules share, into `_MERGED`; one that takes too long has none."""
+    commands = ["read_aiger model.aig", "fold", *_CONE, *_MERGE, f"write_aiger {_MERGED}", "print_stats"]
+    if not run_abc(folder, commands, seconds):
+        (folder / _MERGED).unlink(missing_ok=True)
+
+
 def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool = False) -> Proof:
     """Prove that an output of the and-inverter graph ``model.aig`` in a folder is never high.
 
     Parameters
     ----------
     folder : Path
-        With the graph; a counterexample is written to ``OUTPUT.cex``.
+        With the graph, and perhaps one of merged registers; a counterexample is written to ``OUTPUT.cex``.
     output : int
         Number of the output.
     rule : str
@@ -243,7 +253,12 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool
         return Proof(rule, status, engine, time.monotonic() - start, cycles)
 
     cone = ["read_aiger model.aig", "fold", f"cone -O {output}", *_CONE]
-    run_abc(folder, [*cone, f"write_aiger {plain}", *_MERGE, f"write_aiger {reduced}"], seconds)
+    if (folder / _MERGED).exists():
+        run_abc(folder, [f"read_aiger {_MERGED}", f"cone -O {output}", *_CONE, f"write_aiger {reduced}"])
+        if not _constant(reduced.read_bytes()):
+            run_abc(folder, [*cone, f"write_aiger {plain}"])
+    else:
+        run_abc(folder, [*cone, f"write_aiger {plain}", *_MERGE, f"write_aiger {reduced}"], seconds)
     if not reduced.exists():  # the registers of two copies of a large block take longer
         run_abc(folder, [*cone, f"write_aiger {reduced}"])
     if not reduced.exists():

@@ -91,7 +91,7 @@ def _slow(some, names):
     return [pytest.param(name, marks=pytest.mark.slow) if name in some else name for name in names]
 
 
-@pytest.mark.parametrize("name", (*BLOCK_NAMES, *PRESETS))
+@pytest.mark.parametrize("name", [*BLOCK_NAMES, *PRESETS])
 def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
 
