@@ -74,6 +74,23 @@ def logits_of():
 
 
 @pytest.fixture(scope="session")
+def nf4_operators():
+    """Operators `quantize_4bit` and `dequantize_4bit` of bitsandbytes in plain PyTorch, whatever else is installed.
+
+    They take the arguments of ``torch.ops.bitsandbytes``. Nothing is compiled: the compiler takes seconds to load.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "compile", lambda function=None, **_: function or (lambda one: one))
+        pytest.importorskip("bitsandbytes")
+    default = torch._C.DispatchKeySet(torch._C.DispatchKey.CompositeExplicitAutograd)
+
+    def operator(name):
+        return lambda *given: getattr(torch.ops.bitsandbytes, name).default.redispatch(default, *given)
+
+    return operator("quantize_4bit"), operator("dequantize_4bit")
+
+
+@pytest.fixture(scope="session")
 def tiny_transformer(tmp_path_factory):
     """Folder of a transformer of two tiny layers with a vocabulary of a few words, as transformers saves it."""
     from tokenizers import Tokenizer

@@ -39,6 +39,7 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
         few = replace(zo_defaults("digits"), steps=500)
         monkeypatch.setattr(zeroth, "zo_defaults", lambda _: few)
         monkeypatch.setattr(zeroth, "STEPS_IN_RTL", 30)
+        monkeypatch.setattr(zeroth, "WORDS", 300)
         two = replace(adapter_defaults("digits"), epochs=2)
         monkeypatch.setattr(adapters, "adapter_defaults", lambda _: two)
         command += ["--simulator", "icarus"]  # for generators alone, which it need not compile
@@ -56,7 +57,7 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     assert facts["zotrain_mismatches"] == facts["instantft_mismatches"] == facts["pezo_mismatches"] == 0
     assert facts["zotrain_steps_compared"] == zeroth.STEPS_IN_RTL
     assert facts["instantft_batches_compared"] == (500 if whole else 50)
-    assert facts["pezo_compared"] > 300_000
+    assert facts["pezo_compared"] > (300_000 if whole else 80_000)
     for core in ("zotrain", "instantft"):
         assert set(facts[f"{core}_kv260"]) == {"lut", "ff", "bram36", "uram", "dsp"}
     assert (facts["date"], facts["seed"], facts["version"]) == ("2026-11-26", 0, __version__)

@@ -20,6 +20,8 @@ from fabtune.sim import verify as verify_module
 from fabtune.sim.scenario import scenario
 from fabtune.sim.verify import verify, verify_phases
 
+from ..small_cores import SMALLER
+
 BASE = UrngSpec()
 OTHER_SEED = (BASE.seeds[0] ^ 2, *BASE.seeds[1:])
 PARAMETERS = [
@@ -56,76 +58,14 @@ def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
     assert verify(dataclasses.replace(spec, **change), fast_simulator, words=150, rtl=spec).mismatches > 0
 
 
-SMALLER = {
-    "activation_memory": "lanes=8 columns=2 rows=300 wide_rows=200 key_tag=0",
-    "adapter": "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1",
-    "array_path": "lanes=8 columns=4 sums=8 queries=4",
-    "attention_softmax": "columns=4 lanes=16 queries=8 keys=32",
-    "attention_sequencer": "lanes=8 columns=4 queries=2 keys=8 rows=512 wide_rows=2 sums=16",
-    "context_scale": "lanes=3 queries=2 keys=4",
-    "conv": "channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16",
-    "depthwise": "channels=18 height=3 width=3 lanes=16 columns=8",
-    "fc": "inputs=33 outputs=9 columns=2 lanes=16",
-    "layer_norm": "lanes=4 features=23",
-    "mac": "lanes=16 columns=1 terms=16",
-    "norm_path": "lanes=16 columns=4 rows=1024 wide_rows=256 sums=32 norm_lanes=4 features=40",
-    "partial_sums": "columns=2 sums=4 drain=1",
-    "pool_head": "lanes=8 columns=4 rows=64 wide_rows=128 sums=16",
-    "program_sequencer": "operations=24 lanes=16 columns=4",
-    "rotary": "lanes=8 columns=4 rows=512 wide_rows=128 sums=16 width=32",
-    "stationary_load": "lanes=16 columns=4",
-    "tile": "lanes=4",
-    "tile_array": "lanes=16 columns=4",
-    "tile_dequant": "lanes=16 columns=4",
-    "tile_weights": "lanes=8 columns=4 numbers=5",
-    "value_path": "lanes=8 columns=4 rows=256 wide_rows=128 features=32 sums=16",
-    "weight_path": "lanes=8",
-    "word_offsets": "generator.scale.urng.bits=4 generator.scale.urng.n=6",
-}
-"""Settings of the blocks whose default is large."""
-
-
-SLOW = (
-    "activation_memory",
-    "adapter",
-    "array_path",
-    "attention_sequencer",
-    "attention_softmax",
-    "axi_read",
-    "axi_write",
-    "coefficient",
-    "conv",
-    "depthwise",
-    "fc",
-    "gaussian_array",
-    "layer_norm",
-    "linear_sequencer",
-    "loss_difference",
-    "mac",
-    "mse_difference",
-    "norm_path",
-    "partial_sums",
-    "pool_head",
-    "program_sequencer",
-    "rotary",
-    "sample_loader",
-    "stationary_load",
-    "tensor_sequencer",
-    "tile",
-    "tile_array",
-    "tile_dequant",
-    "tile_stream",
-    "tile_weights",
-    "value_path",
-    "weight_path",
-    "word_offsets",
-)
+FAST = ("urng", "perturb", "pezo", "nf4_quant", "sparse_add", "softmax", "requantize")
+"""Blocks whose outputs differ in kind; the slow tests have all."""
 
 
 # whole cores have tests of their own, with smaller networks
 @pytest.mark.parametrize(
     "block",
-    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in BLOCKS if name not in CORES],
+    [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in BLOCKS if name not in CORES],
 )
 def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator):
     spec = build(BLOCKS[block], SMALLER.get(block, "").split())

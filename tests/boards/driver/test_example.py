@@ -71,9 +71,7 @@ def compiled(name, folder):
 def play(name, folder, spec=None, task=None):
     """Run the program with the compiled core at its other end: its status, and the lines that it printed."""
     spec = spec or CORES[name]
-    # the demo's tests compile the core with its monitor, of which a driver sees nothing
-    core = compiled_core(replace(spec, monitor=True))
-    device, size = SimulatedDevice(core), example_of(spec, task).memory.end
+    device, size = SimulatedDevice(compiled_core(spec)), example_of(spec, task).memory.end
     buffer = device.allocate(size)
     (folder / "memory").write_bytes(b"\xa5" * size)  # what was in the buffer before does not matter
     memory = np.memmap(folder / "memory", np.uint8, "r+")

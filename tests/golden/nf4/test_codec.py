@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -172,17 +173,13 @@ def test_floats_of_other_types_are_refused():
 LENGTH, ORDINARY = 64, 2000
 
 
-@pytest.fixture(scope="module")
-def bitsandbytes():
-    """Its quantiser in plain PyTorch, whatever else is installed: rows to codes, packed bytes and scales."""
-    pytest.importorskip("bitsandbytes")
-    import torch
-
-    default = torch._C.DispatchKeySet(torch._C.DispatchKey.CompositeExplicitAutograd)
+@pytest.fixture
+def bitsandbytes(nf4_operators):
+    """Its quantiser: rows to codes, packed bytes and scales."""
+    quantise, _ = nf4_operators
 
     def run(rows):
-        arguments = torch.from_numpy(rows), rows.shape[1], "nf4", torch.uint8
-        packed, scales = torch.ops.bitsandbytes.quantize_4bit.default.redispatch(default, *arguments)
+        packed, scales = quantise(torch.from_numpy(rows), rows.shape[1], "nf4", torch.uint8)
         packed = packed.numpy().reshape(len(rows), -1)
         codes = np.stack([packed >> 4, packed & 15], axis=-1).reshape(rows.shape)
         return codes, packed, scales.numpy()

@@ -80,15 +80,13 @@ def test_every_bit_is_torchs(lanes, sign, count, eps_shift, rate, seed):
     assert (path(spec, given, sign, numbers) == expected.numpy()).all()
 
 
-def test_the_dense_part_is_what_bitsandbytes_dequantises():
-    pytest.importorskip("bitsandbytes")
+def test_the_dense_part_is_what_bitsandbytes_dequantises(nf4_operators):
+    _, dequantise = nf4_operators
     rng = np.random.default_rng(0)
     count = 64 * BLOCK
     codes, scales, nothing, _ = tensor(rng, count, rate=0)
-    default = torch._C.DispatchKeySet(torch._C.DispatchKey.CompositeExplicitAutograd)
     packed = torch.from_numpy(codes[::2] << 4 | codes[1::2])[:, None]
-    arguments = packed, torch.from_numpy(scales).float(), BLOCK, "nf4", (count,), torch.float32
-    theirs = torch.ops.bitsandbytes.dequantize_4bit.default.redispatch(default, *arguments).numpy()
+    theirs = dequantise(packed, torch.from_numpy(scales).float(), BLOCK, "nf4", (count,), torch.float32).numpy()
     ours = path(WeightPathSpec(), (codes, scales, nothing, nothing), 0, np.zeros((0, 8), np.int64))
     # half a last place for the rounding, and a level's own: half of 2**-16, times the scale
     allowed = 0.5 + np.repeat(scales, BLOCK) * (2**-17 + 2**-23)

@@ -15,7 +15,7 @@ from fabtune.sim.verify import verify
 
 VARIATIONS = [
     pytest.param(AxiReadSpec(data=32, address=20, burst=4, depth=8), marks=pytest.mark.slow),
-    AxiReadSpec(data=512, address=40),
+    pytest.param(AxiReadSpec(data=512, address=40), marks=pytest.mark.slow),
     AxiWriteSpec(data=32, address=20, burst=2, depth=4, outstanding=2),
     pytest.param(AxiWriteSpec(data=512, address=40, burst=64), marks=pytest.mark.slow),
     AxiRegistersSpec(signature=0xDEADBEEF),

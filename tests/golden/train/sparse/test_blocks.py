@@ -9,18 +9,14 @@ from fabtune.golden.nf4 import codec as nf4
 from fabtune.golden.train.sparse.blocks import BLOCK, BLOCK_BYTES, dequantise, quantise, unpack
 
 
-@pytest.fixture(scope="module")
-def bitsandbytes():
-    """Its quantiser and dequantiser in plain PyTorch, whatever else is installed."""
-    pytest.importorskip("bitsandbytes")
-    default = torch._C.DispatchKeySet(torch._C.DispatchKey.CompositeExplicitAutograd)
+@pytest.fixture
+def bitsandbytes(nf4_operators):
+    """Its quantiser and dequantiser."""
+    their_quantise, their_dequantise = nf4_operators
 
     def run(flat):
-        packed, scales = torch.ops.bitsandbytes.quantize_4bit.default.redispatch(
-            default, flat, BLOCK, "nf4", torch.uint8
-        )
-        operator = torch.ops.bitsandbytes.dequantize_4bit.default
-        back = operator.redispatch(default, packed, scales, BLOCK, "nf4", flat.shape, torch.float32)
+        packed, scales = their_quantise(flat, BLOCK, "nf4", torch.uint8)
+        back = their_dequantise(packed, scales, BLOCK, "nf4", flat.shape, torch.float32)
         return packed.view(-1), scales, back
 
     return run

@@ -58,8 +58,8 @@ def expected_walks(deltas, mapping, span, eps, coefficients):
     ("settings", "mapping", "parts"),
     [
         ((), NARROW, 1),
-        ((), NARROW, 4),
-        ((), WIDE, 1),
+        pytest.param((), NARROW, 4, marks=pytest.mark.slow),
+        pytest.param((), WIDE, 1, marks=pytest.mark.slow),
         ((), WIDE, 4),
         (("strategy=pool", "pool.p=32"), NARROW, 4),
         pytest.param(("scale.urng.bits=14",), NARROW, 1, marks=pytest.mark.slow),
