@@ -13,9 +13,12 @@ A formal module has
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 
 from ...golden.block import Spec
@@ -23,7 +26,7 @@ from ...golden.errors import UserError
 from ...golden.registry import BLOCKS
 from ...hw.verilog import component
 from .checker import Checker
-from .prover import Proof, prove
+from .prover import Proof, design_of, prove, prove_text
 
 _PREFIX = "formal_"
 _SIM = Path(__file__).parent.parent
@@ -86,6 +89,29 @@ def prove_block(
     module = formal_module(name)
     cut, large = getattr(module, "CUT", ()), getattr(module, "LARGE", False)
     return prove(checker_of(name, spec), cut, rules, seconds, keep, large)
+
+
+def prove_blocks(names: Sequence[str], seconds: int = 120, keep: Path | None = None) -> Iterator[tuple[str, Proof]]:
+    """Prove blocks and parts, as many at a time as there are cores, and give each name with its proofs in order.
+
+    Parameters
+    ----------
+    names : sequence of str
+    seconds, keep
+        See `prover.prove`; counterexamples have a folder for each name.
+    """
+    elaborating = Lock()  # Amaranth counts its signals for the whole process
+
+    def proofs_of(name: str) -> list[Proof]:
+        module = formal_module(name)
+        with elaborating:
+            text, rules = design_of(checker_of(name))
+        cut, large = getattr(module, "CUT", ()), getattr(module, "LARGE", False)
+        return list(prove_text(text, rules, rules, cut, seconds, keep and keep / name, large, processes=1))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, proofs in zip(names, pool.map(proofs_of, names), strict=True):
+            yield from ((name, proof) for proof in proofs)
 
 
 def _modules() -> Iterator[Path]:

@@ -134,6 +134,7 @@ def prove_text(
     seconds: int = 120,
     keep: Path | None = None,
     large: bool = False,
+    processes: int | None = None,
 ) -> Iterator[Proof]:
     """Prove rules of a design given as RTLIL.
 
@@ -145,6 +146,8 @@ def prove_text(
         Names of the rules to prove, and of all rules in the order of the outputs.
     cut, seconds, keep, large
         See `prove`.
+    processes : int, optional
+        Rules that are proved at a time, by default as many as there are cores.
     """
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
@@ -152,7 +155,7 @@ def prove_text(
         order = _outputs(folder / "model.map", among)
         if len(rules) > 1:
             _merge(folder, seconds)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(processes or os.cpu_count()) as pool:
             for proof in pool.map(lambda rule: prove_output(folder, order[rule], rule, seconds, large), rules):
                 if proof.status == "broken" and keep:
                     write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep, _preparation(cut))

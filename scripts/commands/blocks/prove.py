@@ -16,6 +16,8 @@ from ...heartbeat import doing
 from ...options import PATH, SectionedCommand, as_json, network_options, option, section, spec_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ....sim.formal.prover import Proof
 
 
@@ -55,7 +57,7 @@ def command(
     Without BLOCK all that has rules is proved; by default with small parameters that have all of the block's control.
     Exit status 1 where a rule is broken, or not proved in its time.
     """
-    from ....sim.formal.proofs import formal_module, prove_block, proved_names
+    from ....sim.formal.proofs import formal_module, prove_block, prove_blocks, proved_names
 
     described = preset or settings or any(own_network.values())
     if len(names) != 1 and (described or rules):
@@ -67,15 +69,21 @@ def command(
     chosen = list(names) or proved_names()
     for name in chosen:
         formal_module(name)
-    spec = spec_of(chosen[0], settings, preset, **own_network) if described else None
+    if len(chosen) == 1:
+        doing(f"prove {chosen[0]}")
+        spec = spec_of(chosen[0], settings, preset, **own_network) if described else None
+        keep = counterexamples and counterexamples / chosen[0]
+        proofs: Iterator[tuple[str, Proof]] = (
+            (chosen[0], proof) for proof in prove_block(chosen[0], spec, rules, seconds, keep)
+        )
+    else:
+        doing(f"prove {len(chosen)} blocks and parts")
+        proofs = prove_blocks(chosen, seconds, counterexamples)
     found = []
-    for name in chosen:
-        doing(f"prove {name}")
-        keep = counterexamples and counterexamples / name
-        for proof in prove_block(name, spec, rules, seconds, keep):
-            found.append((name, proof))
-            if not as_json:
-                click.echo(f"{name}: {proof.rule}: {_told(proof)}, {proof.seconds:.1f} s", err=True)
+    for name, proof in proofs:
+        found.append((name, proof))
+        if not as_json:
+            click.echo(f"{name}: {proof.rule}: {_told(proof)}, {proof.seconds:.1f} s", err=True)
     if as_json:
         show_json({"proofs": [{"block": name, **dataclasses.asdict(proof)} for name, proof in found]})
     else:

@@ -13,7 +13,7 @@ from fabtune.hw.lora.backward.backward_sequencer import BackwardSequencer
 from fabtune.hw.primitives.pipeline import Pipeline
 from fabtune.hw.zo.perturb import Perturb, _extended
 from fabtune.sim.formal.checker import Checker
-from fabtune.sim.formal.proofs import checker_of, formal_module, prove_block, proved_names
+from fabtune.sim.formal.proofs import checker_of, formal_module, prove_block, prove_blocks, proved_names
 from fabtune.sim.formal.prover import prove
 
 QUICK = ("fifo", "rounding", "perturb", "perturb_undo", "nf4_dequant", "bursts", "axi_registers", "read_arbiter")
@@ -37,6 +37,12 @@ def test_a_block_is_proved(name):
     found = list(prove_block(name))
     assert found
     assert {proof.rule: proof.status for proof in found if proof.status != "proved"} == {}
+
+
+def test_blocks_side_by_side_are_proved_as_alone():
+    names = ["rounding", "fifo", "scale"]
+    found = [(name, proof.rule, proof.status) for name, proof in prove_blocks(names)]
+    assert found == [(name, proof.rule, proof.status) for name in names for proof in prove_block(name)]
 
 
 @pytest.mark.parametrize("name", proved_names())
