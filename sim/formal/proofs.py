@@ -86,8 +86,7 @@ def prove_block(
     name: str, spec: Spec | None = None, rules: tuple[str, ...] = (), seconds: int = 120, keep: Path | None = None
 ) -> Iterator[Proof]:
     """Prove the rules of a block or part, see `checker_of` and `prover.prove`."""
-    module = formal_module(name)
-    cut, large = getattr(module, "CUT", ()), getattr(module, "LARGE", False)
+    cut, large = _search_of(name)
     return prove(checker_of(name, spec), cut, rules, seconds, keep, large)
 
 
@@ -103,15 +102,20 @@ def prove_blocks(names: Sequence[str], seconds: int = 120, keep: Path | None = N
     elaborating = Lock()  # Amaranth counts its signals for the whole process
 
     def proofs_of(name: str) -> list[Proof]:
-        module = formal_module(name)
         with elaborating:
             text, rules = design_of(checker_of(name))
-        cut, large = getattr(module, "CUT", ()), getattr(module, "LARGE", False)
+        cut, large = _search_of(name)
         return list(prove_text(text, rules, rules, cut, seconds, keep and keep / name, large, processes=1))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, proofs in zip(names, pool.map(proofs_of, names), strict=True):
             yield from ((name, proof) for proof in proofs)
+
+
+def _search_of(name: str) -> tuple[tuple[str, ...], bool]:
+    """Parts that are left open in the proofs of a block or part, and whether it is large."""
+    module = formal_module(name)
+    return getattr(module, "CUT", ()), getattr(module, "LARGE", False)
 
 
 def _modules() -> Iterator[Path]:

@@ -51,6 +51,8 @@ VARIATIONS = [
     *SMALLER.items(),
 ]
 SLOW_VARIATIONS = [
+    # a memory of one word
+    ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("scale", "mode=pow2 n=3"),
     ("urng", "bits=4 n=7"),
     ("perturb", "eps_shift=3"),
