@@ -82,8 +82,8 @@ class SampleLoaderSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from an operation to its first beat at the earliest: settings, checks."""
-        return 2
+        """Cycles from an operation to its first beat at the earliest: settings, checks, their result."""
+        return 3
 
     @property
     def features(self) -> Format:

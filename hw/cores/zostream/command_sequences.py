@@ -87,6 +87,7 @@ class CommandSequences:
         p1, p2 = (value[: MOST_PERTURBATIONS.bit_length()] for value in (settings.p1, settings.p2))
         # of the part behind the cut, with which the first one is reckoned
         turns, repeats = Signal.like(job.turns, name="turns"), Signal.like(job.repeats, name="repeats")
+        product = Signal.like(repeats, name="product")
         largest_eps = DELTA.fraction - PerturbationTable(self._trainer.spec.generator).fraction
         names = ("order", "samples", "index", "cache", "sample_count", "steps", "batch")
         m.d.sync += [
@@ -95,7 +96,8 @@ class CommandSequences:
             self._split.eq(self._program.split & (control.command == Command.TRAIN)),
             self.before.eq(self._keeps | (self.first & self._split)),
             turns.eq(Mux(self._split, p2 + 1, 1)),
-            repeats.eq(Mux(self.infer, 1, Mux(self._split, p1 * p2 + p1, p1))),
+            product.eq(p1 * p2),
+            repeats.eq(Mux(self.infer, 1, p1 + Mux(self._split, product, 0))),
             self._engine.amount.eq(Mux(self.infer, 0, (1 << largest_eps) >> settings.eps_shift[:4])),
             self._outer_ends.eq(self._outer == p1 - 1),
             self._inner_ends.eq((self._inner == p2 - 1) | ~self._split),

@@ -115,11 +115,12 @@ class PerturbedDeltas(wiring.Component):
         wiring.connect(m, wiring.flipped(self.state), loader.beats)
         wiring.connect(m, deltas.offsets, wiring.flipped(self.offsets))
         command, own, request = deltas.command, self.command, self.request
-        # a register: long paths begin where commands are taken
-        held, kept = Signal(), Signal(DeltaCommand(), reset_less=True)
-        taken = own.valid & own.ready
+        # two registers: long paths begin where commands are made and where they are taken
+        taken, held = Signal(), Signal()
+        before, kept = (Signal(DeltaCommand(), name=name, reset_less=True) for name in ("before", "kept"))
+        m.d.sync += [taken.eq(own.valid & own.ready), before.eq(own.payload)]
         with m.If(taken):
-            m.d.sync += [held.eq(1), kept.eq(own.payload)]
+            m.d.sync += [held.eq(1), kept.eq(before)]
         with m.Elif(command.ready):
             m.d.sync += held.eq(0)
         m.d.comb += [
@@ -130,7 +131,7 @@ class PerturbedDeltas(wiring.Component):
             command.payload.count.eq(Mux(held, kept.count, request.payload.count)),
             command.payload.table.eq(Mux(held, kept.table, request.payload.table)),
             *(command.payload[name].eq(request.payload[name]) for name in ("word", "fraction", "wide")),
-            own.ready.eq(~held),
+            own.ready.eq(~taken & ~held),
             request.ready.eq(command.ready & ~held),
             deltas.done.ready.eq(1),
             self.done.eq(deltas.done.valid),
@@ -151,17 +152,17 @@ class PerturbedDeltas(wiring.Component):
             self.beat.eq(shown.beat),
             self.data.eq(shown.data),
         ]
-        self._draw(m, taken, kept)
+        self._draw(m, taken, before, kept)
         return m
 
-    def _draw(self, m: Module, taken: Value, kept: Any) -> None:
+    def _draw(self, m: Module, taken: Value, before: Any, kept: Any) -> None:
         """Give words of the generator, as many as a command takes, and count where it stands."""
-        generator, deltas, own = self.generator, self.offsets_block, self.command
-        left, period = Signal.like(own.payload.count, name="words_left", reset_less=True), self.spec.generator.period
+        generator, deltas = self.generator, self.offsets_block
+        left, period = Signal.like(before.count, name="words_left", reset_less=True), self.spec.generator.period
         final, drawn = left == 1, generator.o.valid & generator.o.ready
         position, marked, after = (Signal(range(period), name=name) for name in ("position", "marked", "after"))
         with m.If(taken):
-            m.d.sync += left.eq(own.payload.count)
+            m.d.sync += left.eq(before.count)
         with m.Elif(drawn):
             m.d.sync += left.eq(left - 1)
         m.d.comb += [

@@ -17,6 +17,7 @@ from ....golden.stream.instruction import Kind
 from ....golden.stream.machine.program_sequencer import ProgramSequencerSpec
 from ....golden.stream.values.pool_head import KINDS as POOL_KINDS
 from ....golden.stream.weights.word_offsets import WordOffsetsSpec
+from ...primitives.registers import data_register
 from ..array.array_path import ArrayPath
 from ..array.linear_sequencer import LinearSequencer
 from ..array.stationary_load import StationaryLoad
@@ -251,13 +252,22 @@ class StreamEngine(wiring.Component):
             {unit: block.operands for unit, block in readers.items()} | {Unit.OUTSIDE: port.operands},
         )
         reads = {unit: block.operands_read for unit, block in readers.items()} | {Unit.OUTSIDE: port.operands_read}
-        self._merge(m, memory.operands_read, reads)
+        self._merge(m, self._operands_read(m), reads)
         writes = {unit: block.write for unit, block in self.units.items()} | {Unit.OUTSIDE: self.samples.write}
         self._merge(m, memory.write, writes)
         with m.If(port.kept & (self._unit == Unit.OUTSIDE)):
             rows = self.kept.write
             m.d.comb += [memory.write.valid.eq(rows.valid), rows.ready.eq(memory.write.ready)]
             m.d.comb += _same(memory.write.payload, rows.payload)
+
+    def _operands_read(self, m: Module) -> Any:
+        """Put a register in front of reads of operands: all that reads keys or rows waits for them."""
+        read = self.memory.operands_read
+        asked = read.signature.flip().create(path=("operands_asked",))
+        m.d.comb += asked.ready.eq(~read.valid | read.ready)
+        with m.If(asked.ready):
+            m.d.sync += [read.valid.eq(asked.valid), data_register(m, read.payload).eq(asked.payload)]
+        return asked
 
     def _sentences(self, m: Module) -> None:
         """Give the sentences to the unit at work."""

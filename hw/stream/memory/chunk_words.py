@@ -49,18 +49,19 @@ class ChunkWords(wiring.Component):
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         chunk, full = Signal(self._width * self._words, reset_less=True), Signal()
         word = Signal(range(self._words))
-        final, move = Signal(), Signal()
+        owed, takes = Signal(range(self._depth // self._words + 1)), Signal()
         m.d.comb += [
-            final.eq(word == self._words - 1),
-            move.eq(full & queue.i.ready),
+            # always taken: there is a place for each word that was asked for
             queue.i.valid.eq(full),
             queue.i.payload.eq(mux_tree(word, [chunk.word_select(at, self._width) for at in range(self._words)])),
-            self.i.ready.eq(~full | (move & final)),
+            self.i.ready.eq(owed.any() & (~full | (word == self._words - 1))),
+            takes.eq(self.i.valid & self.i.ready),
         ]
-        with m.If(move):
+        with m.If(full):
             m.d.sync += word.eq(word + 1)
-        with m.If(self.i.ready):
-            m.d.sync += [chunk.eq(self.i.payload), full.eq(self.i.valid)]
+        with m.If(~full | (word == self._words - 1)):
+            m.d.sync += [chunk.eq(self.i.payload), full.eq(takes)]
+        m.d.sync += owed.eq(owed + self.asked - takes)
         places = Signal(range(self._depth + 1), init=self._depth)
         m.d.comb += self.room.eq(places >= self._words)
         m.d.sync += places.eq(places + (self.o.valid & self.o.ready) - Mux(self.asked, self._words, 0))

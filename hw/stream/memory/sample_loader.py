@@ -61,8 +61,10 @@ class SampleLoader(wiring.Component):
             with m.State("CHECK"):
                 beyond = (Cat(0, rows) > stride) | (rows > self.spec.sums // 2)
                 m.d.sync += status.eq(Mux(empty, Status.EMPTY, Mux(beyond, Status.CAPACITY, Status.LOADED)))
+                m.next = "BEGIN"
+            with m.State("BEGIN"):
                 m.next = "DONE"
-                with m.If(~empty & ~beyond):
+                with m.If(status == Status.LOADED):
                     m.d.comb += begins.eq(1)
                     m.next = "LOAD"
             with m.State("LOAD"), m.If(gathered & written):
@@ -83,17 +85,19 @@ class SampleLoader(wiring.Component):
         # of a row of two units the second one is nothing but padding, where a token ends in the first
         two = spec.unit == UNIT
         last_unit = Cat(1, last[exact_log2(ROW) :]) if two else last[exact_log2(ROW) :]
-        padding = (units == 0) & ~last[exact_log2(UNIT)] if two else Value.cast(0)
+        ends = Signal(name="ends_token", reset_less=True)
+        padding = ends & ~last[exact_log2(UNIT)] if two else Value.cast(0)
         final, takes = beat == count - 1, Signal(name="takes")
         data = Value.cast(self.beats.payload.data)
         m.d.comb += self.beats.ready.eq((tokens != 0) & (~final | padding | ~self._full))
         m.d.comb += takes.eq(self.beats.valid & self.beats.ready)
         with m.If(begins):
-            m.d.sync += [tokens.eq(rows), units.eq(last_unit)]
+            m.d.sync += [tokens.eq(rows), units.eq(last_unit), ends.eq(last_unit == 0)]
         with m.If(takes):
             m.d.sync += [kept.eq(Cat(kept, data)[8 * BEAT :]), beat.eq(Mux(final, 0, beat + 1))]
             with m.If(final):
-                m.d.sync += [units.eq(Mux(units == 0, last_unit, units - 1)), tokens.eq(tokens - (units == 0))]
+                m.d.sync += [units.eq(Mux(ends, last_unit, units - 1)), tokens.eq(tokens - ends)]
+                m.d.sync += ends.eq(Mux(ends, last_unit == 0, units == 1))
                 with m.If(~padding):
                     m.d.sync += [self._full.eq(1), self._unit.eq(Cat(kept, data))]
         return tokens == 0

@@ -194,7 +194,8 @@ class ValueWalk(wiring.Component):
                 m.next = "idle"
                 with m.If(positions & ~final_position):
                     m.next = "next"
-        with m.If(step):
+        # without a step the register is free, and what is in it does not count
+        with m.If(free):
             m.d.sync += [
                 job.words.eq(Cat(group[: len(job.words.group)], side, mark)),
                 job.result.partial.eq(group == last),
@@ -214,7 +215,7 @@ class ValueWalk(wiring.Component):
                 line.advance.eq(turns),
                 line.stride.eq(one.stride),
             ]
-            with m.If(step):
+            with m.If(free):
                 m.d.sync += [
                     place.wide.eq(line.in_wide),
                     place.address.eq(line.line + number),

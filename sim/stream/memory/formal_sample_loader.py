@@ -50,7 +50,8 @@ def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
     Checks of an operation end before the block's own counts begin.
     """
     block = checker.block
-    checks, inner, gather = state_of(block, "CHECK"), variables_of(block, "_write"), variables_of(block, "_gather")
+    begin, inner, gather = state_of(block, "BEGIN"), variables_of(block, "_write"), variables_of(block, "_gather")
+    checks = state_of(block, "CHECK") | begin
     last, row = inner.last, ROW_BEATS * SPEC.unit // ROW
     full, whole = inner.self._full, beats.word >= row
     chunks, written = writes.size[1:], writes.word[1:]
@@ -67,6 +68,8 @@ def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
             "beat": beats.word == gather.beat + Mux((gather.tokens != 0) & (gather.units == 0), row, 0),
             "beat_least": gather.beat < row,
             "units": (gather.tokens == 0) | (gather.units <= 1),
+            "ends": (gather.tokens == 0) | (gather.ends == (gather.units == 0)),
+            "loads": ~begin | ((checker.payload("done").status == Status.LOADED) == beats.left.any()),
             "group": ~inner.active | (written + inner.groups + 1 == chunks),
             "side": writes.word[0] == inner.side,
             "none": inner.active | (writes.word == 0),

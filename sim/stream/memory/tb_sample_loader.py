@@ -13,8 +13,6 @@ from ....golden.stream.memory.samples import ROW, ROW_BEATS, token_rows
 from ...phase import Phase
 
 _ENDLESS = 1 << 62
-_REFUSED = 3
-"""Cycles of an operation that is refused."""
 
 
 def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, words: int) -> dict[str, Words]:
@@ -55,7 +53,8 @@ def _cycles(spec: SampleLoaderSpec, given: Words) -> int:
     """Cycles of all operations, one behind the other."""
     sizes = zip(*(given[name][:, 0].tolist() for name in ("rows", "features", "stride")), strict=True)
     return sum(
-        spec.cycles(rows, features) if spec.status(rows, features, stride) == Status.LOADED else _REFUSED
+        # a refusal comes instead of the first beat
+        spec.cycles(rows, features) if spec.status(rows, features, stride) == Status.LOADED else spec.latency + 1
         for rows, features, stride in sizes
     )
 

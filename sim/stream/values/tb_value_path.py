@@ -33,7 +33,7 @@ def stimulus(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> dict[
         kind = KINDS[len(parts)] if len(parts) < len(KINDS) else KINDS[int(rng.integers(len(KINDS)))]
         features = int(rng.choice([1, spec.columns, int(rng.integers(1, _most(spec, left), endpoint=True))]))
         chunks = -(-features // spec.columns)
-        rows = int(rng.integers(1, max(1, min(6, left // (2 * chunks * spec.words))), endpoint=True))
+        rows = int(rng.integers(1, max(1, min(6, spec.longest, left // (2 * chunks * spec.words))), endpoint=True))
         parts.append(operation(spec, rng, kind, features, rows))
         left -= 2 * rows * chunks * spec.words
     return joined(parts)
