@@ -187,7 +187,7 @@ class Shell(wiring.Component):
     def _refusal(self, m: Module, checks: Sequence[Check]) -> tuple[Signal, Signal, Signal]:
         """Look at the check of the present number: whether it refuses the command, its code and value, a cycle late."""
         wrong, code, wrong_checks, offending = Signal(), Signal.like(self._error), Signal(len(checks)), Signal(64)
-        m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
+        m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0), code.eq(0), offending.eq(0)]
         with m.Switch(self._number):
             for index, check in enumerate(checks):
                 with m.Case(index):

@@ -99,7 +99,7 @@ class ValuePathSpec(ChunkUnitSpec):
         """
         chosen, (groups, behind) = settings(one), self.chunks(one)
         reads = bool(chosen.joined) + (not chosen.sums)
-        begin = max(7 if reads else 5, -(-one.features // VALUES) if chosen.biased else 0) + (reads == 2)
+        begin = max(8 if reads else 6, -(-one.features // VALUES) if chosen.biased else 0) + (reads == 2)
         chunks = 2 * one.rows * len(groups)
         words = (chunks - 1) * max(self.words, reads) + self.words
         return begin + words + self.latency + 2 * one.rows * len(behind) + 3

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -253,12 +255,14 @@ class StreamEngine(wiring.Component):
         )
         reads = {unit: block.operands_read for unit, block in readers.items()} | {Unit.OUTSIDE: port.operands_read}
         self._merge(m, self._operands_read(m), reads)
-        writes = {unit: block.write for unit, block in self.units.items()} | {Unit.OUTSIDE: self.samples.write}
+        outside, rows, samples = memory.write.signature.flip().create(path=("loaded",)), self.kept.write, self.samples
+        m.d.comb += [
+            outside.valid.eq(Mux(port.kept, rows.valid, samples.write.valid)),
+            outside.payload.eq(Mux(port.kept, Value.cast(rows.payload), Value.cast(samples.write.payload))),
+            *(loader.ready.eq(outside.ready) for loader in (rows, samples.write)),
+        ]
+        writes = {unit: block.write for unit, block in self.units.items()} | {Unit.OUTSIDE: outside}
         self._merge(m, memory.write, writes)
-        with m.If(port.kept & (self._unit == Unit.OUTSIDE)):
-            rows = self.kept.write
-            m.d.comb += [memory.write.valid.eq(rows.valid), rows.ready.eq(memory.write.ready)]
-            m.d.comb += _same(memory.write.payload, rows.payload)
 
     def _operands_read(self, m: Module) -> Any:
         """Put a register in front of reads of operands: all that reads keys or rows waits for them."""
@@ -309,10 +313,19 @@ class StreamEngine(wiring.Component):
         """Take a stream's words from the unit at work; no other one has any, so that all may see that there is room."""
         m.d.comb += into.valid.eq(Cat(stream.valid & self._works[unit] for unit, stream in givers.items()).any())
         m.d.comb += [stream.ready.eq(into.ready) for stream in givers.values()]
-        with m.Switch(self._unit):
-            for unit, stream in givers.items():
-                with m.Case(unit):
-                    m.d.comb += _same(into.payload, stream.payload)
+        # places are chosen by the flags: the number, which chooses the values, reaches far
+        for name, field in into.payload.shape().members.items():
+            having = {unit: stream for unit, stream in givers.items() if name in stream.payload.shape().members}
+            given = {unit: Value.cast(getattr(stream.payload, name)) for unit, stream in having.items()}
+            taken = Value.cast(getattr(into.payload, name))
+            if name == "value":
+                with m.Switch(self._unit):
+                    for unit, value in given.items():
+                        with m.Case(unit):
+                            m.d.comb += taken.eq(value)
+                continue
+            flags = {unit: self._works[unit].replicate(Shape.cast(field).width) for unit in given}
+            m.d.comb += taken.eq(reduce(or_, (value & flags[unit] for unit, value in given.items())))
 
     # -- operations ----------------------------------------------------------------------------------------------------
 

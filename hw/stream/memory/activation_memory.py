@@ -94,9 +94,11 @@ class ActivationMemory(wiring.Component):
         for name in READERS:
             read, result = getattr(self, f"{name}_read"), getattr(self, name)
             ahead, takes = Signal(range(READS_AHEAD + 1), name=f"{name}_ahead"), Signal(name=f"{name}_takes")
-            room = ahead != READS_AHEAD
+            # a flag beside the counter: all that reads behind this one waits for it
+            room, gives = Signal(name=f"{name}_room", init=1), result.valid & result.ready
             m.d.comb += [read.ready.eq(room & free), takes.eq(read.valid & read.ready)]
-            m.d.sync += ahead.eq(ahead + takes - (result.valid & result.ready))
+            m.d.sync += ahead.eq(ahead + takes - gives)
+            m.d.sync += room.eq(gives | ~((ahead == READS_AHEAD) | (takes & (ahead == READS_AHEAD - 1))))
             narrow = ~read.payload.wide if name == "operands" else 1
             free &= ~(read.valid & room & narrow)
             found[name] = takes

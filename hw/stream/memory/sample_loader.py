@@ -89,18 +89,19 @@ class SampleLoader(wiring.Component):
         padding = ends & ~last[exact_log2(UNIT)] if two else Value.cast(0)
         final, takes = beat == count - 1, Signal(name="takes")
         data = Value.cast(self.beats.payload.data)
-        m.d.comb += self.beats.ready.eq((tokens != 0) & (~final | padding | ~self._full))
+        more = Signal(name="more")
+        m.d.comb += self.beats.ready.eq(more & (~final | padding | ~self._full))
         m.d.comb += takes.eq(self.beats.valid & self.beats.ready)
         with m.If(begins):
-            m.d.sync += [tokens.eq(rows), units.eq(last_unit), ends.eq(last_unit == 0)]
+            m.d.sync += [tokens.eq(rows), more.eq(1), units.eq(last_unit), ends.eq(last_unit == 0)]
         with m.If(takes):
             m.d.sync += [kept.eq(Cat(kept, data)[8 * BEAT :]), beat.eq(Mux(final, 0, beat + 1))]
             with m.If(final):
                 m.d.sync += [units.eq(Mux(ends, last_unit, units - 1)), tokens.eq(tokens - ends)]
-                m.d.sync += ends.eq(Mux(ends, last_unit == 0, units == 1))
+                m.d.sync += [ends.eq(Mux(ends, last_unit == 0, units == 1)), more.eq(~ends | (tokens != 1))]
                 with m.If(~padding):
                     m.d.sync += [self._full.eq(1), self._unit.eq(Cat(kept, data))]
-        return tokens == 0
+        return ~more
 
     def _write(
         self, m: Module, begins: Value, rows: Signal, last: Signal, wide: Signal, base: Signal, stride: Signal

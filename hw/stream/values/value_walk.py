@@ -10,6 +10,7 @@ from amaranth.utils import exact_log2
 from ....golden.stream.values.value_operation import settings
 from ....golden.stream.values.value_path import ValuePathSpec
 from ...ports import layout, shape
+from ...primitives.fifo import Fifo
 from ..memory.chunk_line import ChunkLine
 
 
@@ -79,28 +80,26 @@ class ValueWalk(wiring.Component):
         m = Module()
         spec = self.spec
         chunk = chunk_layout(spec)
-        job = Signal(
-            data.StructLayout(
-                {
-                    "source": chunk,
-                    "second": chunk,
-                    "words": words_layout(spec),
-                    "result": result_layout(spec),
-                    "asks": 2,
-                    "passes": 1,
-                    "writes": 1,
-                }
-            ),
-            reset_less=True,
+        job = data.StructLayout(
+            {
+                "source": chunk,
+                "second": chunk,
+                "words": words_layout(spec),
+                "result": result_layout(spec),
+                "asks": 2,
+                "passes": 1,
+                "writes": 1,
+            }
         )
-        free, step = Signal(), Signal()
-        m.d.comb += free.eq(self._issue(m, job, step))
-        self._walk(m, job, free, step)
+        # long paths begin and end here
+        m.submodules.jobs = jobs = Fifo(job, 2)
+        self._issue(m, jobs.o)
+        self._walk(m, jobs.i)
         return m
 
-    def _issue(self, m: Module, job: Any, step: Signal) -> Value:
-        """Ask for what a job reads, then queue it; return a bit: the register is free, or becomes so."""
-        valid, again, done = Signal(), Signal(), Signal()
+    def _issue(self, m: Module, given: Any) -> None:
+        """Ask for what a job reads, then queue it."""
+        valid, job, again, done = given.valid, given.payload, Signal(), Signal()
         second = ~job.asks[0] | again
         space = (~job.passes | self.words.ready) & (~job.writes | self.results.ready)
         asked = self.read.valid & self.read.ready
@@ -120,15 +119,15 @@ class ValueWalk(wiring.Component):
         ]
         with m.If(asked):
             m.d.sync += again.eq(job.asks.all() & ~again)
-        m.d.sync += valid.eq(step | (valid & ~done))
-        return ~valid | done
+        m.d.comb += given.ready.eq(done)
 
-    def _walk(self, m: Module, job: Any, free: Signal, step: Signal) -> None:
-        """Go through groups and rows, or through positions, sentences and groups; load a job a step.
+    def _walk(self, m: Module, into: Any) -> None:
+        """Go through groups and rows, or through positions, sentences and groups; give a job a step.
 
         Longer than most, as it is one state machine, whose states share its counters.
         """
         spec, given = self.spec, self.operation
+        step, free, job = into.valid, into.ready, into.payload
         chosen = settings(given, Mux)
         flags = {name: Signal(name=name, reset_less=True) for name in ("sums", "positions", "biased", "joined")}
         positions = flags["positions"]
@@ -194,17 +193,15 @@ class ValueWalk(wiring.Component):
                 m.next = "idle"
                 with m.If(positions & ~final_position):
                     m.next = "next"
-        # without a step the register is free, and what is in it does not count
-        with m.If(free):
-            m.d.sync += [
-                job.words.eq(Cat(group[: len(job.words.group)], side, mark)),
-                job.result.partial.eq(group == last),
-                job.result.empty.eq(behind & ~mark),
-                job.result.end.eq(mark),
-                job.asks.eq(Cat(~flags["sums"], flags["joined"]) & (~mark & ~behind).replicate(2)),
-                job.passes.eq(Mux(mark, flags["biased"], ~behind)),
-                job.writes.eq(~mark | ~positions | final_position),
-            ]
+        m.d.comb += [
+            Value.cast(job.words).eq(Cat(group[: len(job.words.group)], side, mark)),
+            job.result.partial.eq(group == last),
+            job.result.empty.eq(behind & ~mark),
+            job.result.end.eq(mark),
+            job.asks.eq(Cat(~flags["sums"], flags["joined"]) & (~mark & ~behind).replicate(2)),
+            job.passes.eq(Mux(mark, flags["biased"], ~behind)),
+            job.writes.eq(~mark | ~positions | final_position),
+        ]
         number = Mux(positions, row, count)
         for name, place in (("source", job.source), ("second", job.second), ("destination", job.result.place)):
             m.submodules[name] = line = ChunkLine(spec.layout)
@@ -214,10 +211,7 @@ class ValueWalk(wiring.Component):
                 line.base.eq(one[name]),
                 line.advance.eq(turns),
                 line.stride.eq(one.stride),
+                place.wide.eq(line.in_wide),
+                place.address.eq(line.line + number),
+                place.part.eq(line.part),
             ]
-            with m.If(free):
-                m.d.sync += [
-                    place.wide.eq(line.in_wide),
-                    place.address.eq(line.line + number),
-                    place.part.eq(line.part),
-                ]

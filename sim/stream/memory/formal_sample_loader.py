@@ -69,6 +69,7 @@ def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
             "beat_least": gather.beat < row,
             "units": (gather.tokens == 0) | (gather.units <= 1),
             "ends": (gather.tokens == 0) | (gather.ends == (gather.units == 0)),
+            "more": gather.more == gather.tokens.any(),
             "loads": ~begin | ((checker.payload("done").status == Status.LOADED) == beats.left.any()),
             "group": ~inner.active | (written + inner.groups + 1 == chunks),
             "side": writes.word[0] == inner.side,
