@@ -11,7 +11,6 @@ from ....golden.stream.values.value_operation import KINDS, settings
 from ....golden.stream.values.value_path import ValuePathSpec
 from ....hw.stream.values.value_walk import ValueWalk
 from ...formal.checker import Checker
-from ...formal.inside import state_of, variables_of
 
 _GROUPS, _ROWS, _STUCK = 2, 2, 8
 
@@ -39,11 +38,6 @@ def check(checker: Checker, walk: ValueWalk) -> None:
     room, left = Cat(walk.room, words.ready, results.ready), Signal(len(taken), name="left")
     m.d.sync += left.eq(room & ~taken)
     checker.assume((left & ~room) == 0)
-    inside, idle = variables_of(walk, "_walk"), state_of(walk, "idle")
-    issue = variables_of(walk, "_issue")
-    last = issue.valid & inside.job.result.end & inside.job.writes
-    checker.lemma("walks", active == (~idle | last))
-    checker.lemma("last", ~last | idle)
     checker.rule("end_made", ~(results.valid & results.payload.end) | active)
     chunk = results.valid & ~results.payload.empty & ~results.payload.end
     checker.rule("end_alone", ~(results.payload.end & results.payload.empty) | ~results.valid)
