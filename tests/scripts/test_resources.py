@@ -86,7 +86,7 @@ def test_files_that_cannot_grow(limited, name, size):
 
 
 @pytest.mark.parametrize("folder", ["/proc/none", pytest.param("/sys/none", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["verify", "tune", "estimate"])
+@pytest.mark.parametrize("name", ["verify", pytest.param("tune", marks=pytest.mark.slow), "estimate"])
 def test_a_cache_that_cannot_be_written(limited, name, folder):
     done = limited(name, FABTUNE_CACHE=folder)
     assert done.returncode == 2

@@ -24,7 +24,11 @@ def generic(tmp_path):
 @pytest.mark.parametrize(
     ("method", "parameters"),
     # with a pool of fewer numbers per cycle than lanes, weights of a row share numbers: docs/zo.md
-    [("mezo", ()), ("pezo-pool", ("pool.size=4064", "pool.p=32")), ("pezo-otf", ())],
+    [
+        pytest.param("mezo", (), marks=pytest.mark.slow),
+        ("pezo-pool", ("pool.size=4064", "pool.p=32")),
+        pytest.param("pezo-otf", (), marks=pytest.mark.slow),
+    ],
 )
 def test_a_transformer_learns(classifier, task, method, parameters):
     settings = ZoSettings(method, 3e-4, schedule=Schedule(200, 16), parameters=parameters)
