@@ -11,6 +11,7 @@ from ....golden.stream.weights.word_offsets import Kind
 from ....golden.zo.deltas import DELTA, PerturbationTable
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...axi.memory_port import byte_address
+from ...primitives.registers import register
 from ...zo.deltas.walks import WalkRange
 from ..image_reads import ImageReads
 
@@ -84,7 +85,9 @@ class CommandSequences:
         """Connect settings, which stay the same during a command."""
         control, settings, job = self._control, self._control.settings, self._scheduler.job
         slopes, updates, logits = self._slopes, self._updates, self._trainer.logits
-        p1, p2 = (value[: MOST_PERTURBATIONS.bit_length()] for value in (settings.p1, settings.p2))
+        bits = MOST_PERTURBATIONS.bit_length()
+        # the registers of settings reach far
+        p1, p2 = (register(m, f"own_{name}", getattr(settings, name)[:bits]) for name in ("p1", "p2"))
         # of the part behind the cut, with which the first one is reckoned
         turns, repeats = Signal.like(job.turns, name="turns"), Signal.like(job.repeats, name="repeats")
         product = Signal.like(repeats, name="product")

@@ -74,14 +74,13 @@ class SampleReads(wiring.Component):
                 m.d.comb += sentence.valid.eq(1)
                 m.d.sync += [beat.eq(Mux(self.kept, entry.kept, entry.beat)), left.eq(entry.tokens)]
                 with m.If(sentence.ready):
-                    m.d.sync += sentence.payload.first.eq(sentence.payload.first + entry.tokens)
+                    m.d.sync += [sentence.payload.first.eq(sentence.payload.first + entry.tokens), read.valid.eq(1)]
                     m.next = "TOKEN"
             with m.State("TOKEN"):
-                m.d.comb += read.valid.eq(1)
                 with m.If(read.ready):
                     m.d.sync += [beat.eq(beat + self.token_beats), left.eq(left - 1)]
                     with m.If(left == 1):
-                        m.d.sync += self.number.eq(self.number + 1)
+                        m.d.sync += [self.number.eq(self.number + 1), read.valid.eq(0)]
                         m.next = "READ"
                         with m.If(self.number == self.sentences - 1):
                             m.d.comb += self.done.eq(1)

@@ -12,6 +12,7 @@ from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
+from ...primitives.registers import register
 from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
@@ -79,9 +80,10 @@ class Zostream(ShelledCore):
         return TransformerTrainer(self.spec)
 
     def prepare(self, m: Module, settings: wiring.PureInterface) -> None:
-        """Multiply the perturbations of both parts, in a register, as in `zotrain`."""
+        """Multiply the perturbations of both parts, as in `zotrain`; the registers of settings reach far."""
         bits = MOST_PERTURBATIONS.bit_length()
-        m.d.sync += self._slopes.eq(settings.p1[:bits] * settings.p2[:bits])
+        p1, p2 = (register(m, f"own_{name}", getattr(settings, name)[:bits]) for name in ("p1", "p2"))
+        m.d.sync += self._slopes.eq(p1 * p2)
 
     def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """List the reasons to refuse a command."""
