@@ -76,13 +76,12 @@ class SampleReads(wiring.Component):
                 with m.If(sentence.ready):
                     m.d.sync += [sentence.payload.first.eq(sentence.payload.first + entry.tokens), read.valid.eq(1)]
                     m.next = "TOKEN"
-            with m.State("TOKEN"):
-                with m.If(read.ready):
-                    m.d.sync += [beat.eq(beat + self.token_beats), left.eq(left - 1)]
-                    with m.If(left == 1):
-                        m.d.sync += [self.number.eq(self.number + 1), read.valid.eq(0)]
-                        m.next = "READ"
-                        with m.If(self.number == self.sentences - 1):
-                            m.d.comb += self.done.eq(1)
-                            m.next = "IDLE"
+            with m.State("TOKEN"), m.If(read.ready):
+                m.d.sync += [beat.eq(beat + self.token_beats), left.eq(left - 1)]
+                with m.If(left == 1):
+                    m.d.sync += [self.number.eq(self.number + 1), read.valid.eq(0)]
+                    m.next = "READ"
+                    with m.If(self.number == self.sentences - 1):
+                        m.d.comb += self.done.eq(1)
+                        m.next = "IDLE"
         return m
