@@ -31,7 +31,7 @@ def image_files(example: Example) -> dict[str, str | bytes]:
         ``tuning``, the ``memory``'s regions with offset, size, file and SHA-256, the ``commands`` in their order with
         registers, counters and what golden expects in memory, and golden's ``accuracy``.
     """
-    memory, spec, task = example.memory, example.spec, example.task
+    memory, spec, task = example.memory, example.spec, example.data
     files: dict[str, str | bytes] = {}
     regions = []
     for name, region in memory.regions.items():

@@ -6,9 +6,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...golden.axi.regions import JobMemory
-from ...golden.cores.network_core import NetworkCoreSpec
+from ...golden.cores.core import CoreSpec
 from ..selftest.job import Expectation, SelfTest
-from .task import ExampleTask
+
+
+@dataclass(frozen=True)
+class ExampleData:
+    """Network and samples of an example, for people and for the program that counts what is right.
+
+    Parameters
+    ----------
+    name : str
+        Origin of the samples.
+    digest : str
+        SHA-256 of all that the job's bytes depend on besides the core; empty where the core alone decides.
+    tested, classes : int
+        Held-out samples, and classes of a sample.
+    drawn : bool
+        The network was drawn for digits; otherwise it is the user's.
+    """
+
+    name: str
+    digest: str
+    tested: int
+    classes: int
+    drawn: bool
 
 
 @dataclass
@@ -17,7 +39,7 @@ class Example:
 
     Parameters
     ----------
-    task : ExampleTask
+    data : ExampleData
         Its network and samples.
     job : SelfTest
         Its commands with what golden expects after each, and its memory. Of the regions, ``labels`` has a byte for each
@@ -34,7 +56,7 @@ class Example:
         C source of the core's commands, what ``boards/driver/example.h`` declares.
     """
 
-    task: ExampleTask
+    data: ExampleData
     job: SelfTest
     before: int
     after: int
@@ -44,9 +66,8 @@ class Example:
     program: Path
 
     @property
-    def spec(self) -> NetworkCoreSpec:
+    def spec(self) -> CoreSpec:
         """The core."""
-        assert isinstance(self.job.spec, NetworkCoreSpec), "an example classifies"
         return self.job.spec
 
     @property
@@ -57,12 +78,12 @@ class Example:
     @property
     def tested(self) -> int:
         """Held-out samples."""
-        return len(self.task.test)
+        return self.data.tested
 
     @property
     def classes(self) -> int:
         """Classes of a sample."""
-        return self.spec.described.classes
+        return self.data.classes
 
     @property
     def logits(self) -> tuple[Expectation, Expectation]:

@@ -27,12 +27,13 @@ def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | Non
     ----------
     spec : CoreSpec
     task : ExampleTask, optional
-        The user's network and samples; by default digits, for the networks in `KNOWN`.
+        The user's network and samples; by default digits, for the networks in `KNOWN`. A core that is not generated
+        for a network has a network of its own for them.
 
     Returns
     -------
     Example or None
-        None for a core that has none, and without a task for another network.
+        None for a core that has none or no room for it, and without a task for another network.
 
     Raises
     ------
@@ -42,8 +43,9 @@ def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | Non
     make = spec.part("boards", "example", "example")
     if make is None or not isinstance(spec, NetworkCoreSpec):
         if task:
-            raise UserError(f"{spec.name} has no example that tunes a network: leave --data out")
-        return None
+            raise UserError(f"{spec.name} has no example of a network of yours: leave --data out")
+        own: Example | None = make(spec) if make else None
+        return own
     if task is None:
         if spec.network not in KNOWN:
             return None
@@ -73,7 +75,7 @@ def example_files(example: Example, system: str) -> dict[str, str | bytes]:
 
 def example_page(example: Example, systems: Sequence[str]) -> str:
     """Write the section of the README about the example for some of `SYSTEMS`."""
-    task = example.task
+    task = example.data
     what = _DIGITS if task.drawn else _OWN.replace("DATA", task.name).replace("TESTED", f"{example.tested:,}")
     before, after = example.percentages
     golden = f"{what} The tuning: {example.how}. Golden says {before} before, {after} after."

@@ -14,6 +14,7 @@ from ...golden.errors import UserError
 from ...golden.fixed import Q8_16, Integers, q8_16_of_bytes
 from ...golden.nn.arithmetic.forward import StageIntegers
 from ...golden.nn.arithmetic.random_parameters import random_parameters, random_samples
+from .job import ExampleData
 
 MOST_MEMORY = 1 << 28
 """Bytes of a job's memory: more is seldom free in one piece on a board."""
@@ -73,6 +74,10 @@ class ExampleTask:
             if len(samples) > MOST_SAMPLES:
                 raise UserError(f"{self.name}: {len(samples)} samples to {what}: at most {MOST_SAMPLES}")
             as_read(samples[:1], spec.byte_inputs)
+
+    def data(self, spec: NetworkCoreSpec) -> ExampleData:
+        """Describe the task for an example of a core."""
+        return ExampleData(self.name, self.digest, len(self.test), spec.described.classes, self.drawn)
 
     @property
     def digest(self) -> str:

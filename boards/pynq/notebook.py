@@ -90,7 +90,7 @@ def _tuning(example: Example | None) -> list[str | list[str]]:
     if not example:
         return []
     before, after = example.percentages
-    what = _EXAMPLE.format(how=example.how, tested=example.tested, name=example.task.name, before=before, after=after)
+    what = _EXAMPLE.format(how=example.how, tested=example.tested, name=example.data.name, before=before, after=after)
     return [what, ['core.example("example.bin")']]
 
 

@@ -106,7 +106,7 @@ def example(spec: InstantftSpec, task: ExampleTask) -> Example:
     settings = {"tune_count": len(tune), "epochs": epochs, "tune_batch": size, "test_count": len(test)}
     settings |= {"test_batch": spec.batch, "rate": rate, "mode": mode}
     how = f"{epochs} epochs of {len(tune)} samples, batches of {size}, rate {task.rate or defaults.rate:g}"
-    return Example(task, job, before, after, spec.mapping.logit_beats * BEAT // 4, settings, how, PROGRAM)
+    return Example(task.data(spec), job, before, after, spec.mapping.logit_beats * BEAT // 4, settings, how, PROGRAM)
 
 
 def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:

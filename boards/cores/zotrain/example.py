@@ -108,4 +108,4 @@ def example(spec: ZotrainSpec, task: ExampleTask) -> Example:
     settings |= {"test_steps": len(tested), "test_batch": INFERRED, "position": position}
     settings |= {name: registers[name] for name in ("eps_shift", "shift", "gap")}
     how = f"{count} steps on {len(tune)} samples, batches of {batch}, rate {eta:g}"
-    return Example(task, job, before, after, layout.logit_beats * BEAT // 4, settings, how, PROGRAM)
+    return Example(task.data(spec), job, before, after, layout.logit_beats * BEAT // 4, settings, how, PROGRAM)
