@@ -133,9 +133,10 @@ class ArrayPathSpec(Spec):
         Raises
         ------
         UserError
-            If a kind is none, or a tile has no rows or lanes, or too many.
+            If a kind is none, or a tile has no rows or lanes, or too many; or if a row that is not the first of its
+            number comes fewer rows behind the one before than its tile has.
         """
-        used = dict.fromkeys(("rows", "terms", "weights", "keys"), 0)
+        used, passed = dict.fromkeys(("rows", "terms", "weights", "keys"), 0), list[tuple[TileKind, Words]]()
         given: dict[TileKind, list[Words]] = {kind: [] for kind in TileKind}
         order = (inputs["order"][name][:, 0].tolist() for name in ("kind", "rows", "used"))
         for number, rows, used_lanes in zip(*order, strict=True):
@@ -152,9 +153,23 @@ class ArrayPathSpec(Spec):
             row, tile = (
                 {name: column[used[port] : end] for name, column in inputs[port].items()} for port, end in ends.items()
             )
+            passed.append((kind, row))
             given[kind].append(self._terms(row, tile, used_lanes))
             used |= ends
+        self._check_order(passed)
         return self._outputs({kind: self._complete(parts) for kind, parts in given.items()}, words)
+
+    @staticmethod
+    def _check_order(tiles: list[tuple[TileKind, Words]]) -> None:
+        """Check that rows come far enough behind themselves: as many rows as their tile has."""
+        at, before = 0, dict[tuple[bool, int], int]()
+        for kind, rows in tiles:
+            numbers, count = rows["row"] if "row" in rows else rows["query"], len(rows["first"])
+            for number, first in np.hstack([numbers, rows["first"]]).tolist():
+                key = kind == TileKind.CONTEXTS, number
+                if not first and at - before.get(key, at - count) < count:
+                    raise UserError(f"row {number} of a tile of {count} rows comes {at - before[key]} behind itself")
+                before[key], at = at, at + 1
 
     def _terms(self, rows: Words, tile: Words, used: int) -> Words:
         """Multiply rows by a tile: terms of their sums."""

@@ -29,9 +29,10 @@ class ArrayPath(wiring.Component):
         A word for each tile: `TileKind`, how many rows pass, and how many of their lanes count, both at least 1. A tile
         of a layer behind one of attention, or the other way round, waits until all sums have left.
     rows : In, stream of ``value`` (lanes of 24 bits), ``row``, ``first``, ``last``
-        Rows of a layer and queries. Of queries `row` is the number in the block.
+        Rows of a layer and queries. Of queries `row` is the number in the block. A row that is not `first` comes at
+        least as many rows behind the one of its number as its tile has.
     terms : In, stream of ``weight`` (lanes of 24 bits), ``query``, ``first``, ``last``
-        Rows of attention's weights.
+        Rows of attention's weights, in the same order.
     weights, keys : In, stream of ``weight`` (2 x columns of 18 bits)
         Beats of a layer's tiles, and of those of keys and values.
     sums : Out, stream of ``sum`` (drain of 56 bits), ``row``, ``part``
@@ -102,14 +103,15 @@ class ArrayPath(wiring.Component):
         """Take the rows of a tile; return whether it is one of attention, and a flag as a row's sums have left."""
         spec, word = self.spec, order.o.payload
         active, swap = Signal(name="passes"), Signal(reset_less=True)
-        contexts, other = replicas(_CHOICES, "contexts"), Signal(name="of_attention", reset_less=True)
+        *contexts, terms_pass = replicas(_CHOICES + 1, "contexts")
+        other = Signal(name="of_attention", reset_less=True)
         left = Signal.like(word.rows, name="left", reset_less=True)
         blank = Signal(spec.lanes, reset_less=True)
         attention, leaves, taken = Signal(name="for_attention"), Signal(name="leaves"), Signal(name="taken_row")
-        # complete rows that the partial sums have room for
-        room = Signal(range(spec.sums + 1), init=spec.sums)
+        # complete rows that the partial sums have room for, and whether there are some
+        room, spare = Signal(range(spec.sums + 1), init=spec.sums), Signal(init=1)
         given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
-        last = Mux(contexts[0], terms.payload.last, given.payload.last)
+        last = Mux(terms_pass, terms.payload.last, given.payload.last)
         query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
         free, streams = Signal(name="free"), spec.streams()
         values = zip(
@@ -117,11 +119,10 @@ class ArrayPath(wiring.Component):
             elements(given.payload.value, streams["rows"].fields[0]),
             strict=True,
         )
+        returns = self._returns(m, taken, order, word.rows)
         m.d.comb += [
-            free.eq(
-                active & (other == attention) & (~last | room.any()) & (tag.first | ~self._returns(m, taken, tag.row))
-            ),
-            array.x.valid.eq(free & Mux(contexts[0], terms.valid, given.valid)),
+            free.eq(active & (other == attention) & (~last | spare) & (~swap | ~returns)),
+            array.x.valid.eq(free & Mux(terms_pass, terms.valid, given.valid)),
             Value.cast(array.x.payload.value).eq(
                 Cat(
                     Mux(blank[lane], 0, Mux(contexts[lane * _CHOICES // spec.lanes], *pair))
@@ -129,11 +130,11 @@ class ArrayPath(wiring.Component):
                 )
             ),
             array.x.payload.swap.eq(swap),
-            tag.row.eq(Mux(contexts[0], query, given.payload.row)),
-            tag.first.eq(Mux(contexts[0], terms.payload.first, given.payload.first)),
+            tag.row.eq(Mux(terms_pass, query, given.payload.row)),
+            tag.first.eq(Mux(terms_pass, terms.payload.first, given.payload.first)),
             tag.last.eq(last),
-            given.ready.eq(free & ~contexts[0] & array.x.ready),
-            terms.ready.eq(free & contexts[0] & array.x.ready),
+            given.ready.eq(free & ~terms_pass & array.x.ready),
+            terms.ready.eq(free & terms_pass & array.x.ready),
             taken.eq(array.x.valid & array.x.ready),
             order.o.ready.eq(~active | (taken & (left == 0))),
         ]
@@ -143,21 +144,25 @@ class ArrayPath(wiring.Component):
             m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1)]
             m.d.sync += [blank.eq(Cat(lane >= word.used for lane in range(spec.lanes)))]
             m.d.sync += [other.eq(word.kind != TileKind.LINEAR)]
-            m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in contexts]
+            m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in (*contexts, terms_pass)]
         m.d.sync += room.eq(room + leaves - (taken & last))
+        m.d.sync += spare.eq(Mux(taken & last, room > 1, room.any()) | leaves)
         with m.If(active & room[-1]):
             m.d.sync += attention.eq(other)
         return attention, leaves
 
-    def _returns(self, m: Module, taken: Value, row: Value) -> Value:
-        """Tell whether a row was taken in one of the cycles before in which `partial_sums` would make it wait."""
-        recent = [
-            (Signal(name=f"recent{age}"), Signal.like(row, name=f"row{age}", reset_less=True))
-            for age in range(APART - 1)
-        ]
-        for (into, at), (flag, number) in zip(recent, [(taken, row), *recent], strict=False):
-            m.d.sync += [into.eq(flag), at.eq(number)]
-        return Cat(flag & (number == row) for flag, number in recent).any()
+    def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Value:
+        """Tell whether a tile's first row would come while `partial_sums` makes a row of its number wait.
+
+        The row of that number came as many rows before as the tile has: of the number itself nothing need be known.
+        """
+        recent = [Signal(name=f"recent{age}") for age in range(APART - 1)]
+        # of as many rows as would return within so many cycles of the one that came last
+        few = [Signal(name=f"few{age}", reset_less=True) for age in range(APART - 1)]
+        m.d.sync += Cat(recent).eq(Cat(taken, recent))
+        with m.If(order.o.ready):
+            m.d.sync += [flag.eq((rows != 0) & (rows < APART - age)) for age, flag in enumerate(few)]
+        return Cat(flag & short for flag, short in zip(recent, few, strict=True)).any()
 
     def _sums(self, m: Module, sums: PartialSums, attention: Signal, leaves: Signal) -> None:
         """Give complete sums to what comes behind them."""

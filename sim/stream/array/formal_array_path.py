@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 from types import SimpleNamespace
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 from amaranth.lib import data
 
 from ....golden.stream.array.array_path import APART, ArrayPathSpec, TileKind
@@ -51,8 +51,11 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: SimpleNamespace) ->
         for age, (valid, tag) in enumerate(stages)
         for flag, row in recent[age + 1 : age + APART]
     ]
+    entered = _numbers(checker, rows, [(valid, tag.row) for valid, tag in stages[: APART - 1]])
     checker.lemmas_together(
-        {
+        entered
+        | {
+            "spare": rows.spare == rows.room.any(),
             "places": own.places + own.completes + own.complete + stored == spec.sums,
             "room": own.places == rows.room + inside + offered,
             "rows_apart": Cat(apart).all(),
@@ -60,3 +63,29 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: SimpleNamespace) ->
             "queue_taken": ~own.queue.i.valid | own.queue.i.ready,
         }
     )
+
+
+def _numbers(checker: Checker, rows: SimpleNamespace, stages: list[tuple[Value, Value]]) -> dict[str, Value]:
+    """Assume the order of a tile's rows; return lemmas about the rows that entered last, and the tile at work.
+
+    A row that is not the first of its number comes at least as many rows behind the one before as its tile has.
+    """
+    m, own = checker.m, variables_of(checker.block, "_returns")
+    numbers = [Signal.like(rows.tag.row, name=f"number{age}") for age in range(APART - 1)]
+    with m.If(rows.taken):
+        m.d.sync += [into.eq(row) for into, row in zip(numbers, [rows.tag.row, *numbers], strict=False)]
+    # such a row comes too early where its tile has more rows than came since
+    early = [~few & (rows.tag.row == number) for few, number in zip(reversed(own.few), numbers, strict=True)]
+    checker.assume(~rows.taken | rows.tag.first | ~Cat(early).any())
+    (valid, newest), (earlier, second), left = *stages, rows.left
+    # of few rows there are even fewer behind the first one
+    counted = [
+        Mux(rows.swap, few == (left + 1 < APART - age), ~few | (left < APART - 2 - age))
+        for age, few in enumerate(own.few)
+    ]
+    return {
+        "few": ~rows.active | Cat(counted).all(),
+        "recent": Cat(own.recent) == Cat(valid, earlier),
+        "numbers": (~valid | (newest == numbers[0])) & (~earlier | (second == Mux(valid, numbers[1], numbers[0]))),
+        "apart": ~(rows.active & ~rows.swap & own.few[0] & valid & earlier),
+    }
