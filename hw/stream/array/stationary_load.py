@@ -87,8 +87,9 @@ class StationaryLoad(wiring.Component):
         spec, port = self.spec, storage.write_port(granularity=Q4_14.width)
         active, tile = Signal(name=f"active{column}"), Signal(name=f"tile{column}", reset_less=True)
         pair = Signal(range(spec.beats), name=f"pair_number{column}", reset_less=True)
+        # it writes a pair that is not the last
         more = Signal(name=f"more{column}")
-        m.d.comb += more.eq(active & (pair != spec.beats - 1))
+        m.d.sync += more.eq(starts | (more & (pair != spec.beats - 2)))
         m.d.sync += [active.eq(starts | more), pair.eq(Mux(starts, 0, pair + 1))]
         with m.If(starts):
             m.d.sync += tile.eq(writes)

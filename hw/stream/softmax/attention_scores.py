@@ -163,8 +163,10 @@ class AttentionScores(wiring.Component):
         now, written = place.at("largest"), place.at("kept")
         fresh = pipeline.place("input", self.fresh, "fresh", reset_less=True).at("largest")
         kept = Signal(shape(Q8_16), reset_less=True)
-        # the memory does not have yet what came in the cycle before
-        again = valid.at("kept") & (now.query == written.query) & (now.bank == written.bank)
+        # the memory does not have yet what came in the cycle before: of the same query, which is known earlier
+        one, other = place.at("exponent"), place.at("masked")
+        again = valid.at("masked") & (one.query == other.query) & (one.bank == other.bank)
+        again = pipeline.place("exponent", again, "again").at("largest")
         known = Mux(again, kept, before.data)
         m.d.comb += [
             before.addr.eq(Cat(now.query, now.bank)),

@@ -63,7 +63,7 @@ class AttentionSequencer(wiring.Component):
         m.submodules.queries = queries = QueryReads(spec)
         m.submodules.places = places = ContextPlaces(spec)
         m.submodules.writer = writer = ContextWriter(spec)
-        busy, begins, owed = Signal(), Signal(), Signal(_OWED)
+        busy, begins, owed, owes = Signal(), Signal(), Signal(_OWED), Signal()
         m.d.comb += [
             begins.eq(self.operation.valid & self.operation.ready),
             self.operation.ready.eq(blocks.operation.ready & ~busy),
@@ -74,10 +74,12 @@ class AttentionSequencer(wiring.Component):
         wiring.connect(m, wiring.flipped(self.sentences), blocks.sentences)
         for part in (keys, queries, places):
             m.d.comb += part.settings.eq(blocks.settings)
+        # blocks whose reciprocals are to come, and whether there are some
         scored = Signal()
         m.d.sync += scored.eq(self._give(m, blocks, (keys.phase, queries.phase, places.phase), owed))
-        counted = self._count(m, owed, begins)
-        m.d.sync += owed.eq(owed + scored - (self.inverse.valid & self.inverse.ready & self.inverse.payload.last))
+        counted = self._count(m, owes, begins)
+        comes = self.inverse.valid & self.inverse.ready & self.inverse.payload.last
+        m.d.sync += [owed.eq(owed + scored - comes), owes.eq(scored | (owed > comes))]
         for inner, outer in ((keys.o, self.keys_read), (queries.o, self.rows_read), (queries.order, self.order)):
             wiring.connect(m, inner, wiring.flipped(outer))
         wiring.connect(m, places.o, wiring.flipped(self.scales))
@@ -88,7 +90,7 @@ class AttentionSequencer(wiring.Component):
             self.contexts.ready.eq(writer.contexts.ready & busy),
         ]
         # until all parts are through
-        given = blocks.operation.ready & ~blocks.o.valid & (owed == 0)
+        given = blocks.operation.ready & ~blocks.o.valid & ~owes
         through = keys.phase.ready & queries.phase.ready & places.phase.ready & writer.ends
         ends = busy & given & through & ~self.done.valid
         m.d.sync += busy.eq(begins | (busy & ~ends))
@@ -108,7 +110,8 @@ class AttentionSequencer(wiring.Component):
         wanted = Cat(1, 1, phase.contexts, ~phase.contexts)
         ready = Cat(*(one.ready for one in phases), free)
         gives, taken = Signal(len(ready)), Signal(len(ready))
-        offered = blocks.o.valid & (phase.contexts | ~owed.all())
+        # one more may have been given in the cycle before
+        offered = blocks.o.valid & (phase.contexts | ~owed[1:].all())
         m.d.comb += [
             gives.eq(wanted & ~taken & offered.replicate(len(ready))),
             blocks.o.ready.eq(offered & (~wanted | taken | ready).all()),
@@ -131,12 +134,12 @@ class AttentionSequencer(wiring.Component):
             ]
         return blocks.o.ready & ~phase.contexts
 
-    def _count(self, m: Module, owed: Signal, begins: Signal) -> Signal:
+    def _count(self, m: Module, owes: Signal, begins: Signal) -> Signal:
         """Pass reciprocals on, of blocks whose scores are asked for; returns how many scores were clipped."""
         given, clipped = self.inverse.payload, Signal(len(self.done.payload.clipped), reset_less=True)
         m.d.comb += [
-            self.reciprocals.valid.eq(self.inverse.valid & (owed != 0)),
-            self.inverse.ready.eq(self.reciprocals.ready & (owed != 0)),
+            self.reciprocals.valid.eq(self.inverse.valid & owes),
+            self.inverse.ready.eq(self.reciprocals.ready & owes),
             self.reciprocals.payload.mantissa.eq(given.mantissa),
             self.reciprocals.payload.exponent.eq(given.exponent),
             self.reciprocals.payload.last.eq(given.last),

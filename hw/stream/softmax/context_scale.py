@@ -101,6 +101,8 @@ class ContextScale(wiring.Component):
         m.submodules.table = table = ram(platform, spec.inverse_memory)
         write, read = table.write_port(), table.read_port(domain="comb")
         full, into, out = Signal(2), Signal(), Signal()
+        # of the bank of the next sums
+        there = Signal()
         query = Signal.like(given.query)
         halvings = inverse.exponent - spec.exponents[0]
         fills, frees = Signal(), Signal()
@@ -118,4 +120,5 @@ class ContextScale(wiring.Component):
         m.d.sync += [into.eq(into ^ fills), out.eq(out ^ frees)]
         for bank in range(2):
             m.d.sync += full[bank].eq(full[bank] & ~(frees & (out == bank)) | fills & (into == bank))
-        return read.data[INVERSE.width :], read.data[: INVERSE.width], full.bit_select(out, 1)
+        m.d.sync += there.eq(fills & (into == out ^ frees) | Mux(frees, full.bit_select(~out, 1), there))
+        return read.data[INVERSE.width :], read.data[: INVERSE.width], there

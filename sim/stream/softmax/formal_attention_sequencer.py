@@ -40,7 +40,9 @@ def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
 
 
 def _reciprocals(checker: Checker) -> None:
-    """Reciprocals pass in the same cycle."""
+    """Reciprocals pass in the same cycle, of blocks whose scores are asked for."""
+    inside = variables_of(checker.block)
+    checker.lemma("owes", inside.owes == inside.owed.any())
     inverse, out = checker.streams["inverse"], checker.streams["reciprocals"]
     same = [getattr(inverse.payload, name) == getattr(out.payload, name) for name in ("mantissa", "exponent", "last")]
     checker.rule("reciprocals_same", ~out.valid | (inverse.valid & Cat(same).all()))
