@@ -235,6 +235,7 @@ class LayerNorm(wiring.Component):
         }
         for number, lane in enumerate(lanes):
             m.submodules[f"lane{number}"] = lane
+            there = ~ends.at("address") | (self._lane >= number if number else 1)
             parameters = [
                 port[number // VALUES].data.word_select(number % VALUES, bits)
                 for port, bits in zip(ports, _BITS, strict=True)
@@ -244,7 +245,7 @@ class LayerNorm(wiring.Component):
                 *(getattr(lane, name).eq(value) for name, value in row.items()),
                 lane.factor.eq(parameters[0]),
                 lane.bias.eq(parameters[1]),
-                lane.there.eq(~ends.at("fetched") | (self._lane >= number if number else 1)),
+                lane.there.eq(pipeline.place("address", there, f"there{number}", reset_less=True).at("fetched")),
                 lane.biased.eq(settings.biased),
                 lane.lift.eq(lift),
                 lane.drop.eq(drop),

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 
 from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...ports import elements, members
+from ...primitives.registers import replicas
 from ..memory.chunk_line import ChunkLine
 from .operand_reads import operand_reads
 from .pooling.pool_average import PoolAverage
@@ -60,11 +61,13 @@ class PoolHead(wiring.Component):
         # of the last feature
         lane = Signal(exact_log2(spec.columns), reset_less=True)
         last = Signal(range(-(-spec.features // spec.columns)), reset_less=True)
-        self._item, self._group, self._last = Signal(range(spec.sums)), Signal.like(last), last
+        # chunks of a row behind the present one, whether there is none, and whether there is none in the next cycle
+        self._item, self._behind, self._last = Signal(range(spec.sums)), Signal.like(last), last
+        self._ends, self._ending = Signal(reset_less=True), Signal()
+        # the row's last item, and values of the present chunk beyond the features
+        self._last_item, beyond = Signal.like(self._item, reset_less=True), Signal(spec.columns, reset_less=True)
         values = elements(self.operands.payload.value, spec.streams()["operands"].fields[0])
-        ends = self._group == last
-        # 0 beyond the features
-        chunk = Cat(Mux(ends & (lane < number), 0, value) if number else value for number, value in enumerate(values))
+        chunk = Cat(Mux(out, 0, value) for out, value in zip(beyond, values, strict=True))
         m.d.comb += [
             *(line.stride.eq(settings.stride) for line in (source, destination)),
             source.wide.eq(settings.source_wide),
@@ -76,6 +79,12 @@ class PoolHead(wiring.Component):
         ]
         with m.If(self.operation.ready):
             m.d.sync += Cat(lane, last).eq(self.operation.payload.features - 1)
+        m.d.comb += self._ending.eq(self._ends)
+        m.d.sync += [
+            self._ends.eq(self._ending),
+            beyond.eq(Cat(self._ending & (lane < number) for number in range(spec.columns))),
+            self._last_item.eq(settings.rows - 1),
+        ]
         self._reads(m, source, unit)
         self._states(m, source, destination, average, unit)
         return m
@@ -87,11 +96,14 @@ class PoolHead(wiring.Component):
         most = max(1 << len(last), spec.sums)
         self._left, self._due = (Signal(range(most), name=name, reset_less=True) for name in ("left", "due"))
         self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
-        self._is_unit, self._came = Signal(), Signal()
+        # of what is written, and of all else
+        of_unit, self._came = replicas(2, "of_unit"), Signal()
+        self._write_unit, self._is_unit = of_unit
+        with m.If(self.operation.ready):
+            m.d.sync += [flag.eq(self.operation.payload.kind == KINDS.index("unit")) for flag in of_unit]
         takes = self._wants & (~self._is_unit | unit.i.ready)
         self._asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
         m.d.comb += [
-            self._is_unit.eq(self._settings.kind == KINDS.index("unit")),
             *_place(self.operands_read.payload, source, self._row),
             unit.i.valid.eq(self._wants & self._is_unit & there),
             self._came.eq(takes & there),
@@ -100,7 +112,14 @@ class PoolHead(wiring.Component):
             m.d.sync += [self._left.eq(self._left - 1), self._asking.eq(self._left.any())]
             m.d.sync += self._row.eq(self._row + ~self._is_unit)
         with m.If(self._came):
-            m.d.sync += [self._due.eq(self._due - 1), self._group.eq(self._group + self._is_unit)]
+            m.d.sync += self._due.eq(self._due - 1)
+            with m.If(self._is_unit):
+                self._next_chunk(m)
+
+    def _next_chunk(self, m: Module) -> None:
+        """Go on to a row's next chunk."""
+        m.d.comb += self._ending.eq(self._behind == 1)
+        m.d.sync += self._behind.eq(self._behind - 1)
 
     def _states(
         self, m: Module, source: ChunkLine, destination: ChunkLine, average: PoolAverage, unit: UnitRows
@@ -115,7 +134,7 @@ class PoolHead(wiring.Component):
         rounds = Signal()
         m.d.comb += [
             mean.eq(settings.kind == KINDS.index("mean")),
-            final_item.eq(self._item == settings.rows - 1),
+            final_item.eq(self._item == self._last_item),
             *_place(self.write.payload, destination, self._item),
             average.first.eq(fresh),
             average.round.eq(rounds),
@@ -124,7 +143,7 @@ class PoolHead(wiring.Component):
             unit.step.eq(step),
             unit.o.ready.eq(self.write.ready),
             *(
-                to.eq(Mux(self._is_unit, result, pooled))
+                to.eq(Mux(self._write_unit, result, pooled))
                 for to, result, pooled in zip(
                     elements(self.write.payload.value, self.spec.streams()["write"].fields[-1]),
                     unit.o.payload,
@@ -141,7 +160,8 @@ class PoolHead(wiring.Component):
                     m.next = "OPEN"
             with m.State("OPEN"):
                 m.d.comb += [source.start.eq(1), destination.start.eq(step == 0), unit.begin.eq(step == 0)]
-                m.d.sync += [self._group.eq(0), self._left.eq(self._last), self._due.eq(self._last)]
+                m.d.comb += self._ending.eq(self._last == 0)
+                m.d.sync += [self._behind.eq(self._last), self._left.eq(self._last), self._due.eq(self._last)]
                 m.d.sync += [self._row.eq(self._item), self._asking.eq(self._is_unit)]
                 m.next = "TAKE"
                 with m.If(self._is_unit):
@@ -189,8 +209,9 @@ class PoolHead(wiring.Component):
                     m.d.sync += self._item.eq(self._item + 1)
                     with m.If(final_item):
                         m.d.comb += [source.advance.eq(1), destination.advance.eq(1)]
-                        m.d.sync += [self._item.eq(0), self._group.eq(self._group + 1)]
-                        with m.If(self._group == self._last):
+                        m.d.sync += self._item.eq(0)
+                        self._next_chunk(m)
+                        with m.If(self._ends):
                             m.next = "DONE"
             with m.State("DRAIN"), m.If(unit.idle):
                 m.next = "OPEN"

@@ -10,7 +10,7 @@ from operator import and_
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
-from ....golden.stream.values.pool_head import PASSES, PoolHeadSpec
+from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...formal.checker import Checker
 from ...formal.inside import parts_of, state_of, variables_of
 
@@ -31,6 +31,8 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
     owed = Signal(4, name="operands_owed")
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
     to_come = own._owed + Mux(own._asking, own._left + 1, 0)
+    opening = state["IDLE"] | state["OPEN"]
+    beyond = Cat(own._ends & (whole.lane < number) for number in range(spec.columns))
     _results(checker, spec, step)
     checker.lemmas_together(
         {
@@ -40,6 +42,10 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
             "pooled": ~Cat(state[name] for name in pooled).any() | ~own._is_unit,
             "of_unit": state["IDLE"] | own._is_unit | ((step == 0) & ~state["DRAIN"]),
             "rounds": variables_of(block, "_states").rounds == state["ROUND"],
+            "ends": opening | (own._ends == (own._behind == 0)),
+            "beyond": opening | (whole.beyond == beyond),
+            "kinds": own._write_unit == own._is_unit,
+            "kind": state["IDLE"] | (own._is_unit == (own._settings.kind == KINDS.index("unit"))),
         }
     )
     checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))
@@ -70,6 +76,7 @@ def _results(checker: Checker, spec: PoolHeadSpec, step: Value) -> None:
             "drained": unit_reads | unit.idle,
             "words": inside.filled <= 1,
             "steps": (step < PASSES),
+            "gives": ~unit_reads | (variables_of(lanes).gives == results),
         }
     )
     checker.rule("results_room", ~queue.i.valid | queue.i.ready)

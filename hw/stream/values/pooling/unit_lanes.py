@@ -97,7 +97,8 @@ class UnitLanes(wiring.Component):
                 rounding.places.eq(drop),
                 self.o[lane].eq(rounding.o),
             ]
-        m.d.comb += self.valid.eq(flag.at("result") & (self.step == 2))
+        gives = register(m, "gives", self.step == PASSES - 1)
+        m.d.comb += self.valid.eq(flag.at("result") & gives)
         normal, zeros = normalise(
             m, Mux(self.step == 0, self._largest(m), self._total(m, flag.at("product"), products))
         )
