@@ -110,6 +110,8 @@ class ArrayPath(wiring.Component):
         attention, leaves, taken = Signal(name="for_attention"), Signal(name="leaves"), Signal(name="taken_row")
         # complete rows that the partial sums have room for, and whether there are some
         room, spare = Signal(range(spec.sums + 1), init=spec.sums), Signal(init=1)
+        # of a tile with the sums of those before it
+        alike = Signal(reset_less=True)
         given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
         last = Mux(terms_pass, terms.payload.last, given.payload.last)
         query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
@@ -121,7 +123,7 @@ class ArrayPath(wiring.Component):
         )
         returns = self._returns(m, taken, order, word.rows)
         m.d.comb += [
-            free.eq(active & (other == attention) & (~last | spare) & (~swap | ~returns)),
+            free.eq(active & alike & (~last | spare) & (~swap | ~returns)),
             array.x.valid.eq(free & Mux(terms_pass, terms.valid, given.valid)),
             Value.cast(array.x.payload.value).eq(
                 Cat(
@@ -143,26 +145,30 @@ class ArrayPath(wiring.Component):
         with m.If(order.o.ready):
             m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1)]
             m.d.sync += [blank.eq(Cat(lane >= word.used for lane in range(spec.lanes)))]
-            m.d.sync += [other.eq(word.kind != TileKind.LINEAR)]
+            m.d.sync += [other.eq(word.kind != TileKind.LINEAR), alike.eq((word.kind != TileKind.LINEAR) == attention)]
             m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in (*contexts, terms_pass)]
+        with m.Elif(active & room[-1]):
+            m.d.sync += alike.eq(1)
         m.d.sync += room.eq(room + leaves - (taken & last))
         m.d.sync += spare.eq(Mux(taken & last, room > 1, room.any()) | leaves)
         with m.If(active & room[-1]):
             m.d.sync += attention.eq(other)
         return attention, leaves
 
-    def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Value:
+    def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Signal:
         """Tell whether a tile's first row would come while `partial_sums` makes a row of its number wait.
 
         The row of that number came as many rows before as the tile has: of the number itself nothing need be known.
         """
-        recent = [Signal(name=f"recent{age}") for age in range(APART - 1)]
+        recent = [Signal(name=f"recent{age}") for age in range(APART - 2)]
         # of as many rows as would return within so many cycles of the one that came last
         few = [Signal(name=f"few{age}", reset_less=True) for age in range(APART - 1)]
-        m.d.sync += Cat(recent).eq(Cat(taken, recent))
-        with m.If(order.o.ready):
-            m.d.sync += [flag.eq((rows != 0) & (rows < APART - age)) for age, flag in enumerate(few)]
-        return Cat(flag & short for flag, short in zip(recent, few, strict=True)).any()
+        of_next = [(rows != 0) & (rows < APART - age) for age in range(APART - 1)]
+        short = [Mux(order.o.ready, one, flag) for one, flag in zip(of_next, few, strict=True)]
+        returns = Signal(reset_less=True)
+        m.d.sync += [Cat(recent).eq(Cat(taken, recent)), Cat(few).eq(Cat(short))]
+        m.d.sync += returns.eq(Cat(flag & one for flag, one in zip((taken, *recent), short, strict=True)).any())
+        return returns
 
     def _sums(self, m: Module, sums: PartialSums, attention: Signal, leaves: Signal) -> None:
         """Give complete sums to what comes behind them."""

@@ -82,15 +82,23 @@ class PartialSums(wiring.Component):
         """Give the row at the queue's end in parts; `leaves` as its last one goes into the output register."""
         spec, moves, part = self.spec, Signal(), Signal(shape(self.spec.part_number))
         final = part == spec.parts - 1
-        m.d.comb += [moves.eq(~self.o.valid | self.o.ready), queue.o.ready.eq(moves & final)]
+        # a part is on offer: for the registers, and for the queue, whose handshake does not wait for so many loads
+        wide, short = replicas(2, "offered")
+        m.d.comb += [
+            self.o.valid.eq(wide),
+            moves.eq(~wide | self.o.ready),
+            queue.o.ready.eq((~short | self.o.ready) & final),
+        ]
         m.d.comb += leaves.eq(queue.o.valid & queue.o.ready)
         output = data_register(m, self.o.payload, "complete_sums")
         word = Value.cast(queue.o.payload.sums)
         step = spec.drain * TOTAL.width
         choices = [word[at : at + step] for at in range(0, len(word), step)]
+        with m.If(~short | self.o.ready):
+            m.d.sync += short.eq(queue.o.valid)
         with m.If(moves):
             m.d.sync += [
-                self.o.valid.eq(queue.o.valid),
+                wide.eq(queue.o.valid),
                 Value.cast(output.sum).eq(mux_tree(part, choices)),
                 output.row.eq(queue.o.payload.row),
                 output.part.eq(part),

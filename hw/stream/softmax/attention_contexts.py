@@ -6,9 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
 from ...ports import elements, member
+from ...primitives.fifo import Fifo
 from ...primitives.registers import data_register
 from ..memory.chunk_line import ChunkLine
 from .attention_blocks import phase_layout, settings_layout
+
+_WORDS = 2
+"""Words of `scales` that wait, beside the one on offer."""
 
 
 class ContextPlaces(wiring.Component):
@@ -45,9 +49,11 @@ class ContextPlaces(wiring.Component):
         query = Signal.like(block.queries, name="query", reset_less=True)
         group = Signal.like(self.settings.groups, name="group", reset_less=True)
         last_word, last_query, last = Signal(), Signal(), Signal()
-        move = ~self.o.valid | self.o.ready
+        # so that the next phase does not wait for what becomes of the word before it
+        m.submodules.words = queue = Fifo(self.o.payload.shape(), _WORDS)
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
         m.d.comb += [
-            step.eq(active & move),
+            step.eq(active & queue.i.ready),
             last_word.eq(word == words - 1),
             last_query.eq(last_word & (query == block.queries)),
             last.eq(last_query & (group == self.settings.groups)),
@@ -69,16 +75,15 @@ class ContextPlaces(wiring.Component):
                 group.eq(group + last_query),
             ]
         m.d.sync += active.eq(take | (active & ~final))
-        scale = data_register(m, self.o.payload, "scale")
-        with m.If(move):
-            m.d.sync += [
-                self.o.valid.eq(active),
-                scale.query.eq(query),
-                scale.last.eq(last),
-                scale.value_shift.eq(self.settings.value_shift),
-                scale.output_shift.eq(self.settings.output_shift),
-                scale.tag.eq(Cat((line.line + query)[: len(line.line)], line.part, last & block.final)),
-            ]
+        scale = queue.i.payload
+        m.d.comb += [
+            queue.i.valid.eq(active),
+            scale.query.eq(query),
+            scale.last.eq(last),
+            scale.value_shift.eq(self.settings.value_shift),
+            scale.output_shift.eq(self.settings.output_shift),
+            scale.tag.eq(Cat((line.line + query)[: len(line.line)], line.part, last & block.final)),
+        ]
         return m
 
 

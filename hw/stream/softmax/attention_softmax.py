@@ -219,21 +219,21 @@ class AttentionSoftmax(wiring.Component):
         ]
         free = go & valid[1] & ends.at("word")
         m.d.comb += freed.eq(Cat(free & ~bank.at("word"), free & bank.at("word")))
-        # the last key seen, less the first one of the tile
-        left = Signal(len(block.keys), reset_less=True)
+        # lanes whose keys are seen: of the tile of the last key seen those up to it, of tiles before it all
         bits = exact_log2(spec.lanes)
-        pipeline.load(left, Cat(edge.at("address")[:bits], edge.at("address")[bits:] - tile.at("address")))
-        whole, within = left[bits:].any(), left[:bits]
+        within, whole = edge.at("address")[:bits], edge.at("address")[bits:] != tile.at("address")
+        seen = pipeline.place("address", Cat(whole | (within >= lane) for lane in range(spec.lanes)), "seen", True)
+        last = pipeline.place("address", ~whole, "last", reset_less=True)
         payload = data_register(m, self.o.payload, "row")
         weight = elements(payload.weight, spec.streams()["o"].fields[0])
         for lane, register in enumerate(weight):
             stored = banks.weight[lane * Q8_16.width : (lane + 1) * Q8_16.width].as_signed()
-            pipeline.load(register, Mux(whole | (within >= lane if lane else 1), stored, 0))
+            pipeline.load(register, Mux(seen.at("word")[lane], stored, 0))
         for name, value in (
             ("query", query.at("word")),
             ("swap", swap.at("word")),
             ("first", pipeline.place("tile", tiles.tile == 0, "first", reset_less=True).at("word")),
-            ("last", ~whole),
+            ("last", last.at("word")),
         ):
             pipeline.load(getattr(payload, name), value)
 

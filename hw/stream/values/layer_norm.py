@@ -228,10 +228,13 @@ class LayerNorm(wiring.Component):
         lanes = [NormLane() for _ in range(spec.lanes)]
         drop, lift = Signal.like(lanes[0].drop, reset_less=True), Signal.like(lanes[0].lift, reset_less=True)
         m.d.sync += [drop.eq(settings.fraction + settings.result_shift + 1), lift.eq(settings.fraction + 1)]
+        # with a reset, the register is none of a shift register, whose output is late, and which all lanes read
+        own_places = Signal.like(word.statistics.places)
+        m.d.sync += own_places.eq(place("places", word.statistics.places).at("product"))
         row = {
             "mantissa": place("mantissa", word.statistics.mantissa).at("operand"),
             "offset": place("offset", word.statistics.offset).at("product"),
-            "places": place("places", word.statistics.places).at("difference"),
+            "places": own_places,
         }
         for number, lane in enumerate(lanes):
             m.submodules[f"lane{number}"] = lane

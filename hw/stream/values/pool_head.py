@@ -61,9 +61,10 @@ class PoolHead(wiring.Component):
         # of the last feature
         lane = Signal(exact_log2(spec.columns), reset_less=True)
         last = Signal(range(-(-spec.features // spec.columns)), reset_less=True)
-        # chunks of a row behind the present one, whether there is none, and whether there is none in the next cycle
+        # chunks of a row behind the present one, whether there is none, and the same of the chunk to go on to
         self._item, self._behind, self._last = Signal(range(spec.sums)), Signal.like(last), last
-        self._ends, self._ending = Signal(reset_less=True), Signal()
+        self._ends, ending = Signal(reset_less=True), Signal()
+        self._opens, self._goes_on = Signal(), Signal()
         # the row's last item, and values of the present chunk beyond the features
         self._last_item, beyond = Signal.like(self._item, reset_less=True), Signal(spec.columns, reset_less=True)
         values = elements(self.operands.payload.value, spec.streams()["operands"].fields[0])
@@ -79,12 +80,14 @@ class PoolHead(wiring.Component):
         ]
         with m.If(self.operation.ready):
             m.d.sync += Cat(lane, last).eq(self.operation.payload.features - 1)
-        m.d.comb += self._ending.eq(self._ends)
-        m.d.sync += [
-            self._ends.eq(self._ending),
-            beyond.eq(Cat(self._ending & (lane < number) for number in range(spec.columns))),
-            self._last_item.eq(settings.rows - 1),
-        ]
+        m.d.comb += ending.eq(Mux(self._opens, last == 0, self._behind == 1))
+        with m.If(self._opens | self._goes_on):
+            m.d.sync += [
+                self._behind.eq(Mux(self._opens, last, self._behind - 1)),
+                self._ends.eq(ending),
+                beyond.eq(Cat(ending & (lane < number) for number in range(spec.columns))),
+            ]
+        m.d.sync += self._last_item.eq(settings.rows - 1)
         self._reads(m, source, unit)
         self._states(m, source, destination, average, unit)
         return m
@@ -113,13 +116,7 @@ class PoolHead(wiring.Component):
             m.d.sync += self._row.eq(self._row + ~self._is_unit)
         with m.If(self._came):
             m.d.sync += self._due.eq(self._due - 1)
-            with m.If(self._is_unit):
-                self._next_chunk(m)
-
-    def _next_chunk(self, m: Module) -> None:
-        """Go on to a row's next chunk."""
-        m.d.comb += self._ending.eq(self._behind == 1)
-        m.d.sync += self._behind.eq(self._behind - 1)
+            m.d.comb += self._goes_on.eq(self._is_unit)
 
     def _states(
         self, m: Module, source: ChunkLine, destination: ChunkLine, average: PoolAverage, unit: UnitRows
@@ -160,9 +157,10 @@ class PoolHead(wiring.Component):
                     m.next = "OPEN"
             with m.State("OPEN"):
                 m.d.comb += [source.start.eq(1), destination.start.eq(step == 0), unit.begin.eq(step == 0)]
-                m.d.comb += self._ending.eq(self._last == 0)
-                m.d.sync += [self._behind.eq(self._last), self._left.eq(self._last), self._due.eq(self._last)]
+                m.d.comb += self._opens.eq(1)
+                m.d.sync += [self._left.eq(self._last), self._due.eq(self._last)]
                 m.d.sync += [self._row.eq(self._item), self._asking.eq(self._is_unit)]
+                m.d.sync += self._wants.eq(self._is_unit)
                 m.next = "TAKE"
                 with m.If(self._is_unit):
                     m.next = "READ"
@@ -179,13 +177,14 @@ class PoolHead(wiring.Component):
                     steps.eq(average.STEPS - 1),
                 ]
                 with m.If(self.sentences.valid):
-                    m.d.sync += self._asking.eq(1)
+                    m.d.sync += [self._asking.eq(1), self._wants.eq(1)]
                     m.next = "READ"
             with m.State("READ"):
-                m.d.comb += [self._wants.eq(1), source.advance.eq(self._asked & self._is_unit)]
+                m.d.comb += source.advance.eq(self._asked & self._is_unit)
                 with m.If(self._came):
                     m.d.sync += fresh.eq(0)
                     with m.If(self._due == 0):
+                        m.d.sync += self._wants.eq(0)
                         m.next = "WRITE"
                         with m.If(self._is_unit):
                             m.next = "DRAIN"
@@ -208,9 +207,8 @@ class PoolHead(wiring.Component):
                     m.next = "TAKE"
                     m.d.sync += self._item.eq(self._item + 1)
                     with m.If(final_item):
-                        m.d.comb += [source.advance.eq(1), destination.advance.eq(1)]
+                        m.d.comb += [source.advance.eq(1), destination.advance.eq(1), self._goes_on.eq(1)]
                         m.d.sync += self._item.eq(0)
-                        self._next_chunk(m)
                         with m.If(self._ends):
                             m.next = "DONE"
             with m.State("DRAIN"), m.If(unit.idle):

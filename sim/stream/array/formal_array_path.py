@@ -85,7 +85,9 @@ def _numbers(checker: Checker, rows: SimpleNamespace, stages: list[tuple[Value, 
     ]
     return {
         "few": ~rows.active | Cat(counted).all(),
-        "recent": Cat(own.recent) == Cat(valid, earlier),
+        "recent": Cat(own.recent) == Cat(valid, earlier)[: len(own.recent)],
+        "returns": ~rows.active | (own.returns == (own.few[0] & valid | own.few[1] & earlier)),
+        "alike": ~rows.active | (rows.alike == (rows.other == rows.attention)),
         "numbers": (~valid | (newest == numbers[0])) & (~earlier | (second == Mux(valid, numbers[1], numbers[0]))),
         "apart": ~(rows.active & ~rows.swap & own.few[0] & valid & earlier),
     }

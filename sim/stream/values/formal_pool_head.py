@@ -68,8 +68,10 @@ def _results(checker: Checker, spec: PoolHeadSpec, step: Value) -> None:
     aged = reduce(and_, (~flag | (inside.waits >= latency - age) for age, flag in enumerate(flags)))
     results = step == PASSES - 1
     unit_reads = state_of(checker.block, "READ") | state_of(checker.block, "DRAIN")
+    wants = variables_of(checker.block).self._wants
     checker.lemmas_together(
         {
+            "wants": wants == state_of(checker.block, "READ"),
             "aged": aged & (inside.waits <= latency),
             "room": inside.room + Mux(results, under_way, 0) + stored == spec.unit_chunks,
             "none_of_others": results | (stored == 0),
