@@ -115,7 +115,12 @@ class ArrayPath(wiring.Component):
         given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
         last = Mux(terms_pass, terms.payload.last, given.payload.last)
         query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
-        free, streams = Signal(name="free"), spec.streams()
+        # each source's handshake by itself: it has the row's `last` alone, and waits for no multiplexer
+        passes, streams = Signal(name="may_pass"), spec.streams()
+        frees = [
+            passes & chosen & (~source.payload.last | spare)
+            for source, chosen in ((given, ~terms_pass), (terms, terms_pass))
+        ]
         values = zip(
             elements(terms.payload.weight, streams["terms"].fields[0]),
             elements(given.payload.value, streams["rows"].fields[0]),
@@ -123,8 +128,8 @@ class ArrayPath(wiring.Component):
         )
         returns = self._returns(m, taken, order, word.rows)
         m.d.comb += [
-            free.eq(active & alike & (~last | spare) & (~swap | ~returns)),
-            array.x.valid.eq(free & Mux(terms_pass, terms.valid, given.valid)),
+            passes.eq(active & alike & (~swap | ~returns)),
+            array.x.valid.eq((frees[0] & given.valid) | (frees[1] & terms.valid)),
             Value.cast(array.x.payload.value).eq(
                 Cat(
                     Mux(blank[lane], 0, Mux(contexts[lane * _CHOICES // spec.lanes], *pair))
@@ -135,8 +140,7 @@ class ArrayPath(wiring.Component):
             tag.row.eq(Mux(terms_pass, query, given.payload.row)),
             tag.first.eq(Mux(terms_pass, terms.payload.first, given.payload.first)),
             tag.last.eq(last),
-            given.ready.eq(free & ~terms_pass & array.x.ready),
-            terms.ready.eq(free & terms_pass & array.x.ready),
+            *(source.ready.eq(free & array.x.ready) for source, free in zip((given, terms), frees, strict=True)),
             taken.eq(array.x.valid & array.x.ready),
             order.o.ready.eq(~active | (taken & (left == 0))),
         ]

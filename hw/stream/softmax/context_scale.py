@@ -11,6 +11,7 @@ from ....golden.stream.softmax.context_scale import ContextScaleSpec
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
 from ...primitives.ram import ram
+from ...primitives.registers import replicas
 from ...primitives.shifter import RoundingShifter
 
 _MEAN = Format(Q6_12.integer + CONTEXT_GUARD + 1, Q6_12.fraction)
@@ -64,13 +65,15 @@ class ContextScale(wiring.Component):
         mantissa = pipeline.place("input", inverse, "mantissa", reset_less=True).at("mean")
         dropped = given.output_shift - given.value_shift + SHIFT.maximum
         dropped = pipeline.place("input", dropped[: len(drops).bit_length()], "dropped", reset_less=True).at("exact")
+        # a second flag of the last stage: `i.ready` does not wait for what moves all stages
+        valid, (offered,) = Signal(spec.latency), replicas(1, "offered")
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
-            self.i.ready.eq(move & ready),
+            self.i.ready.eq((~offered | self.o.ready) & ready),
             accept.eq(self.i.valid & self.i.ready),
+            self.o.valid.eq(pipeline.place_flag("input", accept, valid).at("output")),
         ]
-        valid = Signal(spec.latency)
-        m.d.comb += self.o.valid.eq(pipeline.place_flag("input", accept, valid).at("output"))
+        pipeline.load(offered, valid[-2])
         sums = elements(given.sum, spec.streams()["i"].fields[0])
         results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in spec.streams()["o"].fields[:2])
         for lane, value in enumerate(sums):
