@@ -73,21 +73,23 @@ class TileReplay(wiring.Component):
         spec, w = self.spec, self.w
         # bank that is filled, and that leaves
         fill, drain = Signal(), Signal()
-        full, tuned, error = Signal(2), Signal(2), Signal(2)
+        # a tile is there, and a second one; whether they take words; flags of both banks
+        there, both, own, following = Signal(), Signal(), Signal(), Signal()
+        error = Signal(2)
         tiles = [Signal(self._tile.width, name=f"tile_{bank}", reset_less=True) for bank in range(2)]
         at, side = Signal(range(spec.tile_beats)), Signal()
-        move, offer, step, own = Signal(), Signal(), Signal(), Signal()
-        # first and last beat: registers, as the address has many loads
-        start, end = Signal(init=1), Signal()
+        move, offer, step, leaves = Signal(), Signal(), Signal(), Signal()
+        # first and last beat, and one that takes a word: registers, as the address has many loads
+        start, end, needs = Signal(init=1), Signal(), Signal()
         m.d.comb += [
-            self.free.eq(~full.bit_select(fill, 1)),
-            self.waits.eq((full & tuned).any()),
-            own.eq(tuned.bit_select(drain, 1)),
+            self.free.eq(~both),
+            self.waits.eq(own | following),
             move.eq(~w.valid | w.ready),
-            offer.eq(full.bit_select(drain, 1) & (~start | ~own | self.offered)),
+            offer.eq(there & (~needs | self.offered)),
             step.eq(offer & move),
+            leaves.eq(step & end & side),
             # a word stays until the minus side has it
-            self.take.eq(step & start & side & own),
+            self.take.eq(step & needs & side),
         ]
         with m.If(self.done):
             m.d.sync += fill.eq(~fill)
@@ -95,19 +97,25 @@ class TileReplay(wiring.Component):
             m.d.sync += [at.eq(at + 1), start.eq(end), end.eq(at == spec.tile_beats - 2)]
         with m.If(step & end):
             m.d.sync += [side.eq(~side), drain.eq(drain ^ side)]
+        # the tile that comes is the next one to leave, or is behind that
+        first, own_next = Signal(), Signal()
+        m.d.comb += [
+            first.eq(self.done & (~there | leaves)),
+            own_next.eq(Mux(first, self.tuned, Mux(leaves, following, own))),
+        ]
+        m.d.sync += [own.eq(own_next), needs.eq(own_next & Mux(step, end, start))]
+        with m.If(self.done | leaves):
+            m.d.sync += [
+                there.eq(self.done | both),
+                both.eq(self.done & ~first),
+                following.eq(self.done & ~first & self.tuned),
+            ]
         for bank in range(2):
             with m.If(self.done & (fill == bank)):
-                m.d.sync += [
-                    full[bank].eq(1),
-                    tuned[bank].eq(self.tuned),
-                    error[bank].eq(self.error),
-                    tiles[bank].eq(self.tile),
-                ]
-            with m.Elif(step & end & side & (drain == bank)):
-                m.d.sync += full[bank].eq(0)
+                m.d.sync += [error[bank].eq(self.error), tiles[bank].eq(self.tile)]
         weights, turned = (
             self._memories(platform, m, fill, drain, at, side, move),
-            self._offsets(m, step, start, own, side),
+            self._offsets(m, step, start, needs, side),
         )
         flags = Signal(layout(spec.streams()["w"]), reset_less=True)
         valid = Signal()
@@ -158,16 +166,17 @@ class TileReplay(wiring.Component):
             found.append(weight)
         return found
 
-    def _offsets(self, m: Module, step: Signal, start: Signal, own: Signal, side: Signal) -> list[Signal]:
+    def _offsets(self, m: Module, step: Signal, start: Signal, needs: Signal, side: Signal) -> list[Signal]:
         """Offsets of a side in the order of the beat that was read: registers that turn from beat to beat."""
         spec = self.spec
         field = spec.streams()["offsets"].fields[0]
         words = [elements(getattr(self.offsets, name), field) for name in ("plus", "minus")]
         turned = [Signal(signed(TILE_OFFSET.width), name=f"offset_{j}", reset_less=True) for j in range(spec.numbers)]
         for j, offset in enumerate(turned):
-            given = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width].as_signed()
+            given = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width]
+            # gates, as a multiplexer of 0 would become a reset, which comes a gate behind the enable
+            given = given & needs.replicate(len(given))
+            before = turned[(j + spec.width) % spec.numbers] & (~start).replicate(len(given))
             with m.If(step):
-                m.d.sync += offset.eq(Mux(start, given, turned[(j + spec.width) % spec.numbers]))
-            with m.If(step & start & ~own):
-                m.d.sync += offset.eq(0)
+                m.d.sync += offset.eq((given | before).as_signed())
         return turned

@@ -6,6 +6,7 @@ No tile is written over one that has not left, and vectors take no word that bel
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Mux, Signal
+from amaranth.utils import exact_log2
 
 from ....golden.stream.nf4_weights import BLOCK
 from ....golden.stream.weights.tile_weights import TileWeightsSpec
@@ -33,8 +34,11 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
             "corrected_room": ~inner.correcting | (replay.free & inner.active & matrix & (inner.at == 0)),
             "corrected": ~(inner.active & matrix & under_way) | inner.correcting,
             "no_value": ~(inner.active & matrix) | ~v.valid,
+            "filling": (inner.at == 0) | (inner.active & matrix),
         }
     )
+    with checker.lemmas_end():
+        _corrections(checker, spec)
     done, tuned = replay.done, replay.done & replay.tuned
     checker.balance("w_beats", [(done, spec.lanes)], [(w.valid, checker.moves("w"), 1)], 2 * spec.lanes + 2)
     words = checker.balance("tile_words", [(tuned, 1)], [(replay.take, replay.take, 1)], 2)
@@ -45,23 +49,37 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     checker.rule("room", ~replay.enable.any() | replay.free)
     checker.rule("done_room", ~done | replay.free)
     checker.rule("kept", ~(done & replay.enable.any()))
-    checker.rule("corrections_due", ~checker.moves("corrections") | (inner.correcting & inner.due))
     checker.rule("begins", ~given.ready | ((inner.at == 0) & ~inner.wrong))
     checker.rule("offered", ~replay.take | offsets.valid)
+
+
+def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
+    """Add rules of when corrections are used: all those that a tile reaches, and no other."""
+    inner, held = variables_of(checker.block), variables_of(checker.block, "_held")
+    reached = held.correction.place[exact_log2(spec.weights) :] <= inner.tile
+    # the tile has not changed in the cycle before
+    same = inner.correcting | (inner.at != 0)
+    checker.lemma("reached", ~same | ~held.there | (held.reached == reached))
+    given = inner.settings.corrected & held.there & (inner.final | reached)
+    checker.rule("corrections_due", ~held.used | (inner.correcting & given))
+    checker.rule("corrections_used", ~parts_of(checker.block).replay.done | ~given)
 
 
 def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
     """Tiles that are full and what has left of the first account for all beats that are owed."""
     replay, w = parts_of(checker.block).replay, checker.streams["w"]
     inner = variables_of(replay)
-    full, fill, drain, position = inner.full, inner.fill, inner.drain, Cat(inner.at, inner.side)
+    there, both, fill, drain = inner.there, inner.both, inner.fill, inner.drain
+    position = Cat(inner.at, inner.side)
     owed = Signal(range(3 * spec.lanes))
     checker.m.d.sync += owed.eq(owed + Mux(replay.done, spec.lanes, 0) - checker.moves("w"))
-    whole = (full[0] + full[1]) * spec.lanes
+    whole = (there + both) * spec.lanes
     checker.lemmas_together(
         {
-            "banks": (fill == drain) == (full[0] == full[1]),
-            "drained": full.bit_select(drain, 1) | ((full == 0) & (position == 0)),
+            "banks": (fill == drain) == (there == both),
+            "drained": there | (~both & (position == 0)),
+            "tuned": (there | ~inner.own) & (both | ~inner.following),
+            "needs": inner.needs == (inner.own & inner.start),
             "start": inner.start == (inner.at == 0),
             "end": inner.end == inner.at.all(),
             "owed": owed == whole - position + inner.valid + w.valid,
