@@ -74,22 +74,21 @@ class TensorSequencer(wiring.Component):
         idle = Signal(init=1)
         m.d.comb += self.operation.ready.eq(idle)
         with m.If(idle):
-            m.d.sync += one.eq(given)
+            has = given.kind.matches(Kind.LINEAR, Kind.NORM)
+            table = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
+            m.d.sync += [
+                one.eq(given),
+                bias.eq(has & given.biased),
+                main.eq(has),
+                rows.eq(Mux(table, given.longest, 0)),
+                address.eq(Mux(has, given.beat, given.table)),
+                row_word.eq(given.position_word),
+                Cat(line, first).eq(0),
+                idle.eq(~self.operation.valid),
+            ]
         with m.FSM():
-            with m.State("IDLE"):
-                has = given.kind.matches(Kind.LINEAR, Kind.NORM)
-                table = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
-                m.d.sync += [
-                    bias.eq(has & given.biased),
-                    main.eq(has),
-                    rows.eq(Mux(table, given.longest, 0)),
-                    address.eq(Mux(has, given.beat, given.table)),
-                    row_word.eq(given.position_word),
-                    Cat(line, first).eq(0),
-                ]
-                with m.If(self.operation.valid):
-                    m.d.sync += idle.eq(0)
-                    m.next = "SIZES"
+            with m.State("IDLE"), m.If(self.operation.valid):
+                m.next = "SIZES"
             with m.State("SIZES"):
                 m.d.sync += [
                     groups.eq(whole(one.outputs, spec.columns)),

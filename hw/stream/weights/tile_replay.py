@@ -8,6 +8,7 @@ from ....golden.stream.nf4_weights import WEIGHT
 from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, TileWeightsSpec
 from ...ports import elements, layout
 from ...primitives.ram import ram
+from ...primitives.registers import replicas
 from ...primitives.rounding import saturate
 
 
@@ -24,7 +25,7 @@ class TileReplay(wiring.Component):
     Attributes
     ----------
     free : Out(1)
-        There is room for a tile: weights may be written.
+        There will be room for a tile in the next cycle: weights may be written then.
     enable : In(spec.width)
         Lanes that are written.
     beat : In
@@ -73,60 +74,63 @@ class TileReplay(wiring.Component):
         spec, w = self.spec, self.w
         # bank that is filled, and that leaves
         fill, drain = Signal(), Signal()
-        # a tile is there, and a second one; whether they take words; flags of both banks
-        there, both, own, following = Signal(), Signal(), Signal(), Signal()
+        # a tile is there, and a second one; whether they take words, and whether one of them does
+        there, both, own, following, waits = Signal(), Signal(), Signal(), Signal(), Signal()
         error = Signal(2)
         tiles = [Signal(self._tile.width, name=f"tile_{bank}", reset_less=True) for bank in range(2)]
         at, side = Signal(range(spec.tile_beats)), Signal()
-        move, offer, step, leaves = Signal(), Signal(), Signal(), Signal()
-        # first and last beat, and one that takes a word: registers, as the address has many loads
-        start, end, needs = Signal(init=1), Signal(), Signal()
+        # what is offered moves on: all that belongs to the lanes, and what says which beat comes next
+        valid = replicas(2, "valid")
+        move, moves, offer, step, leaves = Signal(), Signal(), Signal(), Signal(), Signal()
+        # first and last beat, the last one of both sides, one that needs a word: registers, as all else is known late
+        start, end, final, needs = Signal(init=1), Signal(), Signal(), Signal()
         m.d.comb += [
-            self.free.eq(~both),
-            self.waits.eq(own | following),
-            move.eq(~w.valid | w.ready),
+            self.waits.eq(waits),
+            w.valid.eq(valid[0]),
+            move.eq(~valid[0] | w.ready),
+            moves.eq(~valid[1] | w.ready),
             offer.eq(there & (~needs | self.offered)),
-            step.eq(offer & move),
-            leaves.eq(step & end & side),
+            step.eq(offer & moves),
+            leaves.eq(step & final),
+            self.free.eq(leaves | ~(both | self.done & there)),
             # a word stays until the minus side has it
             self.take.eq(step & needs & side),
         ]
         with m.If(self.done):
             m.d.sync += fill.eq(~fill)
         with m.If(step):
-            m.d.sync += [at.eq(at + 1), start.eq(end), end.eq(at == spec.tile_beats - 2)]
+            before = at == spec.tile_beats - 2
+            m.d.sync += [at.eq(at + 1), start.eq(end), end.eq(before), final.eq(before & side)]
         with m.If(step & end):
             m.d.sync += [side.eq(~side), drain.eq(drain ^ side)]
-        # the tile that comes is the next one to leave, or is behind that
-        first, own_next = Signal(), Signal()
-        m.d.comb += [
-            first.eq(self.done & (~there | leaves)),
-            own_next.eq(Mux(first, self.tuned, Mux(leaves, following, own))),
+        # whether the next tile to leave takes a word: one that waits, or comes
+        comes = self.done & self.tuned
+        after, begins = following | comes, own | comes & ~there
+        m.d.sync += [
+            there.eq(self.done | both | (there & ~leaves)),
+            both.eq((both | self.done & there) & ~leaves),
+            own.eq(Mux(leaves, after, begins)),
+            following.eq((following | comes & there) & ~leaves),
+            waits.eq(after | own & ~leaves),
+            needs.eq(Mux(step, Mux(final, after, end & own), start & begins)),
         ]
-        m.d.sync += [own.eq(own_next), needs.eq(own_next & Mux(step, end, start))]
-        with m.If(self.done | leaves):
-            m.d.sync += [
-                there.eq(self.done | both),
-                both.eq(self.done & ~first),
-                following.eq(self.done & ~first & self.tuned),
-            ]
         for bank in range(2):
             with m.If(self.done & (fill == bank)):
                 m.d.sync += [error[bank].eq(self.error), tiles[bank].eq(self.tile)]
         weights, turned = (
             self._memories(platform, m, fill, drain, at, side, move),
-            self._offsets(m, step, start, needs, side),
+            self._offsets(m, offer & move, start, needs, side),
         )
         flags = Signal(layout(spec.streams()["w"]), reset_less=True)
-        valid = Signal()
+        read = Signal()
+        with m.If(moves):
+            m.d.sync += [read.eq(offer), *(one.eq(read) for one in valid)]
         with m.If(move):
             m.d.sync += [
-                valid.eq(offer),
                 flags.side.eq(side),
                 flags.last.eq(end),
                 flags.error.eq(error.bit_select(drain, 1)),
                 flags.tile.eq(Mux(drain, tiles[1], tiles[0])),
-                w.valid.eq(valid),
             ]
         result = Signal.like(flags, name="result", reset_less=True)
         m.d.comb += w.payload.eq(result)

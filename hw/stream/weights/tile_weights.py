@@ -59,62 +59,66 @@ class TileWeights(wiring.Component):
         wiring.connect(m, replay.w, wiring.flipped(self.w))
         settings = Settings.of(spec)
         active, correcting = Signal(), Signal()
-        begins = self._operation(m, dequant, active, settings)
+        begins, tiled = self._operation(m, dequant, active, settings)
 
         due, good, fresh, wrong = Signal(), Signal(), Signal(init=1), Signal()
-        tile = Signal.like(replay.tile)
-        held = self._held(m, tile)
+        tile, final, is_final = Signal.like(replay.tile), Signal(reset_less=True), Signal()
+        held = self._held(m, tile, is_final)
         values = self._values(m, dequant, replay, settings, held.correction, due, good)
 
         # a tile's weights: two lanes or a beat of codes a word, or four values
         at = Signal(range(spec.weights // BEAT_VALUES))
-        filling, written, complete = Signal(), Signal(), Signal()
+        filling, written, complete, finish = Signal(), Signal(), Signal(), Signal()
         coded_groups = spec.dequant.width // BEAT_VALUES
         m.d.comb += [
-            filling.eq(active & settings.matrix & ~correcting & replay.free),
             dequant.o.ready.eq(filling),
             # values of a matrix are written at once, those of a vector leave one by one
             dequant.v.ready.eq(Mux(settings.matrix, filling, values.ends)),
             written.eq(filling & (dequant.o.valid | dequant.v.valid)),
             complete.eq(written & Mux(settings.coded, at[exact_log2(coded_groups) :].all(), at.all())),
         ]
-        final, failed = Signal(reset_less=True), Signal(reset_less=True)
+        # a register, as what it enables is known late
+        fills = settings.matrix & active & Mux(correcting, finish & ~final, ~complete)
+        m.d.sync += filling.eq(Mux(begins, tiled, fills) & replay.free)
         with m.If(written):
             m.d.sync += at.eq(at + Mux(settings.coded, coded_groups, 1))
+        given, failed = (dequant.o.payload, dequant.v.payload), Signal(reset_less=True)
+        m.d.comb += is_final.eq(Mux(complete, Mux(settings.coded, *(one.last for one in given)), final))
+        m.d.sync += final.eq(is_final)
+        # the tile is corrected, if its tensor has corrections that are left
+        corrects = Signal()
         with m.If(complete):
-            given = (dequant.o.payload, dequant.v.payload)
             m.d.sync += [
                 correcting.eq(1),
-                final.eq(Mux(settings.coded, *(one.last for one in given))),
+                corrects.eq(settings.corrected),
                 failed.eq(Mux(settings.coded, *(one.error for one in given))),
             ]
 
-        # corrections of the tile; those beyond the tensor's end are of its last tile. Whether one is good is found a cycle
-        # behind: the tile does not end before
+        # corrections of the tile; those beyond the tensor's end are of its last tile. Whether one is good is found
+        # a cycle behind, as the tile has not ended then
         low = exact_log2(spec.weights)
         top = Signal(low, reset_less=True)
         m.d.comb += [
-            due.eq(correcting & settings.corrected & held.there & (final | held.reached)),
+            due.eq(corrects & held.there & held.reached),
             good.eq((values.place[low:] == tile) & (fresh | (values.place[:low] > top))),
         ]
         self._write(m, dequant, replay, values, settings.coded, written, at)
-        finish = Signal()
         m.d.comb += [
             held.used.eq(due & values.enough),
-            finish.eq(correcting & ~values.busy & (~settings.corrected | (held.there & ~due))),
+            finish.eq(correcting & ~values.busy & (~corrects | (held.there & ~held.reached))),
         ]
         with m.If(held.used):
             m.d.sync += [
                 settings.left.eq(settings.left - 1),
                 settings.single.eq(settings.left == 2),
-                settings.corrected.eq(~settings.single),
+                Cat(settings.corrected, corrects).eq((~settings.single).replicate(2)),
             ]
         with m.If(values.checks):
             m.d.sync += wrong.eq(wrong | ~good | values.error)
         with m.If(values.checks & good):
             m.d.sync += [top.eq(values.place), fresh.eq(0)]
         with m.If(finish):
-            m.d.sync += [correcting.eq(0), fresh.eq(1), tile.eq(tile + 1), wrong.eq(wrong & ~final)]
+            m.d.sync += [Cat(correcting, corrects).eq(0), fresh.eq(1), tile.eq(tile + 1), wrong.eq(wrong & ~final)]
         with m.If((finish & final) | (self.v.valid & self.v.ready & self.v.payload.last)):
             m.d.sync += active.eq(0)
         with m.If(begins):
@@ -127,8 +131,10 @@ class TileWeights(wiring.Component):
         ]
         return m
 
-    def _operation(self, m: Module, dequant: TileDequant, active: Signal, settings: "Settings") -> Signal:
-        """Take the next tensor when there is none."""
+    def _operation(
+        self, m: Module, dequant: TileDequant, active: Signal, settings: "Settings"
+    ) -> tuple[Signal, Signal]:
+        """Take the next tensor when there is none; whether it is taken, and is a matrix."""
         given, begins = self.operation.payload, Signal()
         matrix, coded = Signal(), Signal()
         passed = dequant.operation
@@ -157,17 +163,18 @@ class TileWeights(wiring.Component):
                 settings.corrected.eq(given.corrections != 0),
                 settings.single.eq(given.corrections == 1),
             ]
-        return begins
+        return begins, matrix
 
-    def _held(self, m: Module, tile: Signal) -> "Held":
+    def _held(self, m: Module, tile: Signal, is_final: Signal) -> "Held":
         """Hold the next correction, beside the result of a comparison that would be late where it is used."""
         given, low = self.corrections, exact_log2(self.spec.weights)
         correction = Signal(given.payload.shape(), reset_less=True)
         there, used, loads, reached = Signal(), Signal(), Signal(), Signal(reset_less=True)
         m.d.comb += [loads.eq(~there | used), given.ready.eq(loads)]
-        # with the tile of the cycle before: it changes long before the next corrections are used
-        mine, next_one = (one.place[low:] <= tile for one in (correction, given.payload))
-        m.d.sync += [there.eq(given.valid | ~loads), reached.eq(Mux(loads, next_one, mine))]
+        # with the tile of the cycle before: it changes long before the next corrections are used. Of two comparisons that
+        # are written alike, synthesis would make one behind a multiplexer
+        mine, next_one = correction.place[low:] <= tile, tile >= given.payload.place[low:]
+        m.d.sync += [there.eq(given.valid | ~loads), reached.eq(is_final | Mux(loads, next_one, mine))]
         with m.If(loads):
             m.d.sync += correction.eq(given.payload)
         return Held(correction, there, reached, used)
@@ -346,7 +353,7 @@ class Held(NamedTuple):
     correction : data.View
         Its place, its value, and whether it was not read.
     there, reached : Signal
-        There is one; its tile is the one that is filled, or before it, with what this was in the cycle before.
+        There is one; its tile is the one that is filled, or before it, or the latter is the last one.
     used : Signal
         It is taken, an input.
     """

@@ -28,10 +28,13 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
 
     _tiles(checker, spec)
     matrix, under_way = inner.settings.matrix, values.under_way.any()
+    room = ~variables_of(replay).both
     checker.lemmas_together(
         {
             "idle": inner.active | ~(inner.correcting | under_way | v.valid),
-            "corrected_room": ~inner.correcting | (replay.free & inner.active & matrix & (inner.at == 0)),
+            "corrected_room": ~inner.correcting | (room & inner.active & matrix & (inner.at == 0)),
+            "corrects": inner.corrects == (inner.correcting & inner.settings.corrected),
+            "fills": inner.filling == (inner.active & matrix & ~inner.correcting & room),
             "corrected": ~(inner.active & matrix & under_way) | inner.correcting,
             "no_value": ~(inner.active & matrix) | ~v.valid,
             "filling": (inner.at == 0) | (inner.active & matrix),
@@ -46,8 +49,8 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     checker.rule("one_taker", ~(replay.take & numbers.used))
     checker.rule("words_taken", (replay.take | numbers.used) == checker.moves("offsets"))
     checker.rule("vectors_wait", ~numbers.used | (words == 0))
-    checker.rule("room", ~replay.enable.any() | replay.free)
-    checker.rule("done_room", ~done | replay.free)
+    checker.rule("room", ~replay.enable.any() | room)
+    checker.rule("done_room", ~done | room)
     checker.rule("kept", ~(done & replay.enable.any()))
     checker.rule("begins", ~given.ready | ((inner.at == 0) & ~inner.wrong))
     checker.rule("offered", ~replay.take | offsets.valid)
@@ -56,11 +59,11 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
 def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
     """Add rules of when corrections are used: all those that a tile reaches, and no other."""
     inner, held = variables_of(checker.block), variables_of(checker.block, "_held")
-    reached = held.correction.place[exact_log2(spec.weights) :] <= inner.tile
+    reached = inner.final | (held.correction.place[exact_log2(spec.weights) :] <= inner.tile)
     # the tile has not changed in the cycle before
     same = inner.correcting | (inner.at != 0)
     checker.lemma("reached", ~same | ~held.there | (held.reached == reached))
-    given = inner.settings.corrected & held.there & (inner.final | reached)
+    given = inner.settings.corrected & held.there & reached
     checker.rule("corrections_due", ~held.used | (inner.correcting & given))
     checker.rule("corrections_used", ~parts_of(checker.block).replay.done | ~given)
 
@@ -74,14 +77,21 @@ def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
     owed = Signal(range(3 * spec.lanes))
     checker.m.d.sync += owed.eq(owed + Mux(replay.done, spec.lanes, 0) - checker.moves("w"))
     whole = (there + both) * spec.lanes
+    # words that belong to tiles: the minus side's first beat takes its own
+    words = Signal(range(4))
+    checker.m.d.sync += words.eq(words + (replay.done & replay.tuned) - replay.take)
     checker.lemmas_together(
         {
             "banks": (fill == drain) == (there == both),
             "drained": there | (~both & (position == 0)),
             "tuned": (there | ~inner.own) & (both | ~inner.following),
+            "waits": inner.waits == (inner.own | inner.following),
             "needs": inner.needs == (inner.own & inner.start),
+            "copies": inner.valid[0] == inner.valid[1],
             "start": inner.start == (inner.at == 0),
             "end": inner.end == inner.at.all(),
-            "owed": owed == whole - position + inner.valid + w.valid,
+            "words": words == (inner.own & (inner.start | ~inner.side)) + inner.following,
+            "final": inner.final == Cat(inner.end, inner.side).all(),
+            "owed": owed == whole - position + inner.read + w.valid,
         }
     )
