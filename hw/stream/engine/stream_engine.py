@@ -152,7 +152,10 @@ class StreamEngine(wiring.Component):
     def _vectors(self, m: Module, taken: Value) -> None:
         """Give vectors to the unit of their instruction: biases as soon as there is room, others when it is at work."""
         port, held, given = self.port, self._held, self.feed.v
-        left, unit = Signal(range(self.spec.size.sums + 1)), Signal(Unit, reset_less=True)
+        # vectors that are to come, and a flag for each unit that takes them, as handshakes begin with it
+        left = Signal(range(self.spec.size.sums + 1))
+        vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
+        takes = {unit: Signal(name=f"takes_{unit.name.lower()}") for unit in vectors}
         count, owner = Signal.like(left), Signal(Unit)
         with m.Switch(held.kind):
             with m.Case(Kind.LINEAR):
@@ -166,13 +169,15 @@ class StreamEngine(wiring.Component):
         with m.If(taken):
             m.d.sync += self._counted.eq(0)
         with m.Elif(self._holds & ~self._counted & (left == 0)):
-            m.d.sync += [self._counted.eq(1), left.eq(count), unit.eq(owner)]
+            m.d.sync += [self._counted.eq(1), left.eq(count)]
+            m.d.sync += [flag.eq((count != 0) & (owner == unit)) for unit, flag in takes.items()]
         with m.If(given.valid & given.ready & given.payload.last):
             m.d.sync += left.eq(left - 1)
-        vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
-        for number, stream in vectors.items():
-            works = True if number == Unit.VALUES else self._works[number]
-            with m.If((left != 0) & (unit == number) & works):
+            with m.If(left == 1):
+                m.d.sync += [flag.eq(0) for flag in takes.values()]
+        for unit, stream in vectors.items():
+            works = True if unit == Unit.VALUES else self._works[unit]
+            with m.If(takes[unit] & works):
                 m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
             m.d.comb += _same(stream.payload, given.payload)
 

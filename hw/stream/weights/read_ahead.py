@@ -29,7 +29,7 @@ class ReadAhead(wiring.Component):
     command : In, stream of ``address``, ``beats`` (`count` bits, from 1 up)
         What to read.
     port : Out, `ReadPort`
-        Reads that end at multiples of `burst`.
+        Reads that end at multiples of `burst`, at most one in two cycles.
     o : Out, stream of 128 bits
         The beats of all commands, in order, two cycles after they come.
     """
@@ -49,21 +49,26 @@ class ReadAhead(wiring.Component):
         m.submodules.splitter = splitter = BurstSplitter(self.address, 8 * BEAT, self.burst, self.count)
         m.submodules.beats = beats = Fifo(8 * BEAT, self.depth)
         wiring.connect(m, wiring.flipped(self.command), splitter.command)
-        wiring.connect(m, wiring.flipped(self.port.beats), beats.i)
+        # what comes was asked for, so that there is room
+        m.d.comb += [
+            beats.i.valid.eq(self.port.beats.valid),
+            beats.i.payload.eq(self.port.beats.payload),
+            self.port.beats.ready.eq(1),
+        ]
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         asks, burst = self.port.command, splitter.o.payload
         # room for the longest read, not for this one: no comparison
         free = Signal(range(self.depth + 1), init=self.depth)
         room = free[splitter.length_bits :].any()
+        # in the cycle before: who is ready is known late
         asked, taken = Signal(), Signal()
         length = burst.length[: splitter.length_bits] + 1
         m.d.comb += [
-            asks.valid.eq(splitter.o.valid & room),
+            asks.valid.eq(splitter.o.valid & room & ~asked),
             asks.payload.address.eq(burst.address),
             asks.payload.beats.eq(length),
-            splitter.o.ready.eq(asks.ready & room),
-            asked.eq(asks.valid & asks.ready),
+            splitter.o.ready.eq(asked),
             taken.eq(self.o.valid & self.o.ready),
         ]
-        m.d.sync += free.eq(free - Mux(asked, length, 0) + taken)
+        m.d.sync += [asked.eq(asks.valid & asks.ready), free.eq(free - Mux(asked, length, 0) + taken)]
         return m

@@ -70,22 +70,25 @@ class TensorSequencer(wiring.Component):
             with m.If(port.ready):
                 m.d.sync += port.valid.eq(0)
         tensor, count, request = self._payloads(m, one, address)
+        # a register beside the state, as it enables many others
+        idle = Signal(init=1)
+        m.d.comb += self.operation.ready.eq(idle)
+        with m.If(idle):
+            has = given.kind.matches(Kind.LINEAR, Kind.NORM)
+            table = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
+            m.d.sync += [
+                one.eq(given),
+                bias.eq(has & given.biased),
+                main.eq(has),
+                rows.eq(Mux(table, given.longest, 0)),
+                address.eq(Mux(has, given.beat, given.table)),
+                row_word.eq(given.position_word),
+                Cat(line, first).eq(0),
+                idle.eq(~self.operation.valid),
+            ]
         with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += self.operation.ready.eq(1)
-                has = given.kind.matches(Kind.LINEAR, Kind.NORM)
-                table = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
-                m.d.sync += [
-                    one.eq(given),
-                    bias.eq(has & given.biased),
-                    main.eq(has),
-                    rows.eq(Mux(table, given.longest, 0)),
-                    address.eq(Mux(has, given.beat, given.table)),
-                    row_word.eq(given.position_word),
-                    Cat(line, first).eq(0),
-                ]
-                with m.If(self.operation.valid):
-                    m.next = "SIZES"
+            with m.State("IDLE"), m.If(self.operation.valid):
+                m.next = "SIZES"
             with m.State("SIZES"):
                 m.d.sync += [
                     groups.eq(whole(one.outputs, spec.columns)),
@@ -105,6 +108,7 @@ class TensorSequencer(wiring.Component):
             with m.State("TENSOR"):
                 m.next = "GIVE"
                 with m.If(~(bias | main | rows.any())):
+                    m.d.sync += idle.eq(1)
                     m.next = "IDLE"
                 with m.Else():
                     self._tensor(m, one, (bias, main), (length, words, vector), row_word, (tensor, count, request))

@@ -88,7 +88,7 @@ class TileDequant(wiring.Component):
             ]
         with m.If(taken & ends & final):
             m.d.sync += [active.eq(0), sticky.eq(0)]
-        self._weights(m, scaling & taken, at, entering, room, part)
+        self._weights(m, active & scaling & beats.valid, at, entering, room, part)
         flags = Pipeline(m, {"code": 0, "weight": spec.latency}, enable=room).place(
             "code", Cat(last & whole, error), "flags", reset_less=True
         )

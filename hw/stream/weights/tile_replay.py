@@ -8,6 +8,7 @@ from ....golden.stream.nf4_weights import WEIGHT
 from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, TileWeightsSpec
 from ...ports import elements, layout
 from ...primitives.ram import ram
+from ...primitives.registers import replicas
 from ...primitives.rounding import saturate
 
 
@@ -24,7 +25,7 @@ class TileReplay(wiring.Component):
     Attributes
     ----------
     free : Out(1)
-        There is room for a tile: weights may be written.
+        There will be room for a tile in the next cycle: weights may be written then.
     enable : In(spec.width)
         Lanes that are written.
     beat : In
@@ -73,52 +74,63 @@ class TileReplay(wiring.Component):
         spec, w = self.spec, self.w
         # bank that is filled, and that leaves
         fill, drain = Signal(), Signal()
-        full, tuned, error = Signal(2), Signal(2), Signal(2)
+        # a tile is there, and a second one; whether they take words, and whether one of them does
+        there, both, own, following, waits = Signal(), Signal(), Signal(), Signal(), Signal()
+        error = Signal(2)
         tiles = [Signal(self._tile.width, name=f"tile_{bank}", reset_less=True) for bank in range(2)]
         at, side = Signal(range(spec.tile_beats)), Signal()
-        move, offer, step, own = Signal(), Signal(), Signal(), Signal()
-        # first and last beat: registers, as the address has many loads
-        start, end = Signal(init=1), Signal()
+        # what is offered moves on: all that belongs to the lanes, and what says which beat comes next
+        valid = replicas(2, "valid")
+        move, moves, offer, step, leaves = Signal(), Signal(), Signal(), Signal(), Signal()
+        # first and last beat, the last one of both sides, one that needs a word: registers, as all else is known late
+        start, end, final, needs = Signal(init=1), Signal(), Signal(), Signal()
         m.d.comb += [
-            self.free.eq(~full.bit_select(fill, 1)),
-            self.waits.eq((full & tuned).any()),
-            own.eq(tuned.bit_select(drain, 1)),
-            move.eq(~w.valid | w.ready),
-            offer.eq(full.bit_select(drain, 1) & (~start | ~own | self.offered)),
-            step.eq(offer & move),
+            self.waits.eq(waits),
+            w.valid.eq(valid[0]),
+            move.eq(~valid[0] | w.ready),
+            moves.eq(~valid[1] | w.ready),
+            offer.eq(there & (~needs | self.offered)),
+            step.eq(offer & moves),
+            leaves.eq(step & final),
+            self.free.eq(leaves | ~(both | self.done & there)),
             # a word stays until the minus side has it
-            self.take.eq(step & start & side & own),
+            self.take.eq(step & needs & side),
         ]
         with m.If(self.done):
             m.d.sync += fill.eq(~fill)
         with m.If(step):
-            m.d.sync += [at.eq(at + 1), start.eq(end), end.eq(at == spec.tile_beats - 2)]
+            before = at == spec.tile_beats - 2
+            m.d.sync += [at.eq(at + 1), start.eq(end), end.eq(before), final.eq(before & side)]
         with m.If(step & end):
             m.d.sync += [side.eq(~side), drain.eq(drain ^ side)]
+        # whether the next tile to leave takes a word: one that waits, or comes
+        comes = self.done & self.tuned
+        after, begins = following | comes, own | comes & ~there
+        m.d.sync += [
+            there.eq(self.done | both | (there & ~leaves)),
+            both.eq((both | self.done & there) & ~leaves),
+            own.eq(Mux(leaves, after, begins)),
+            following.eq((following | comes & there) & ~leaves),
+            waits.eq(after | own & ~leaves),
+            needs.eq(Mux(step, Mux(final, after, end & own), start & begins)),
+        ]
         for bank in range(2):
             with m.If(self.done & (fill == bank)):
-                m.d.sync += [
-                    full[bank].eq(1),
-                    tuned[bank].eq(self.tuned),
-                    error[bank].eq(self.error),
-                    tiles[bank].eq(self.tile),
-                ]
-            with m.Elif(step & end & side & (drain == bank)):
-                m.d.sync += full[bank].eq(0)
+                m.d.sync += [error[bank].eq(self.error), tiles[bank].eq(self.tile)]
         weights, turned = (
             self._memories(platform, m, fill, drain, at, side, move),
-            self._offsets(m, step, start, own, side),
+            self._offsets(m, offer & move, start, needs, side),
         )
         flags = Signal(layout(spec.streams()["w"]), reset_less=True)
-        valid = Signal()
+        read = Signal()
+        with m.If(moves):
+            m.d.sync += [read.eq(offer), *(one.eq(read) for one in valid)]
         with m.If(move):
             m.d.sync += [
-                valid.eq(offer),
                 flags.side.eq(side),
                 flags.last.eq(end),
                 flags.error.eq(error.bit_select(drain, 1)),
                 flags.tile.eq(Mux(drain, tiles[1], tiles[0])),
-                w.valid.eq(valid),
             ]
         result = Signal.like(flags, name="result", reset_less=True)
         m.d.comb += w.payload.eq(result)
@@ -158,16 +170,17 @@ class TileReplay(wiring.Component):
             found.append(weight)
         return found
 
-    def _offsets(self, m: Module, step: Signal, start: Signal, own: Signal, side: Signal) -> list[Signal]:
+    def _offsets(self, m: Module, step: Signal, start: Signal, needs: Signal, side: Signal) -> list[Signal]:
         """Offsets of a side in the order of the beat that was read: registers that turn from beat to beat."""
         spec = self.spec
         field = spec.streams()["offsets"].fields[0]
         words = [elements(getattr(self.offsets, name), field) for name in ("plus", "minus")]
         turned = [Signal(signed(TILE_OFFSET.width), name=f"offset_{j}", reset_less=True) for j in range(spec.numbers)]
         for j, offset in enumerate(turned):
-            given = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width].as_signed()
+            given = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width]
+            # gates, as a multiplexer of 0 would become a reset, which comes a gate behind the enable
+            given = given & needs.replicate(len(given))
+            before = turned[(j + spec.width) % spec.numbers] & (~start).replicate(len(given))
             with m.If(step):
-                m.d.sync += offset.eq(Mux(start, given, turned[(j + spec.width) % spec.numbers]))
-            with m.If(step & start & ~own):
-                m.d.sync += offset.eq(0)
+                m.d.sync += offset.eq((given | before).as_signed())
         return turned

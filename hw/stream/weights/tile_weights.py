@@ -1,6 +1,6 @@
 """RTL of `tile_weights`: dequantised tiles with corrections, given twice with offsets; vectors with theirs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -59,62 +59,66 @@ class TileWeights(wiring.Component):
         wiring.connect(m, replay.w, wiring.flipped(self.w))
         settings = Settings.of(spec)
         active, correcting = Signal(), Signal()
-        begins = self._operation(m, dequant, active, settings)
+        begins, tiled = self._operation(m, dequant, active, settings)
 
         due, good, fresh, wrong = Signal(), Signal(), Signal(init=1), Signal()
-        values = self._values(m, dequant, replay, settings, due, good)
+        tile, final, is_final = Signal.like(replay.tile), Signal(reset_less=True), Signal()
+        held = self._held(m, tile, is_final)
+        values = self._values(m, dequant, replay, settings, held.correction, due, good)
 
         # a tile's weights: two lanes or a beat of codes a word, or four values
         at = Signal(range(spec.weights // BEAT_VALUES))
-        filling, written, complete = Signal(), Signal(), Signal()
+        filling, written, complete, finish = Signal(), Signal(), Signal(), Signal()
         coded_groups = spec.dequant.width // BEAT_VALUES
         m.d.comb += [
-            filling.eq(active & settings.matrix & ~correcting & replay.free),
             dequant.o.ready.eq(filling),
             # values of a matrix are written at once, those of a vector leave one by one
-            dequant.v.ready.eq(Mux(settings.matrix, filling, values.whole)),
+            dequant.v.ready.eq(Mux(settings.matrix, filling, values.ends)),
             written.eq(filling & (dequant.o.valid | dequant.v.valid)),
             complete.eq(written & Mux(settings.coded, at[exact_log2(coded_groups) :].all(), at.all())),
         ]
-        final, failed = Signal(reset_less=True), Signal(reset_less=True)
+        # a register, as what it enables is known late
+        fills = settings.matrix & active & Mux(correcting, finish & ~final, ~complete)
+        m.d.sync += filling.eq(Mux(begins, tiled, fills) & replay.free)
         with m.If(written):
             m.d.sync += at.eq(at + Mux(settings.coded, coded_groups, 1))
+        given, failed = (dequant.o.payload, dequant.v.payload), Signal(reset_less=True)
+        m.d.comb += is_final.eq(Mux(complete, Mux(settings.coded, *(one.last for one in given)), final))
+        m.d.sync += final.eq(is_final)
+        # the tile is corrected, if its tensor has corrections that are left
+        corrects = Signal()
         with m.If(complete):
-            given = (dequant.o.payload, dequant.v.payload)
             m.d.sync += [
                 correcting.eq(1),
-                final.eq(Mux(settings.coded, *(one.last for one in given))),
+                corrects.eq(settings.corrected),
                 failed.eq(Mux(settings.coded, *(one.error for one in given))),
             ]
 
-        # corrections of the tile; those beyond the tensor's end are of its last tile
-        correction, tile = self.corrections.payload, Signal.like(replay.tile)
+        # corrections of the tile; those beyond the tensor's end are of its last tile. Whether one is good is found
+        # a cycle behind, as the tile has not ended then
         low = exact_log2(spec.weights)
         top = Signal(low, reset_less=True)
         m.d.comb += [
-            due.eq(
-                correcting & settings.corrected & self.corrections.valid & (final | (correction.place[low:] <= tile))
-            ),
-            good.eq((correction.place[low:] == tile) & (fresh | (correction.place[:low] > top))),
+            due.eq(corrects & held.there & held.reached),
+            good.eq((values.place[low:] == tile) & (fresh | (values.place[:low] > top))),
         ]
         self._write(m, dequant, replay, values, settings.coded, written, at)
-        corrected, finish = Signal(), Signal()
         m.d.comb += [
-            corrected.eq(due & values.taken),
-            self.corrections.ready.eq(corrected),
-            finish.eq(correcting & ~values.busy & (~settings.corrected | (self.corrections.valid & ~due))),
+            held.used.eq(due & values.enough),
+            finish.eq(correcting & ~values.busy & (~corrects | (held.there & ~held.reached))),
         ]
-        with m.If(corrected):
+        with m.If(held.used):
             m.d.sync += [
                 settings.left.eq(settings.left - 1),
                 settings.single.eq(settings.left == 2),
-                settings.corrected.eq(~settings.single),
-                wrong.eq(wrong | ~good | correction.error),
+                Cat(settings.corrected, corrects).eq((~settings.single).replicate(2)),
             ]
-        with m.If(corrected & good):
-            m.d.sync += [top.eq(correction.place), fresh.eq(0)]
+        with m.If(values.checks):
+            m.d.sync += wrong.eq(wrong | ~good | values.error)
+        with m.If(values.checks & good):
+            m.d.sync += [top.eq(values.place), fresh.eq(0)]
         with m.If(finish):
-            m.d.sync += [correcting.eq(0), fresh.eq(1), tile.eq(tile + 1), wrong.eq(wrong & ~final)]
+            m.d.sync += [Cat(correcting, corrects).eq(0), fresh.eq(1), tile.eq(tile + 1), wrong.eq(wrong & ~final)]
         with m.If((finish & final) | (self.v.valid & self.v.ready & self.v.payload.last)):
             m.d.sync += active.eq(0)
         with m.If(begins):
@@ -127,8 +131,10 @@ class TileWeights(wiring.Component):
         ]
         return m
 
-    def _operation(self, m: Module, dequant: TileDequant, active: Signal, settings: "Settings") -> Signal:
-        """Take the next tensor when there is none."""
+    def _operation(
+        self, m: Module, dequant: TileDequant, active: Signal, settings: "Settings"
+    ) -> tuple[Signal, Signal]:
+        """Take the next tensor when there is none; whether it is taken, and is a matrix."""
         given, begins = self.operation.payload, Signal()
         matrix, coded = Signal(), Signal()
         passed = dequant.operation
@@ -157,26 +163,44 @@ class TileWeights(wiring.Component):
                 settings.corrected.eq(given.corrections != 0),
                 settings.single.eq(given.corrections == 1),
             ]
-        return begins
+        return begins, matrix
+
+    def _held(self, m: Module, tile: Signal, is_final: Signal) -> "Held":
+        """Hold the next correction, beside the result of a comparison that would be late where it is used."""
+        given, low = self.corrections, exact_log2(self.spec.weights)
+        correction = Signal(given.payload.shape(), reset_less=True)
+        there, used, loads, reached = Signal(), Signal(), Signal(), Signal(reset_less=True)
+        m.d.comb += [loads.eq(~there | used), given.ready.eq(loads)]
+        # with the tile of the cycle before: it changes long before the next corrections are used. Of two comparisons that
+        # are written alike, synthesis would make one behind a multiplexer
+        mine, next_one = correction.place[low:] <= tile, tile >= given.payload.place[low:]
+        m.d.sync += [there.eq(given.valid | ~loads), reached.eq(is_final | Mux(loads, next_one, mine))]
+        with m.If(loads):
+            m.d.sync += correction.eq(given.payload)
+        return Held(correction, there, reached, used)
 
     def _values(
-        self, m: Module, dequant: TileDequant, replay: TileReplay, settings: "Settings", due: Signal, good: Signal
+        self,
+        m: Module,
+        dequant: TileDequant,
+        replay: TileReplay,
+        settings: "Settings",
+        correction: Any,
+        due: Signal,
+        good: Signal,
     ) -> "Values":
         """Add offsets to a value a cycle, for both sides: to a correction that is due, or to one of a vector.
 
         Longer than most, as it is a single pipeline for both.
         """
         spec, v, given = self.spec, self.v, dequant.v.payload
-        correction = self.corrections.payload
-        move, taken, end, final = Signal(), Signal(), Signal(), Signal()
+        move, enough, taken, end, final = Signal(), Signal(), Signal(), Signal(), Signal()
         lane = Signal(range(BEAT_VALUES))
         m.d.comb += [
             move.eq(~v.valid | v.ready),
-            taken.eq(
-                Mux(settings.matrix, due, dequant.v.valid)
-                & move
-                & (~settings.numbered | self.offsets.valid & ~replay.waits)
-            ),
+            enough.eq(~settings.numbered | self.offsets.valid & ~replay.waits),
+            # no correction waits for `v`: the vector before has left
+            taken.eq(Mux(settings.matrix, due, dequant.v.valid & move) & enough),
             end.eq(~settings.matrix & lane.all()),
             final.eq(Mux(settings.matrix, settings.single, given.last & end)),
         ]
@@ -207,13 +231,19 @@ class TileWeights(wiring.Component):
             m.d.sync += [v.payload.last.eq(flags[0]), v.payload.error.eq(flags[1])]
         with m.If(move):
             m.d.sync += v.valid.eq(valid.at("sum") & ends)
-        place = correction.place[: exact_log2(spec.weights)]
+        checked = pipeline.place("taken", Cat(correction.place, correction.error), "checked", reset_less=True)
+        place, error = checked.at("operands")[:-1], checked.at("operands")[-1]
+        written = Cat(good & settings.matrix, place[: exact_log2(spec.weights)])
+        written = pipeline.place("operands", written, "written", reset_less=True).at("result")
         return Values(
-            taken,
-            taken & end,
+            enough,
+            move & enough & lane.all(),
             under_way.any(),
-            valid.at("result") & settings.matrix & pipeline.place("taken", good, "good", reset_less=True).at("result"),
-            pipeline.place("taken", place, "place", reset_less=True).at("result"),
+            valid.at("operands") & settings.matrix,
+            place,
+            error,
+            valid.at("result") & written[0],
+            written[1:],
         )
 
     def _numbers(
@@ -263,12 +293,12 @@ class TileWeights(wiring.Component):
         newest = [
             elements(getattr(self.v.payload, side), spec.streams()["v"].fields[0])[-1] for side in ("plus", "minus")
         ]
-        m.d.comb += replay.beat.eq(Mux(values.corrects, values.place[place:], at[own:]))
+        m.d.comb += replay.beat.eq(Mux(values.corrects, values.into[place:], at[own:]))
         for lane in range(spec.width):
             of_codes = at[exact_log2(len(weights) // BEAT_VALUES) : own] == lane // len(weights)
             of_values = at[:own] == lane // BEAT_VALUES
             m.d.comb += replay.enable[lane].eq(
-                (written & Mux(coded, of_codes, of_values)) | (values.corrects & (values.place[:place] == lane))
+                (written & Mux(coded, of_codes, of_values)) | (values.corrects & (values.into[:place] == lane))
             )
             for side, one in zip((replay.plus, replay.minus), newest, strict=True):
                 value = Mux(values.corrects, one[: WEIGHT.width], given[lane % BEAT_VALUES][: WEIGHT.width])
@@ -315,23 +345,47 @@ class Settings(NamedTuple):
         return cls(*(Signal(widths.get(name, 1), name=name, reset_less=True) for name in cls._fields))
 
 
+class Held(NamedTuple):
+    """The correction that is next.
+
+    Parameters
+    ----------
+    correction : data.View
+        Its place, its value, and whether it was not read.
+    there, reached : Signal
+        There is one; its tile is the one that is filled, or before it, or the latter is the last one.
+    used : Signal
+        It is taken, an input.
+    """
+
+    correction: Any
+    there: Signal
+    reached: Signal
+    used: Signal
+
+
 class Values(NamedTuple):
     """State of the pipeline of single values.
 
     Parameters
     ----------
-    taken : Signal
-        The value at its beginning is taken.
-    whole : Value
-        It is the last one of a word.
+    enough : Signal
+        The offsets are there that the next value takes.
+    ends : Value
+        A vector's value is taken where there is one, and is the last one of a word.
     busy : Value
         Values are in it.
-    corrects, place : Value
-        The result is a correction, of that place in its tile.
+    checks, place, error : Value
+        A correction was taken in the cycle before, of that place, which was not read.
+    corrects, into : Value
+        The result is a correction that is good, of that place in its tile.
     """
 
-    taken: Signal
-    whole: Value
+    enough: Signal
+    ends: Value
     busy: Value
-    corrects: Value
+    checks: Value
     place: Value
+    error: Value
+    corrects: Value
+    into: Value

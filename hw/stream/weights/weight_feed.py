@@ -20,6 +20,8 @@ _AHEAD = 4
 """Tensors, and requests for offsets, that wait for the ones before."""
 _TILES = 2
 """Beats of tiles that wait for the array."""
+_CORRECTIONS = 2
+"""Sensitive weights that wait for their tile."""
 
 
 class WeightFeed(wiring.Component):
@@ -107,8 +109,11 @@ class WeightFeed(wiring.Component):
         ):
             _connected(m, command, port.command)
             _connected(m, port.beats, fetched)
+        # when a tile takes one is known late
+        m.submodules.corrections = corrections = Fifo(reads.corrections.payload.shape(), _CORRECTIONS)
+        wiring.connect(m, reads.corrections, corrections.i)
         # beats in error do not come
-        for given, taken in ((reads.beats, weights.beats), (reads.corrections, weights.corrections)):
+        for given, taken in ((reads.beats, weights.beats), (corrections.o, weights.corrections)):
             m.d.comb += [
                 taken.valid.eq(given.valid),
                 given.ready.eq(taken.ready),

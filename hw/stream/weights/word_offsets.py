@@ -117,6 +117,7 @@ class WordOffsets(wiring.Component):
         with m.If(free):
             m.d.sync += [
                 walk.kind.eq(given.kind),
+                walk.gives.eq(requests),
                 walk.factor.eq(Mux((given.kind == Kind.CLEAR) | (given.kind == Kind.LOAD), 0, given.factor)),
                 walk.left.eq(given.count),
                 walk.fraction.eq(given.fraction),
@@ -125,6 +126,7 @@ class WordOffsets(wiring.Component):
                 walk.column.eq(place.turned),
                 walk.turned.eq(place.turned),
                 walk.numbers_left.eq(_numbers(spec, given.kind)),
+                walk.word_ends.eq(0),
             ]
             if spec.tables > 1:
                 m.d.sync += walk.table.eq(given.table)
@@ -183,8 +185,6 @@ class WordOffsets(wiring.Component):
         farther = mux_tree(walk.turned, [(place + spec.turn) % spec.n for place in range(spec.n)])
         m.d.comb += [
             walk.issue.eq(walk.walks & enough),
-            walk.gives.eq(kind == Kind.OFFSETS),
-            walk.word_ends.eq(walk.numbers_left == 0),
             walk.row_ends.eq(walk.walks & walk.word_ends & enough_at_end),
             turned.eq(Mux(wraps, farther, walk.turned)),
             self.load.ready.eq(walk.walks & (kind == Kind.LOAD) & column[:2].all()),
@@ -195,11 +195,16 @@ class WordOffsets(wiring.Component):
                 walk.left.eq(walk.left - 1),
                 walk.row.eq(Mux(wraps, 0, walk.row + 1)),
                 walk.numbers_left.eq(_numbers(spec, kind)),
+                walk.word_ends.eq(0),
                 walk.turned.eq(turned),
                 column.eq(turned),
             ]
         with m.Elif(walk.issue):
-            m.d.sync += [column.eq(following), walk.numbers_left.eq(walk.numbers_left - 1)]
+            m.d.sync += [
+                column.eq(following),
+                walk.numbers_left.eq(walk.numbers_left - 1),
+                walk.word_ends.eq(walk.numbers_left == 1),
+            ]
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 

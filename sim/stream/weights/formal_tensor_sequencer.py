@@ -24,6 +24,7 @@ def check(checker: Checker, spec: TensorSequencerSpec) -> None:
     gains: list[tuple[Value, int]] = [(taken & own, 1), (taken & own & given.biased, 1)]
     gains += [(taken & rows & given.longest[bit], 1 << bit) for bit in range(2)]
     idle, gives = state_of(checker.block, "IDLE"), state_of(checker.block, "GIVE")
+    checker.lemma("idle", inside.idle == idle)
     left = Signal(range(_LONGEST + 1))
     checker.m.d.comb += left.eq(inside.bias + inside.main + inside.rows)
     checker.lemma("left", idle | (inside.rows <= _LONGEST) & ~((inside.bias | inside.main) & inside.rows.any()))

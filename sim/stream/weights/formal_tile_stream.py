@@ -48,7 +48,9 @@ def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, read
     ]
     checker.assume(~port.valid | (due != 0))
     checker.rule(f"{command}_size", ~checker.streams[command].valid | (asked != 0) & (asked <= spec.burst))
-    checker.lemma(f"{prefix}room", inside.free + stored + due == spec.depth)
+    # a read is taken off what is free a cycle behind
+    checker.lemma(f"{prefix}read", ~inside.asked | inside.splitter.o.valid)
+    checker.lemma(f"{prefix}room", inside.free - Mux(inside.asked, inside.length, 0) + stored + due == spec.depth)
     checker.rule(f"{fetched}_room", ~port.valid | variables_of(reader).beats.i.ready)
     gains = [(checker.moves(reads) & beats[bit], 1 << bit) for bit in range(2)]
     offers = [

@@ -6,6 +6,7 @@ No tile is written over one that has not left, and vectors take no word that bel
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Mux, Signal
+from amaranth.utils import exact_log2
 
 from ....golden.stream.nf4_weights import BLOCK
 from ....golden.stream.weights.tile_weights import TileWeightsSpec
@@ -27,14 +28,20 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
 
     _tiles(checker, spec)
     matrix, under_way = inner.settings.matrix, values.under_way.any()
+    room = ~variables_of(replay).both
     checker.lemmas_together(
         {
             "idle": inner.active | ~(inner.correcting | under_way | v.valid),
-            "corrected_room": ~inner.correcting | (replay.free & inner.active & matrix & (inner.at == 0)),
+            "corrected_room": ~inner.correcting | (room & inner.active & matrix & (inner.at == 0)),
+            "corrects": inner.corrects == (inner.correcting & inner.settings.corrected),
+            "fills": inner.filling == (inner.active & matrix & ~inner.correcting & room),
             "corrected": ~(inner.active & matrix & under_way) | inner.correcting,
             "no_value": ~(inner.active & matrix) | ~v.valid,
+            "filling": (inner.at == 0) | (inner.active & matrix),
         }
     )
+    with checker.lemmas_end():
+        _corrections(checker, spec)
     done, tuned = replay.done, replay.done & replay.tuned
     checker.balance("w_beats", [(done, spec.lanes)], [(w.valid, checker.moves("w"), 1)], 2 * spec.lanes + 2)
     words = checker.balance("tile_words", [(tuned, 1)], [(replay.take, replay.take, 1)], 2)
@@ -42,28 +49,49 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     checker.rule("one_taker", ~(replay.take & numbers.used))
     checker.rule("words_taken", (replay.take | numbers.used) == checker.moves("offsets"))
     checker.rule("vectors_wait", ~numbers.used | (words == 0))
-    checker.rule("room", ~replay.enable.any() | replay.free)
-    checker.rule("done_room", ~done | replay.free)
+    checker.rule("room", ~replay.enable.any() | room)
+    checker.rule("done_room", ~done | room)
     checker.rule("kept", ~(done & replay.enable.any()))
-    checker.rule("corrections_due", ~checker.moves("corrections") | (inner.correcting & inner.due))
     checker.rule("begins", ~given.ready | ((inner.at == 0) & ~inner.wrong))
     checker.rule("offered", ~replay.take | offsets.valid)
+
+
+def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
+    """Add rules of when corrections are used: all those that a tile reaches, and no other."""
+    inner, held = variables_of(checker.block), variables_of(checker.block, "_held")
+    reached = inner.final | (held.correction.place[exact_log2(spec.weights) :] <= inner.tile)
+    # the tile has not changed in the cycle before
+    same = inner.correcting | (inner.at != 0)
+    checker.lemma("reached", ~same | ~held.there | (held.reached == reached))
+    given = inner.settings.corrected & held.there & reached
+    checker.rule("corrections_due", ~held.used | (inner.correcting & given))
+    checker.rule("corrections_used", ~parts_of(checker.block).replay.done | ~given)
 
 
 def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
     """Tiles that are full and what has left of the first account for all beats that are owed."""
     replay, w = parts_of(checker.block).replay, checker.streams["w"]
     inner = variables_of(replay)
-    full, fill, drain, position = inner.full, inner.fill, inner.drain, Cat(inner.at, inner.side)
+    there, both, fill, drain = inner.there, inner.both, inner.fill, inner.drain
+    position = Cat(inner.at, inner.side)
     owed = Signal(range(3 * spec.lanes))
     checker.m.d.sync += owed.eq(owed + Mux(replay.done, spec.lanes, 0) - checker.moves("w"))
-    whole = (full[0] + full[1]) * spec.lanes
+    whole = (there + both) * spec.lanes
+    # words that belong to tiles: the minus side's first beat takes its own
+    words = Signal(range(4))
+    checker.m.d.sync += words.eq(words + (replay.done & replay.tuned) - replay.take)
     checker.lemmas_together(
         {
-            "banks": (fill == drain) == (full[0] == full[1]),
-            "drained": full.bit_select(drain, 1) | ((full == 0) & (position == 0)),
+            "banks": (fill == drain) == (there == both),
+            "drained": there | (~both & (position == 0)),
+            "tuned": (there | ~inner.own) & (both | ~inner.following),
+            "waits": inner.waits == (inner.own | inner.following),
+            "needs": inner.needs == (inner.own & inner.start),
+            "copies": inner.valid[0] == inner.valid[1],
             "start": inner.start == (inner.at == 0),
             "end": inner.end == inner.at.all(),
-            "owed": owed == whole - position + inner.valid + w.valid,
+            "words": words == (inner.own & (inner.start | ~inner.side)) + inner.following,
+            "final": inner.final == Cat(inner.end, inner.side).all(),
+            "owed": owed == whole - position + inner.read + w.valid,
         }
     )

@@ -66,6 +66,8 @@ def _go_down(checker: Checker) -> None:
     """Prove the control's part of progress: a command is taken, and each number that is issued leaves fewer."""
     block, command = checker.block, checker.streams["command"]
     walk, takes = variables_of(block).walk, variables_of(block, "_take_commands")
+    checker.lemma("gives", ~walk.walks | (walk.gives == (walk.kind == Kind.OFFSETS)))
+    checker.lemma("word_ends", ~walk.walks | (walk.word_ends == (walk.numbers_left == 0)))
     place = takes.place
     finds = command.valid & (command.payload.kind == Kind.OFFSETS) & ~place.found
     checker.passes("place_found", finds, WordPlace.CYCLES + 1)
