@@ -110,15 +110,15 @@ class ArrayPath(wiring.Component):
         attention, leaves, taken = Signal(name="for_attention"), Signal(name="leaves"), Signal(name="taken_row")
         # complete rows that the partial sums have room for, and whether there are some
         room, spare = Signal(range(spec.sums + 1), init=spec.sums), Signal(init=1)
-        # of a tile with the sums of those before it
+        # a tile whose sums leave to where those before it do
         alike = Signal(reset_less=True)
         given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
         last = Mux(terms_pass, terms.payload.last, given.payload.last)
         query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
         # each source's handshake by itself: it has the row's `last` alone, and waits for no multiplexer
-        passes, streams = Signal(name="may_pass"), spec.streams()
+        may_pass, streams = Signal(), spec.streams()
         frees = [
-            passes & chosen & (~source.payload.last | spare)
+            may_pass & chosen & (~source.payload.last | spare)
             for source, chosen in ((given, ~terms_pass), (terms, terms_pass))
         ]
         values = zip(
@@ -126,9 +126,8 @@ class ArrayPath(wiring.Component):
             elements(given.payload.value, streams["rows"].fields[0]),
             strict=True,
         )
-        returns = self._returns(m, taken, order, word.rows)
+        of_attention, returns = word.kind != TileKind.LINEAR, self._returns(m, taken, order, word.rows)
         m.d.comb += [
-            passes.eq(active & alike & (~swap | ~returns)),
             array.x.valid.eq((frees[0] & given.valid) | (frees[1] & terms.valid)),
             Value.cast(array.x.payload.value).eq(
                 Cat(
@@ -149,18 +148,20 @@ class ArrayPath(wiring.Component):
         with m.If(order.o.ready):
             m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1)]
             m.d.sync += [blank.eq(Cat(lane >= word.used for lane in range(spec.lanes)))]
-            m.d.sync += [other.eq(word.kind != TileKind.LINEAR), alike.eq((word.kind != TileKind.LINEAR) == attention)]
+            m.d.sync += [other.eq(of_attention), alike.eq(of_attention == attention)]
+            m.d.sync += may_pass.eq(order.o.valid & (of_attention == attention) & ~returns)
             m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in (*contexts, terms_pass)]
-        with m.Elif(active & room[-1]):
-            m.d.sync += alike.eq(1)
+        with m.Else():
+            m.d.sync += alike.eq(alike | room[-1])
+            m.d.sync += may_pass.eq(active & (alike | room[-1]) & (~swap | taken | ~returns))
         m.d.sync += room.eq(room + leaves - (taken & last))
         m.d.sync += spare.eq(Mux(taken & last, room > 1, room.any()) | leaves)
         with m.If(active & room[-1]):
             m.d.sync += attention.eq(other)
         return attention, leaves
 
-    def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Signal:
-        """Tell whether a tile's first row would come while `partial_sums` makes a row of its number wait.
+    def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Value:
+        """Tell whether a tile's first row would come, in the next cycle, while `partial_sums` makes its number wait.
 
         The row of that number came as many rows before as the tile has: of the number itself nothing need be known.
         """
@@ -169,10 +170,8 @@ class ArrayPath(wiring.Component):
         few = [Signal(name=f"few{age}", reset_less=True) for age in range(APART - 1)]
         of_next = [(rows != 0) & (rows < APART - age) for age in range(APART - 1)]
         short = [Mux(order.o.ready, one, flag) for one, flag in zip(of_next, few, strict=True)]
-        returns = Signal(reset_less=True)
         m.d.sync += [Cat(recent).eq(Cat(taken, recent)), Cat(few).eq(Cat(short))]
-        m.d.sync += returns.eq(Cat(flag & one for flag, one in zip((taken, *recent), short, strict=True)).any())
-        return returns
+        return Cat(flag & one for flag, one in zip((taken, *recent), short, strict=True)).any()
 
     def _sums(self, m: Module, sums: PartialSums, attention: Signal, leaves: Signal) -> None:
         """Give complete sums to what comes behind them."""

@@ -78,6 +78,7 @@ def _numbers(checker: Checker, rows: SimpleNamespace, stages: list[tuple[Value, 
     early = [~few & (rows.tag.row == number) for few, number in zip(reversed(own.few), numbers, strict=True)]
     checker.assume(~rows.taken | rows.tag.first | ~Cat(early).any())
     (valid, newest), (earlier, second), left = *stages, rows.left
+    returns = own.few[0] & valid | own.few[1] & earlier
     # of few rows there are even fewer behind the first one
     counted = [
         Mux(rows.swap, few == (left + 1 < APART - age), ~few | (left < APART - 2 - age))
@@ -86,7 +87,7 @@ def _numbers(checker: Checker, rows: SimpleNamespace, stages: list[tuple[Value, 
     return {
         "few": ~rows.active | Cat(counted).all(),
         "recent": Cat(own.recent) == Cat(valid, earlier)[: len(own.recent)],
-        "returns": ~rows.active | (own.returns == (own.few[0] & valid | own.few[1] & earlier)),
+        "may_pass": rows.may_pass == (rows.active & rows.alike & (~rows.swap | ~returns)),
         "alike": ~rows.active | (rows.alike == (rows.other == rows.attention)),
         "numbers": (~valid | (newest == numbers[0])) & (~earlier | (second == Mux(valid, numbers[1], numbers[0]))),
         "apart": ~(rows.active & ~rows.swap & own.few[0] & valid & earlier),

@@ -73,12 +73,13 @@ class UnitRows(wiring.Component):
             ),
             self.idle.eq(~(filled.any() | waits.any() | (room != spec.unit_chunks))),
         ]
+        fills = taken & (self.step == PASSES - 1)
         m.d.sync += [
             filled.eq(Mux(taken, words, Mux(filled.any(), filled - 1, 0))),
             waits.eq(Mux(filled.any(), spec.pass_latency, Mux(waits.any(), waits - 1, 0))),
             line.eq(Mux(taken, Cat(self.i.payload), line >> UNIT_LANES * width)),
             # chunks of results that have a place
-            room.eq(room - (taken & (self.step == PASSES - 1)) + given),
+            room.eq(room + Cat(fills ^ given, (fills & ~given).replicate(len(room) - 1))),
         ]
         with m.If(lanes.valid):
             m.d.sync += [at.eq(Mux(at == words - 1, 0, at + 1)), results.eq(chunk[UNIT_LANES * _RESULT :])]
