@@ -171,8 +171,8 @@ class TileWeights(wiring.Component):
         correction = Signal(given.payload.shape(), reset_less=True)
         there, used, loads, reached = Signal(), Signal(), Signal(), Signal(reset_less=True)
         m.d.comb += [loads.eq(~there | used), given.ready.eq(loads)]
-        # with the tile of the cycle before: it changes long before the next corrections are used. Of two comparisons that
-        # are written alike, synthesis would make one behind a multiplexer
+        # with the tile of the cycle before: it changes long before the next corrections are used. Of two comparisons
+        # that are written alike, synthesis would make one behind a multiplexer
         mine, next_one = correction.place[low:] <= tile, tile >= given.payload.place[low:]
         m.d.sync += [there.eq(given.valid | ~loads), reached.eq(is_final | Mux(loads, next_one, mine))]
         with m.If(loads):
