@@ -49,12 +49,7 @@ class ReadAhead(wiring.Component):
         m.submodules.splitter = splitter = BurstSplitter(self.address, 8 * BEAT, self.burst, self.count)
         m.submodules.beats = beats = Fifo(8 * BEAT, self.depth)
         wiring.connect(m, wiring.flipped(self.command), splitter.command)
-        # what comes was asked for, so that there is room
-        m.d.comb += [
-            beats.i.valid.eq(self.port.beats.valid),
-            beats.i.payload.eq(self.port.beats.payload),
-            self.port.beats.ready.eq(1),
-        ]
+        wiring.connect(m, wiring.flipped(self.port.beats), beats.i)
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         asks, burst = self.port.command, splitter.o.payload
         # room for the longest read, not for this one: no comparison

@@ -91,17 +91,9 @@ class TileStream(wiring.Component):
             asked.o.ready.eq(~active | ends),
         ]
         begins = asked.o.valid & asked.o.ready
-        with m.If(comes):
-            m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
-        with m.If(ends):
-            m.d.sync += active.eq(0)
+        _count(m, asked.o.payload.beats, (active, final, left), begins, comes)
         with m.If(begins):
-            m.d.sync += [
-                active.eq(1),
-                left.eq(asked.o.payload.beats),
-                final.eq(asked.o.payload.beats == 1),
-                place.number.eq(asked.o.payload.number),
-            ]
+            m.d.sync += place.number.eq(asked.o.payload.number)
         self._tile(m, asked.o.payload, begins, comes, place.tile)
 
     def _tile(self, m: Module, given: Any, begins: Value, comes: Value, tile: Value) -> None:
@@ -181,8 +173,20 @@ class TileStream(wiring.Component):
             lists.o.ready.eq(~active | ends),
         ]
         with m.If(moves):
-            m.d.sync += [half.eq(~half & ~final), left.eq(left - 1), final.eq(left == 2)]
-        with m.If(ends):
-            m.d.sync += active.eq(0)
-        with m.If(lists.o.valid & lists.o.ready):
-            m.d.sync += [active.eq(1), left.eq(lists.o.payload), final.eq(lists.o.payload == 1)]
+            m.d.sync += half.eq(~half & ~final)
+        _count(m, lists.o.payload, (active, final, left), lists.o.valid & lists.o.ready, moves)
+
+
+def _count(m: Module, given: Value, registers: tuple[Signal, Signal, Signal], begins: Value, moves: Value) -> None:
+    """Count what is left of a tensor or list, which begins behind the last word of the one before, or from idle."""
+    active, final, left = registers
+    with m.If(moves & final):
+        m.d.sync += active.eq(0)
+    with m.If(begins):
+        m.d.sync += active.eq(1)
+    # what is given counts once it begins, which is known late
+    with m.If(moves | ~active):
+        m.d.sync += [
+            left.eq(Mux(final | ~active, given, left - 1)),
+            final.eq(Mux(final | ~active, given == 1, left == 2)),
+        ]
