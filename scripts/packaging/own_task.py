@@ -95,7 +95,7 @@ def job_facts(example: Example | None) -> dict[str, Any]:
     if example is None:
         return {"selftest": "random"}
     regions = {name: region.size for name, region in example.memory.regions.items()}
-    found = {"selftest": example.task.name, "tuning": example.how, "tested": example.tested}
+    found = {"selftest": example.data.name, "tuning": example.how, "tested": example.tested}
     found |= {f"accuracy_{name}": getattr(example, name) / example.tested for name in ("before", "after")}
     return found | {"memory": {"regions": regions, "together": example.memory.end}}
 

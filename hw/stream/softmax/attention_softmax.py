@@ -222,7 +222,9 @@ class AttentionSoftmax(wiring.Component):
         # lanes whose keys are seen: of the tile of the last key seen those up to it, of tiles before it all
         bits = exact_log2(spec.lanes)
         within, whole = edge.at("address")[:bits], edge.at("address")[bits:] != tile.at("address")
-        seen = pipeline.place("address", Cat(whole | (within >= lane) for lane in range(spec.lanes)), "seen", True)
+        seen = pipeline.place(
+            "address", Cat(whole | (within >= lane) if lane else 1 for lane in range(spec.lanes)), "seen", True
+        )
         last = pipeline.place("address", ~whole, "last", reset_less=True)
         payload = data_register(m, self.o.payload, "row")
         weight = elements(payload.weight, spec.streams()["o"].fields[0])

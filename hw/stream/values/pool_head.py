@@ -85,7 +85,8 @@ class PoolHead(wiring.Component):
             m.d.sync += [
                 self._behind.eq(Mux(self._opens, last, self._behind - 1)),
                 self._ends.eq(ending),
-                beyond.eq(Cat(ending & (lane < number) for number in range(spec.columns))),
+                # the first value never is
+                beyond.eq(Cat(ending & (lane < number) if number else 0 for number in range(spec.columns))),
             ]
         m.d.sync += self._last_item.eq(settings.rows - 1)
         self._reads(m, source, unit)
