@@ -1,5 +1,7 @@
 """Tiles that are given twice: two of them in LUT RAM, read with the offsets of one side and then of the other."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -132,8 +134,14 @@ class TileReplay(wiring.Component):
                 flags.error.eq(error.bit_select(drain, 1)),
                 flags.tile.eq(Mux(drain, tiles[1], tiles[0])),
             ]
+        self._sums(m, move, flags, weights, turned)
+        return m
+
+    def _sums(self, m: Module, move: Signal, flags: Any, weights: list[Signal], turned: list[Signal]) -> None:
+        """Add offsets to weights, and saturate; what belongs to the beat goes with them."""
+        spec = self.spec
         result = Signal.like(flags, name="result", reset_less=True)
-        m.d.comb += w.payload.eq(result)
+        m.d.comb += self.w.payload.eq(result)
         with m.If(move):
             m.d.sync += [getattr(result, name).eq(getattr(flags, name)) for name in ("side", "last", "error", "tile")]
             for lane, (weight, moved) in enumerate(
@@ -142,7 +150,6 @@ class TileReplay(wiring.Component):
                 exact = Signal(signed(TILE_OFFSET.width + 1), name=f"exact_{lane}")
                 m.d.comb += exact.eq(weight + turned[lane % spec.numbers])
                 m.d.sync += moved.eq(saturate(exact, WEIGHT.width))
-        return m
 
     def _memories(
         self, platform: object, m: Module, fill: Signal, drain: Signal, at: Signal, side: Signal, move: Signal
