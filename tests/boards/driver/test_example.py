@@ -24,7 +24,7 @@ from fabtune.golden.settings import build
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import instantft, task, zostream, zotrain
+from ...small_cores import instantft, task, with_slow, zostream, zotrain
 from .programs import nanoseconds
 
 CORES = {
@@ -227,7 +227,7 @@ def test_a_command_that_the_core_refuses_is_reported(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
     written(name, tmp_path)
     made = subprocess.run(["make", "-C", tmp_path / "linux", "example"], capture_output=True, text=True, check=False)
@@ -270,7 +270,7 @@ def test_a_network_that_does_not_take_digits_has_no_example():
     assert example_of(zotrain()) is None
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 def test_the_buffer_of_linux_has_room_for_both_jobs(name):
     spec = CORES[name]
     text = package(spec, "linux", "baremetal")[f"linux/{name}.dts"]
