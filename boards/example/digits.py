@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from ...golden.datasets.dataset import Samples
-from ...golden.fixed import Narrower, q8_16_of_bytes
+from ...golden.fixed import Integers, Narrower, q8_16_of_bytes
 from ...golden.lora.adapters import rate_of
 from ...golden.lora.job import Job
 from ...golden.lora.last_layer import added, last_layer_sizes, untuned_layer
@@ -62,18 +62,41 @@ def _pretrained(network: Network, samples: Samples) -> list[StageIntegers]:
     """Make a network whose last layer has learnt samples, and whose other layers are random."""
     rng = np.random.default_rng(1)
     last = network.stages[-1]
-    *hidden, unlearnt = random_parameters(network, rng, GAIN)
+    *hidden, _ = random_parameters(network, rng, GAIN)
     inputs, labels = q8_16_of_bytes(samples.inputs), samples.labels
     seen = [inputs, *run(network.stages[:-1], hidden, inputs, product_of("blas"), Narrower())]
     features = side_by_side(seen, last.source).reshape(len(samples), -1)
+    weight, bias = learnt_head(features, labels, last.biases, rng)
+    return [*hidden, StageIntegers(weight.reshape(last.weight_shape), bias)]
 
-    head = Network("last layer", features.shape[1:], (Linear(last.biases),))
-    weight, bias = unlearnt.weight.reshape(last.biases, -1), unlearnt.bias
-    learnt = untuned_layer(last_layer_sizes(head.stages[0], "layer", last.biases))
-    job = Job(head, [StageIntegers(0 * weight, 0 * bias)], learnt, rate_of(RATE, BATCH))
+
+def learnt_head(
+    features: Integers, labels: Integers, classes: int, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Let a last layer that begins with zeros learn samples.
+
+    Parameters
+    ----------
+    features : array of int, (samples, n)
+        What it reads, in Q8.16.
+    labels : array of int, (samples,)
+    classes : int
+    rng : Generator
+        Draws the order of the samples.
+
+    Returns
+    -------
+    array of int64, (classes, n)
+        Weights in Q4.12.
+    array of int64, (classes,)
+        Biases in Q4.12.
+    """
+    head = Network("last layer", features.shape[1:], (Linear(classes),))
+    nothing = np.zeros((classes, features.shape[1]), np.int64)
+    learnt = untuned_layer(last_layer_sizes(head.stages[0], "layer", classes))
+    job = Job(head, [StageIntegers(nothing, nothing[:, 0])], learnt, rate_of(RATE, BATCH))
     for _ in range(EPOCHS):
-        order = rng.permutation(len(samples))
+        order = rng.permutation(len(features))
         for chosen in np.split(order, range(BATCH, len(order), BATCH)):
             job.batch(features[chosen], labels[chosen], chosen)
-    weight, bias = added(learnt)
-    return [*hidden, StageIntegers(weight.reshape(last.weight_shape), bias)]
+    return added(learnt)

@@ -1,6 +1,6 @@
 """Vision transformer that has learnt digits before their drift, in integers: the same bytes on every machine.
 
-Its layers stay random; the head learns from what they make of the images, with the integers of `golden.lora.job.Job`.
+Its layers stay random; the head learns from what they make of the images, as that of `example.digits`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,11 @@ import numpy as np
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.datasets.dataset import Samples
 from ....golden.fixed import Q4_12, Integers, Narrower, q8_16_of_bytes
-from ....golden.lora.adapters import rate_of
-from ....golden.lora.job import Job
-from ....golden.lora.last_layer import added, last_layer_sizes, untuned_layer
-from ....golden.models.layers import Linear
-from ....golden.models.network import Network
-from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.stream.frozen_base import FrozenBase, frozen_base
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.transformer_model import TransformerModel
 from ....golden.transformer.presets import vit_digits
-
-EPOCHS, BATCH, RATE = 10, 20, 0.1
-"""Pre-training of the head."""
+from ...example.digits import learnt_head
 
 
 class DigitsTransformer:
@@ -75,15 +67,8 @@ class DigitsTransformer:
         """Let the head learn samples from its inputs."""
         (model, _), rng = self._model(), np.random.default_rng(1)
         features = replace(model, last=self._head).run(self.rows(some), model.frozen, Narrower())
-        last = Network("head", features.shape[1:], (Linear(self.classes),))
-        nothing = np.zeros((self.classes, features.shape[1]), np.int64)
-        learnt = untuned_layer(last_layer_sizes(last.stages[0], "layer", self.classes))
-        job = Job(last, [StageIntegers(nothing, nothing[:, 0])], learnt, rate_of(RATE, BATCH))
-        for _ in range(EPOCHS):
-            order = rng.permutation(len(some))
-            for chosen in np.split(order, range(BATCH, len(order), BATCH)):
-                job.batch(features[chosen], some.labels[chosen], chosen)
+        learnt = learnt_head(features, some.labels, self.classes, rng)
         parameters = dict(self._samples.parameters)
-        for name, values in zip(("weight", "bias"), added(learnt), strict=True):
+        for name, values in zip(("weight", "bias"), learnt, strict=True):
             parameters[self._head, name] = Q4_12.to_float(values).astype(np.float32)
         self._samples = replace(self._samples, parameters=parameters)

@@ -17,13 +17,12 @@ from ....golden.zo.deltas import PerturbationTable
 from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.step_settings import StepSettings
+from ...example.digits import DRIFT, TESTED, TUNED
 from ...example.job import Example, ExampleData
 from ...example.task import correct
 from ...selftest.job import SelfTest
 from .digits_transformer import DigitsTransformer
 
-TUNED, TESTED = 200, 200
-DRIFT = "camera"
 STEPS, BATCH, RATE = 60, 20, 3e-5
 """As few steps as golden computes in some seconds; with more the accuracy goes on rising."""
 INFERRED = 100
