@@ -5,8 +5,9 @@ INSTALLED := .venv/installed
 # it asks for an older library than mypy does
 TCLINT := .venv/tclint/bin/tclint
 DOCS_INSTALLED := .venv/docs-installed
-# a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
+# a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py.
+# threads of BLAS wait for each other with a processor each, of which there is one a process
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
 
 # bytecode is kept, of what is imported: a tenth of what pip would compile, which it is told to leave
 unexport PYTHONDONTWRITEBYTECODE

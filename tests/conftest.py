@@ -1,8 +1,9 @@
-"""Settings of all tests: one thread, and each simulator that is installed.
+"""Settings of all tests: one thread, few searches for cycles, and each simulator that is installed.
 
 Compiled simulators and estimates are cached by content between runs, as for a user (`golden.cache`).
 """
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from fabtune.sim.simulator import SIMULATORS, find
 settings.register_profile("fabtune", derandomize=True, deadline=None)
 settings.load_profile("fabtune")
 torch.set_num_threads(1)  # tensors are small here, and other tests run beside
+# half a million objects of libraries stay: to search them for cycles after every 700 new ones takes a tenth of the time
+gc.set_threshold(100_000, 50, 100)
 
 LONGEST = (
     *(
