@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .naming import add_name
-from .reserved import RESERVED
+from .identifiers import RESERVED, add_name
 
 PLAIN_NAMES = "plain_names"
 """Pass: give modules, wires and instances names that are plain identifiers, and order the ports by name.

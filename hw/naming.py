@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from amaranth.hdl import _ir as ir
 from amaranth.hdl._ast import SignalSet
 from amaranth.lib import wiring
 
+from .identifiers import add_name
 from .source_names import names_from_source
 
 
@@ -46,14 +46,6 @@ def convert(component: wiring.Component, name: str, platform: object, emit_src: 
     with _names_of_registers(_registers(design)), _named_ports():
         text: str = rtlil.convert_fragment(design, name=name, emit_src=emit_src)[0]
     return text
-
-
-def add_name(assigned: set[str], name: str) -> str:
-    """Add a name to those of a module, with the next number where it is there already."""
-    if name in assigned:
-        name = next(one for number in itertools.count(1) if (one := f"{name}_{number}") not in assigned)
-    assigned.add(name)
-    return name
 
 
 @contextlib.contextmanager

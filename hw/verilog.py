@@ -26,8 +26,8 @@ from ..golden.errors import UserError
 from ..golden.memories.plan import Device
 from . import hierarchy_passes, naming, yosys
 from .axi.bus import TopPin
+from .identifiers import add_name, keyword_of
 from .power_up import with_power_up
-from .reserved import keyword_of
 from .source_names import names_from_source
 from .top import Port, TopWrapper
 
@@ -308,12 +308,12 @@ def _name_memories(body: str) -> str:
     """Name what Yosys gives a number: tables of a switch, and the register into which a module's memory is read."""
     assigned = set(re.findall(r"[A-Za-z]\w*", body))
     for table in dict.fromkeys(re.findall(r"\\\$auto\$proc_rom\S+ ", body)):
-        body = body.replace(table, f"{naming.add_name(assigned, 'lookup')} ")
+        body = body.replace(table, f"{add_name(assigned, 'lookup')} ")
     memories = set(re.findall(r"^  reg (?:\[\d+:0\] )?(\S+) +\[\d+:0\];$", body, flags=re.MULTILINE))
     names: dict[str, str] = {}
     for register, memory in re.findall(r"^ +(_\d+_) <= (\w+) *\[", body, flags=re.MULTILINE):
         if memory in memories and register not in names:
-            names[register] = naming.add_name(assigned, f"{memory}_read")
+            names[register] = add_name(assigned, f"{memory}_read")
     return re.sub(r"\b_\d+_\b", lambda found: names.get(found[0], found[0]), body) if names else body
 
 

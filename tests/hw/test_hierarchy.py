@@ -7,7 +7,7 @@ import pytest
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.hw.hierarchy import instances_of, modules_of, registers_of
-from fabtune.hw.reserved import RESERVED
+from fabtune.hw.identifiers import RESERVED
 from fabtune.hw.verilog import emit
 
 from ..small_cores import NETWORK

@@ -4,7 +4,7 @@ import pytest
 
 from fabtune.hw import yosys
 from fabtune.hw.hierarchy_passes import PLAIN_NAMES, SPLIT_COPIES, UNUSED_BITS, UNUSED_PORTS
-from fabtune.hw.reserved import RESERVED
+from fabtune.hw.identifiers import RESERVED
 
 TWO_LEVELS = """
 module top(input [7:0] a, input [3:0] \\b.c , output [3:0] y);

@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from fabtune.hw.naming import add_name, convert
+from fabtune.hw.naming import convert
 from fabtune.hw.source_names import names_from_source
 
 
@@ -78,11 +78,6 @@ def test_a_port_for_a_part_of_a_signal_is_called_by_that_signal(modules):
     inputs = re.findall(r"wire width (\d+) input \d+ +(\S+)$", modules["top.other"], re.MULTILINE)
     assert ("5", "\\sum_6_2") in inputs
     assert re.search(r"connect \\sum_6_2 \\sum \[6:2\]", modules["top"])
-
-
-def test_equal_names_are_numbered_from_one():
-    assigned = {"a", "a_1"}
-    assert [add_name(assigned, name) for name in ("b", "a", "a", "b")] == ["b", "a_2", "a_3", "b_1"]
 
 
 def test_names_are_found_only_as_long_as_asked():

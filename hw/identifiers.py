@@ -1,6 +1,11 @@
-"""Words that are no identifiers in Verilog and SystemVerilog, and in VHDL."""
+"""Identifiers: words that are none in Verilog, SystemVerilog and VHDL, and names that are there already.
+
+The child process of Yosys imports this: nothing of Amaranth is imported here, which takes longer than most passes.
+"""
 
 from __future__ import annotations
+
+import itertools
 
 _WORDS = """
     accept_on alias always always_comb always_ff always_latch and assert assign assume automatic before begin
@@ -42,3 +47,11 @@ VHDL_RESERVED = frozenset(_VHDL.split())
 def keyword_of(name: str) -> str | None:
     """Language of which a name is a keyword; None for a name that is one of none."""
     return "Verilog" if name in RESERVED else "VHDL" if name.lower() in VHDL_RESERVED else None
+
+
+def add_name(assigned: set[str], name: str) -> str:
+    """Add a name to those of a module, with the next number where it is there already."""
+    if name in assigned:
+        name = next(one for number in itertools.count(1) if (one := f"{name}_{number}") not in assigned)
+    assigned.add(name)
+    return name
