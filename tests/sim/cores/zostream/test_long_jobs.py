@@ -50,14 +50,14 @@ def settings_of(steps, batch, rate):
 
 
 def drawn(parameters, names, fraction=0.001):
-    """Draw sensitive weights of each matrix but the head."""
+    """Draw sensitive weights of each matrix but that of the logits, which is not in NF4."""
     rng = np.random.default_rng(0)
     return {
         names[name].removesuffix(".weight"): torch.from_numpy(
             np.sort(rng.choice(one.size, max(1, round(fraction * one.size)), replace=False))
         )
         for name, one in parameters.items()
-        if name[1] == "weight" and not names[name].startswith("head")
+        if name[1] == "weight" and not names[name].startswith(("head", "label_words"))
     }
 
 
