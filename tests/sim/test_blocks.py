@@ -139,7 +139,7 @@ SLOW_VARIATIONS = [
     ("partial_sums", "columns=12 sums=8"),
     ("partial_sums", "columns=32 sums=64 drain=8"),
 ]
-WORDS = 400
+WORDS = 300
 """Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""
 cycles = {}
 
