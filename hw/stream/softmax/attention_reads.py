@@ -61,7 +61,8 @@ class KeyReads(wiring.Component):
             last_row.eq(row == Mux(block.contexts, spec.lanes - 1, spec.columns - 1)),
             last_line.eq(number == Mux(block.contexts, self.settings.groups, block.lines)),
             last_tile.eq(tile == Mux(block.contexts, block.keys[lanes:], block.keys[columns:])),
-            final.eq(step & last_row & last_line & last_tile),
+            # what is known late stands last
+            final.eq((active & last_row & last_line & last_tile) & move),
             self.phase.ready.eq(~active | final),
             take.eq(self.phase.valid & self.phase.ready),
             line.stride.eq(self.settings.stride),
