@@ -126,7 +126,7 @@ class LogitReader(wiring.Component):
                 with m.If(read.ready):
                     m.next = "GIVE"
             with m.State("GIVE"):
-                m.d.comb += [operands.ready.eq(taken & ends), results.i.valid.eq(operands.valid)]
+                m.d.comb += [operands.ready.eq(ends & results.i.ready), results.i.valid.eq(operands.valid)]
                 with m.If(taken):
                     m.d.sync += [left.eq(left - 1), column.eq(Mux(ends, 0, column + 1))]
                 with m.If(taken & ends):

@@ -103,7 +103,7 @@ class ProgramLoader(wiring.Component):
         """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
         m = Module()
         command, status, given, last = self.command, self.status.payload, self.o, self.o.payload
-        looks = Signal()
+        looks, refused = Signal(), Signal(reset_less=True)
         # words behind the cut, instructions before it, and instructions of a pass that are still to come
         behind, first_part, left = Signal(COUNTS["behind"]), Signal(COUNTS["operations"]), Signal(COUNTS["operations"])
         words = {name: behind if name == "behind" else getattr(self, name) for name in self._told}
@@ -142,11 +142,15 @@ class ProgramLoader(wiring.Component):
                 m.d.sync += [into.eq(status[name]) for name, into in words.items()]
                 # of a program that is cut all are looked at
                 m.d.sync += command.payload.first.eq(Mux(status.behind == 0, status.operations - 1, 0))
-                m.d.sync += self.number.eq(status.place)
+                m.d.sync += [self.number.eq(status.place), self.error.eq(PROGRAM + status.reason)]
+                m.d.sync += refused.eq(status.reason != Reason.NONE)
                 with m.If(self.status.valid):
-                    m.next = "LAST"
-                    with m.If(status.reason != Reason.NONE):
-                        self._fail(m, status.reason)
+                    m.next = "TOLD"
+            with m.State("TOLD"):
+                m.next = "LAST"
+                with m.If(refused):
+                    m.d.sync += self.failed.eq(1)
+                    m.next = "FAILED"
             with m.State("LAST"):
                 m.d.comb += command.valid.eq(1)
                 with m.If(command.ready):

@@ -40,7 +40,7 @@ from .buffer_bases import BUFFERS, BufferBases
 from .engine_port import EnginePort
 
 _WAITING = 2
-"""Words that wait for what takes them late, beside the one on offer: reads and tiles of attention, and vectors."""
+"""Words that wait for what takes them late, beside the one on offer: reads of rows, keys, tiles, vectors."""
 
 
 class Unit(IntEnum):
@@ -198,12 +198,12 @@ class StreamEngine(wiring.Component):
         array, linear, attention, memory, feed = self.array, self.linear, self.attention, self.memory, self.feed
         layer = self._works[Unit.VALUES]
         rows, tag = self.memory.rows, list(self.spec.array.row_fields)
-        fields, first = array.rows.payload, 0
-        queries, tiles = (_queued(m, name, getattr(attention, name)) for name in ("rows_read", "order"))
-        for item in tag:
-            m.d.comb += getattr(fields, item.name).eq(rows.payload.tag[first : first + item.width])
-            first += item.width
+        fields = array.rows.payload
+        tiles = _queued(m, "order", attention.order)
+        asked = memory.rows_read.signature.flip().create(path=("rows_asked",))
+        wiring.connect(m, _queued(m, "rows_read", asked), memory.rows_read)
         m.d.comb += [
+            Cat(getattr(fields, item.name) for item in tag).eq(rows.payload.tag),
             array.rows.valid.eq(rows.valid),
             rows.ready.eq(array.rows.ready),
             fields.value.eq(rows.payload.value),
@@ -215,13 +215,13 @@ class StreamEngine(wiring.Component):
             array.order.payload.used.eq(Mux(layer, linear.order.payload.used, self.spec.size.lanes)),
             array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, tiles.payload.kind)),
             *(one.ready.eq(array.order.ready) for one in (linear.order, tiles)),
-            memory.rows_read.valid.eq(Mux(layer, linear.rows_read.valid, queries.valid)),
-            *(one.ready.eq(memory.rows_read.ready) for one in (linear.rows_read, queries)),
+            asked.valid.eq(Mux(layer, linear.rows_read.valid, attention.rows_read.valid)),
+            *(one.rows_read.ready.eq(asked.ready) for one in (linear, attention)),
             self.values.sums.valid.eq(array.sums.valid),
             self.values.sums.payload.sum.eq(array.sums.payload.sum),
             array.sums.ready.eq(self.values.sums.ready),
         ]
-        read, ours, theirs = memory.rows_read.payload, linear.rows_read.payload, queries.payload
+        read, ours, theirs = asked.payload, linear.rows_read.payload, attention.rows_read.payload
         m.d.comb += [
             read.address.eq(Mux(layer, ours.address, theirs.address)),
             read.tag.eq(Cat(Mux(layer, getattr(ours, item.name), getattr(theirs, item.name)) for item in tag)),
