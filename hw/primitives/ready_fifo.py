@@ -32,13 +32,9 @@ class ReadyFifo(wiring.Component):
         m.submodules.words = words = Fifo(self._shape, self._depth)
         wiring.connect(m, words.o, wiring.flipped(self.o))
         # words in the memory and on offer: while there is a place for one more, the memory has it
-        stored, following = Signal(range(self._depth + 2)), Signal(range(self._depth + 2))
-        ready = Signal(init=1)
-        m.d.comb += [
-            self.i.ready.eq(ready),
-            words.i.valid.eq(self.i.valid & ready),
-            words.i.payload.eq(self.i.payload),
-            following.eq(stored + (self.i.valid & ready) - (self.o.valid & self.o.ready)),
-        ]
-        m.d.sync += [stored.eq(following), ready.eq(following != self._depth + 1)]
+        stored, ready = Signal(range(self._depth + 2)), Signal(init=1)
+        takes, gives = self.i.valid & ready, self.o.valid & self.o.ready
+        full = (stored == self._depth + 1) | (takes & (stored == self._depth))
+        m.d.comb += [self.i.ready.eq(ready), words.i.valid.eq(takes), words.i.payload.eq(self.i.payload)]
+        m.d.sync += [stored.eq(stored + takes - gives), ready.eq(gives | ~full)]
         return m

@@ -45,6 +45,8 @@ class KeyReads(wiring.Component):
         m.submodules.line = line = ChunkLine(spec.layout)
         block = Signal(phase_layout(spec), name="block", reset_less=True)
         active, step, take, final = Signal(), Signal(), Signal(), Signal()
+        # where a line starts it is the next phase's: there may be none, and until it comes the line starts again
+        fresh = Signal()
         row = Signal(range(spec.lanes), reset_less=True)
         key, tile, number = (
             Signal.like(like, name=name, reset_less=True)
@@ -69,10 +71,11 @@ class KeyReads(wiring.Component):
             take.eq(self.phase.valid & self.phase.ready),
             line.stride.eq(self.settings.stride),
             # of scores a line is whole
-            line.wide.eq(~Mux(take, given.contexts, block.contexts)),
-            line.base.eq(Mux(take, given.loads, block.loads)),
-            line.first_part.eq(Mux(take & given.contexts, given.part, 0)),
-            line.start.eq(take | (step & last_row & final_line & ~block.contexts)),
+            line.wide.eq(~Mux(fresh, given.contexts, block.contexts)),
+            line.base.eq(Mux(fresh, given.loads, block.loads)),
+            line.first_part.eq(Mux(fresh & given.contexts, given.part, 0)),
+            fresh.eq(~active | final_tile),
+            line.start.eq(~active | (step & last_row & final_line & (~block.contexts | final_tile))),
             line.advance.eq(step & last_row & (~block.contexts | final_tile)),
         ]
         m.d.sync += [final_line.eq(last_line), final_tile.eq(last_tile)]
