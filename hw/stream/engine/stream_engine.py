@@ -197,8 +197,7 @@ class StreamEngine(wiring.Component):
         """Connect the array with rows, weights, the order of tiles, and what becomes of its sums."""
         array, linear, attention, memory, feed = self.array, self.linear, self.attention, self.memory, self.feed
         layer = self._works[Unit.VALUES]
-        rows, tag = self.memory.rows, list(self.spec.array.row_fields)
-        fields = array.rows.payload
+        rows, fields, tag = self.memory.rows, array.rows.payload, list(self.spec.array.row_fields)
         tiles = _queued(m, "order", attention.order)
         asked = memory.rows_read.signature.flip().create(path=("rows_asked",))
         wiring.connect(m, _queued(m, "rows_read", asked), memory.rows_read)
