@@ -107,4 +107,5 @@ class ImageReads:
 
     def offer(self, m: Module) -> None:
         """Offer the read commands of the image, or those of samples."""
-        m.d.comb += self._port.command.valid.eq(Mux(self.transferring, self.requested, self._samples.valid))
+        # while an image is read there is no job, and so no sample
+        m.d.comb += self._port.command.valid.eq(self.requested | self._samples.valid)

@@ -51,14 +51,16 @@ class Coefficient(wiring.Component):
             result.clipped.eq(rounding.clipped),
         ]
 
+        # a flag: the losses' long paths begin with it
+        takes = Signal(init=1)
+        m.d.comb += self.i.ready.eq(takes)
         count, shifts_left = Signal(range(RATE.width)), Signal(SHIFT.width, name="left", reset_less=True)
         with m.FSM():
-            with m.State("take"):
-                m.d.comb += self.i.ready.eq(1)
-                with m.If(self.i.valid):
-                    m.d.sync += total.eq(total + sample.difference)
-                    with m.If(sample.last):
-                        m.next = "rate"
+            with m.State("take"), m.If(self.i.valid):
+                m.d.sync += total.eq(total + sample.difference)
+                with m.If(sample.last):
+                    m.d.sync += takes.eq(0)
+                    m.next = "rate"
             with m.State("rate"):
                 m.d.comb += self.rate.ready.eq(1)
                 m.d.sync += [low.eq(self.rate.payload.rate), shifts_left.eq(self.rate.payload.shift)]
@@ -84,6 +86,6 @@ class Coefficient(wiring.Component):
             with m.State("give"):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):
-                    m.d.sync += total.eq(0)
+                    m.d.sync += [total.eq(0), takes.eq(1)]
                     m.next = "take"
         return m

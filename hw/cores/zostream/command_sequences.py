@@ -53,6 +53,8 @@ class CommandSequences:
         self._split, self._keeps = Signal(), Signal()
         # what the first part gave is in the memory
         self.first, self._stored = Signal(), Signal()
+        # the scheduler begins, a cycle later: what a command is checked for is late
+        self._begins = Signal(name="begins_job")
         self._steps_left = Signal(32)
         # the perturbations of the step in progress: of the first or only part, of the other one for each of those
         self._outer, self._outer_ends = Signal(range(MOST_PERTURBATIONS)), Signal()
@@ -93,7 +95,9 @@ class CommandSequences:
         product = Signal.like(repeats, name="product")
         largest_eps = DELTA.fraction - PerturbationTable(self._trainer.spec.generator).fraction
         names = ("order", "samples", "index", "cache", "sample_count", "steps", "batch")
+        m.d.comb += job.start.eq(self._begins)
         m.d.sync += [
+            self._begins.eq(0),
             self.infer.eq((control.command == Command.INFER) | (control.command == Command.CACHE)),
             self._keeps.eq(control.command == Command.CACHE),
             self._split.eq(self._program.split & (control.command == Command.TRAIN)),
@@ -215,7 +219,7 @@ class CommandSequences:
                     m.d.sync += save.valid.eq(1)
                     m.next = "SAVE"
                 with m.Case(Command.INFER, Command.CACHE):
-                    m.d.comb += self._scheduler.job.start.eq(1)
+                    m.d.sync += self._begins.eq(1)
                     m.next = "STEP"
 
     def _load(self, m: Module, images: ImageReads) -> None:
@@ -238,7 +242,7 @@ class CommandSequences:
                 m.d.sync += self.first.eq(self._program.cut)
                 m.next = "CLEAR"
             with m.Case(Command.TRAIN):
-                m.d.comb += self._scheduler.job.start.eq(1)
+                m.d.sync += self._begins.eq(1)
                 m.next = "STEP"
             with m.Default():
                 m.next = "END"

@@ -7,12 +7,15 @@ from amaranth.lib.wiring import In, Out
 from ....golden.stream.memory.chunks import ChunkLayout
 from ....golden.stream.norms import Q11_16
 from ...ports import shape
+from ...primitives.fifo import Fifo
 from ...primitives.mux_tree import mux_tree
 from ...stream.engine.engine_port import chunk_layout, chunk_values
 from ...stream.memory.chunk_line import ChunkLine
 
 RESULT = stream.Signature(data.StructLayout({"logit": shape(Q11_16), "last": 1}))
 """A stream of results, with a flag on a row's last one; a logit has 24 bits."""
+_WAITING = 2
+"""Results that wait, beside the one on offer: a logit goes a long way, and whether it is taken is known late."""
 
 
 class LogitReader(wiring.Component):
@@ -93,14 +96,17 @@ class LogitReader(wiring.Component):
             read.payload.address.eq(line.line + row),
             read.payload.part.eq(line.part),
         ]
-        # a register, as a logit goes a long way; the chunk is on offer until its last value is here
-        here, last = self.o.valid, left == 1
-        taken = operands.valid & (~here | self.o.ready)
-        value = mux_tree(column, [operands.payload.value[number] for number in range(columns)])
+        # the chunk is on offer until its last value is here
+        m.submodules.results = results = Fifo(self.o.payload.shape(), _WAITING)
+        wiring.connect(m, results.o, wiring.flipped(self.o))
+        last, result = left == 1, results.i.payload
+        taken = operands.valid & results.i.ready
+        m.d.comb += [
+            result.logit.eq(mux_tree(column, [operands.payload.value[number] for number in range(columns)])),
+            result.last.eq(last),
+        ]
         ends = last | (column == columns - 1)
         final, new = self.number == self.sentences - 1, Signal()
-        with m.If(self.o.ready):
-            m.d.sync += here.eq(0)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [self.number.eq(0), minus.eq(0), place.eq(0)]
@@ -109,7 +115,7 @@ class LogitReader(wiring.Component):
             with m.State("FETCH"):
                 m.d.sync += new.eq(1)
                 m.next = "BEGIN"
-            with m.State("BEGIN"), m.If(~(self.waits & here & new)):
+            with m.State("BEGIN"), m.If(~self.waits | results.empty | ~new):
                 m.d.comb += [line.start.eq(1), self.begins.eq(new)]
                 m.d.sync += [left.eq(self.outputs), new.eq(0)]
                 with m.If(new):
@@ -120,10 +126,9 @@ class LogitReader(wiring.Component):
                 with m.If(read.ready):
                     m.next = "GIVE"
             with m.State("GIVE"):
-                m.d.comb += operands.ready.eq(taken & ends)
+                m.d.comb += [operands.ready.eq(ends & results.i.ready), results.i.valid.eq(operands.valid)]
                 with m.If(taken):
-                    m.d.sync += [here.eq(1), self.o.payload.logit.eq(value), left.eq(left - 1)]
-                    m.d.sync += [self.o.payload.last.eq(last), column.eq(Mux(ends, 0, column + 1))]
+                    m.d.sync += [left.eq(left - 1), column.eq(Mux(ends, 0, column + 1))]
                 with m.If(taken & ends):
                     m.d.comb += line.advance.eq(1)
                     m.next = "READ"
@@ -137,7 +142,7 @@ class LogitReader(wiring.Component):
                             m.next = "FETCH"
                             with m.If(final):
                                 m.next = "LAST"
-            with m.State("LAST"), m.If(~here):
+            with m.State("LAST"), m.If(results.empty):
                 m.d.comb += self.done.eq(1)
                 m.next = "IDLE"
         return m

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -103,7 +103,7 @@ class ProgramLoader(wiring.Component):
         """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
         m = Module()
         command, status, given, last = self.command, self.status.payload, self.o, self.o.payload
-        looks = Signal()
+        looks, refused = Signal(), Signal(reset_less=True)
         # words behind the cut, instructions before it, and instructions of a pass that are still to come
         behind, first_part, left = Signal(COUNTS["behind"]), Signal(COUNTS["operations"]), Signal(COUNTS["operations"])
         words = {name: behind if name == "behind" else getattr(self, name) for name in self._told}
@@ -136,15 +136,21 @@ class ProgramLoader(wiring.Component):
                 m.d.sync += [first_part.eq(0), self.pooled.eq(0), kept.eq(0)]
                 with m.If(command.ready):
                     m.next = "STATUS"
-            with m.State("STATUS"), m.If(self.status.valid):
+            with m.State("STATUS"):
                 m.d.comb += self.status.ready.eq(1)
+                # until it is there, whatever is on offer: whether it is goes a long way
                 m.d.sync += [into.eq(status[name]) for name, into in words.items()]
                 # of a program that is cut all are looked at
                 m.d.sync += command.payload.first.eq(Mux(status.behind == 0, status.operations - 1, 0))
-                m.d.sync += self.number.eq(status.place)
+                m.d.sync += [self.number.eq(status.place), self.error.eq(PROGRAM + status.reason)]
+                m.d.sync += refused.eq(status.reason != Reason.NONE)
+                with m.If(self.status.valid):
+                    m.next = "TOLD"
+            with m.State("TOLD"):
                 m.next = "LAST"
-                with m.If(status.reason != Reason.NONE):
-                    self._fail(m, status.reason)
+                with m.If(refused):
+                    m.d.sync += self.failed.eq(1)
+                    m.next = "FAILED"
             with m.State("LAST"):
                 m.d.comb += command.valid.eq(1)
                 with m.If(command.ready):
@@ -157,7 +163,7 @@ class ProgramLoader(wiring.Component):
                         m.d.sync += [first_part.eq(first_part + 1), kept.eq(last.outputs)]
                         m.d.sync += [self.kept_buffer.eq(last.destination), self.pooled.eq(self.pooled | pools)]
                     with m.If(last.last):
-                        m.next = "JUDGE"
+                        m.next = "COMPARE"
             self._judge(m, (outputs, kept), buffer, shifted)
             with m.State("RUN"):
                 m.d.comb += [command.valid.eq(1), command.payload.count.eq(left)]
@@ -206,6 +212,10 @@ class ProgramLoader(wiring.Component):
             (Reason.WORDS, (self.words == 0) & ~self.cut),
             (Reason.FORMAT, buffer[ROW_BITS] | shifted),
         )
+        found = Signal(len(reasons), reset_less=True)
+        m.d.sync += found.eq(Cat(wrong for _, wrong in reasons))
+        with m.State("COMPARE"):
+            m.next = "JUDGE"
         with m.State("JUDGE"):
             m.d.sync += [stride.eq(self.capacity), left.eq(ROW_BITS)]
             # read where it has failed
@@ -214,8 +224,8 @@ class ProgramLoader(wiring.Component):
             for base, given, first in bases:
                 m.d.sync += [base.eq(0), first.eq(given)]
             m.next = "MULTIPLY"
-            for reason, wrong in reversed(reasons):
-                with m.If(wrong):
+            for number, (reason, _) in reversed([*enumerate(reasons)]):
+                with m.If(found[number]):
                     self._fail(m, reason)
         with m.State("MULTIPLY"):
             # a bit a cycle: there is time, and no DSP

@@ -143,8 +143,9 @@ class StreamTrainer(wiring.Component):
         """Logits go to the losses, or to memory, where what passes the cut goes as well."""
         reader, slopes, logits, program = self.reader, self.slopes, self.logits, self.program
         infer, before, labels = sequences.infer, sequences.before, self.slopes.labels
+        # a register: long paths begin here, and both are stable long before a result comes
         written = Signal()
-        m.d.comb += written.eq(infer | before)
+        m.d.sync += written.eq(infer | before)
         # what passes a cut has rows for each token, but behind a pool
         tokens = before & ~program.pooled
         results = [(into, name) for into in (slopes, logits) for name in ("logit", "last")]

@@ -105,8 +105,9 @@ class ArrayPath(wiring.Component):
         active, swap = Signal(name="passes"), Signal(reset_less=True)
         *contexts, terms_pass = replicas(_CHOICES + 1, "contexts")
         other = Signal(name="of_attention", reset_less=True)
-        left = Signal.like(word.rows, name="left", reset_less=True)
-        blank = Signal(spec.lanes, reset_less=True)
+        left, final = Signal.like(word.rows, name="left", reset_less=True), Signal(name="final_row", reset_less=True)
+        used = Signal.like(word.used, name="used", reset_less=True)
+        blank = Cat(lane >= used for lane in range(spec.lanes))
         attention, leaves, taken = Signal(name="for_attention"), Signal(name="leaves"), Signal(name="taken_row")
         # complete rows that the partial sums have room for, and whether there are some
         room, spare = Signal(range(spec.sums + 1), init=spec.sums), Signal(init=1)
@@ -141,14 +142,14 @@ class ArrayPath(wiring.Component):
             tag.last.eq(last),
             *(source.ready.eq(free & array.x.ready) for source, free in zip((given, terms), frees, strict=True)),
             taken.eq(array.x.valid & array.x.ready),
-            order.o.ready.eq(~active | (taken & (left == 0))),
+            # what is known last stands last
+            order.o.ready.eq(~active | ((final & array.x.valid) & array.x.ready)),
         ]
         with m.If(taken):
-            m.d.sync += [swap.eq(0), left.eq(left - 1)]
+            m.d.sync += [swap.eq(0), left.eq(left - 1), final.eq(left == 1)]
         with m.If(order.o.ready):
-            m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1)]
-            m.d.sync += [blank.eq(Cat(lane >= word.used for lane in range(spec.lanes)))]
-            m.d.sync += [other.eq(of_attention), alike.eq(of_attention == attention)]
+            m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1), final.eq(word.rows == 1)]
+            m.d.sync += [used.eq(word.used), other.eq(of_attention), alike.eq(of_attention == attention)]
             m.d.sync += may_pass.eq(order.o.valid & (of_attention == attention) & ~returns)
             m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in (*contexts, terms_pass)]
         with m.Else():

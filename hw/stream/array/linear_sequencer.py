@@ -49,11 +49,12 @@ class LinearSequencer(wiring.Component):
         first, ahead = Signal(reset_less=True), Signal()
         # lanes of the layer's last tile; the next word is of that one: behind a first read it is one further
         filled = Signal.like(self.order.payload.used, reset_less=True)
-        final_row, final_tile, final = Signal(), Signal(), Signal()
+        final_row, over, final_tile, final = Signal(), Signal(), Signal(), Signal()
         of_last = Mux(first | ~minus, final_tile, Mux(final_tile, 0, tile + 1) == tiles)
         m.d.comb += [
             self.operation.ready.eq(~active),
             final_row.eq(row == ends),
+            over.eq(minus & final_row),
             final_tile.eq(tile == tiles),
             final.eq(minus & final_tile & (groups == 0)),
             self.order.valid.eq(active & ~ahead & (first | ~final)),
@@ -85,13 +86,14 @@ class LinearSequencer(wiring.Component):
             ]
         with m.Elif(taken):
             m.d.sync += [first.eq(final_row), row.eq(row + 1)]
+            # side by side, as it is known late that a read is taken
             with m.If(final_row):
                 m.d.sync += [minus.eq(~minus), ends.eq(ends + settings.rows)]
-                with m.If(minus):
-                    m.d.sync += [row.eq(0), ends.eq(settings.rows - 1)]
-                    m.d.sync += [tile.eq(tile + 1), line.eq(line + settings.stride)]
-                    with m.If(final_tile):
-                        m.d.sync += [tile.eq(0), line.eq(settings.source), groups.eq(groups - 1)]
-                with m.If(final):
-                    m.d.sync += active.eq(0)
+            with m.If(over):
+                m.d.sync += [row.eq(0), ends.eq(settings.rows - 1)]
+                m.d.sync += [tile.eq(tile + 1), line.eq(line + settings.stride)]
+            with m.If(over & final_tile):
+                m.d.sync += [tile.eq(0), line.eq(settings.source), groups.eq(groups - 1)]
+            with m.If(final_row & final):
+                m.d.sync += active.eq(0)
         return m

@@ -39,11 +39,14 @@ class StationaryLoad(wiring.Component):
         spec, given = self.spec, self.i.payload
         taken, final, emptied = Signal(), Signal(), Signal()
         number, tiles, writes = Signal(range(spec.lanes)), Signal(range(3)), Signal()
+        following, begun = Signal.like(number), Signal()
         m.d.comb += taken.eq(self.i.valid & self.i.ready)
         m.d.comb += final.eq(number == Mux(given.turn, spec.columns - 1, spec.lanes - 1))
+        m.d.comb += following.eq(Mux(final, 0, number + 1))
         with m.If(taken):
-            m.d.sync += [number.eq(Mux(final, 0, number + 1)), writes.eq(writes ^ final)]
-        m.d.sync += tiles.eq(tiles + (taken & (number == 0)) - emptied)
+            m.d.sync += [number.eq(following), writes.eq(writes ^ final)]
+        m.d.comb += begun.eq(taken & (number == 0))
+        m.d.sync += tiles.eq(tiles + begun - emptied)
         # a row in its register, and what is done with it in the next cycle
         row = [Signal(shape(Q4_14), name=f"row{lane}", reset_less=True) for lane in range(spec.lanes)]
         zero = Value.cast(given.zero)
@@ -56,16 +59,25 @@ class StationaryLoad(wiring.Component):
         pairs = [
             delayed(m, Cat(row[2 * at : 2 * at + 2]), at, f"pair{at}", reset_less=True) for at in range(spec.beats)
         ]
-        memories, busy = [], Signal(spec.columns)
+        memories, busy = [], list[Value]()
         for column in range(spec.columns):
             m.submodules[f"column{column}"] = storage = ram(platform, spec.memory)
             starts = taken & given.turn & (number == column)
             values = [row[at] for at in range(column, spec.lanes, spec.columns)]
-            m.d.comb += busy[column].eq(self._write(m, storage, column, starts, writes, pairs, values, value_row))
+            busy.append(self._write(m, storage, column, starts, writes, pairs, values, value_row))
             memories.append(storage)
-        room = (number != 0) | (tiles != 2)
-        own = mux_tree(number[: max(1, (spec.columns - 1).bit_length())], list(busy))
-        m.d.comb += self.i.ready.eq(room & ~Mux(given.turn, own, busy.any()))
+        # a cycle ahead, as what reads the memory waits for it: no place, the next key's column writes, one of them does
+        full, own, some = Signal(), Signal(), Signal()
+        column_bits, begins = max(1, (spec.columns - 1).bit_length()), taken & given.turn
+        present, further = (mux_tree(at[:column_bits], busy) for at in (number, following))
+        m.d.sync += [
+            # no tile begins while there are two
+            full.eq((Mux(taken, following, number) == 0) & Mux(begun, tiles == 1, tiles == 2) & ~emptied),
+            # of one column the key that begins is in that of the next one
+            own.eq(Mux(taken, further | (begins if spec.columns == 1 else 0), present)),
+            some.eq(begins | Cat(busy).any()),
+        ]
+        m.d.comb += self.i.ready.eq(~full & ~Mux(given.turn, own, some))
         self._read(m, memories, taken & final, emptied)
         return m
 
@@ -80,7 +92,7 @@ class StationaryLoad(wiring.Component):
         values: list[Signal],
         row: "ValueRow",
     ) -> Value:
-        """Write a column's memory; returns whether it still does in the next cycle.
+        """Write a column's memory; returns whether it still does two cycles later, but for a key that `starts`.
 
         A key takes a cycle a pair of lanes, beginning in the cycle behind that in which it `starts`.
         """
@@ -88,8 +100,9 @@ class StationaryLoad(wiring.Component):
         active, tile = Signal(name=f"active{column}"), Signal(name=f"tile{column}", reset_less=True)
         pair = Signal(range(spec.beats), name=f"pair_number{column}", reset_less=True)
         # it writes a pair that is not the last
-        more = Signal(name=f"more{column}")
-        m.d.sync += more.eq(starts | (more & (pair != spec.beats - 2)))
+        more, stays = Signal(name=f"more{column}"), Signal(name=f"stays{column}")
+        m.d.comb += stays.eq(more & (pair != spec.beats - 2))
+        m.d.sync += more.eq(starts | stays)
         m.d.sync += [active.eq(starts | more), pair.eq(Mux(starts, 0, pair + 1))]
         with m.If(starts):
             m.d.sync += tile.eq(writes)
@@ -106,7 +119,7 @@ class StationaryLoad(wiring.Component):
                 port.data.eq(mux_tree(pair, pairs)),
                 port.en.eq(active.replicate(2)),
             ]
-        return more
+        return stays
 
     def _read(self, m: Module, memories: list[memory.Memory], ends: Value, emptied: Signal) -> None:
         """Read complete tiles, a beat a cycle: it follows at the heels of the last key, and never overtakes it."""

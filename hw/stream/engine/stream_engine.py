@@ -19,7 +19,8 @@ from ....golden.stream.instruction import Kind
 from ....golden.stream.machine.program_sequencer import ProgramSequencerSpec
 from ....golden.stream.values.pool_head import KINDS as POOL_KINDS
 from ....golden.stream.weights.word_offsets import WordOffsetsSpec
-from ...primitives.registers import data_register
+from ...primitives.ready_fifo import ReadyFifo
+from ...primitives.registers import data_register, replicas
 from ..array.array_path import ArrayPath
 from ..array.linear_sequencer import LinearSequencer
 from ..array.stationary_load import StationaryLoad
@@ -37,6 +38,9 @@ from ..values.value_path import ValuePath
 from ..weights.weight_feed import WeightFeed
 from .buffer_bases import BUFFERS, BufferBases
 from .engine_port import EnginePort
+
+_WAITING = 2
+"""Words that wait for what takes them late, beside the one on offer: reads of rows, keys, tiles, vectors."""
 
 
 class Unit(IntEnum):
@@ -109,6 +113,9 @@ class StreamEngine(wiring.Component):
         m.d.comb += self._following.eq(self._unit)
         m.d.sync += self._unit.eq(self._following)
         m.d.sync += [flag.eq(self._following == unit) for unit, flag in self._works.items()]
+        # long before a load: for handshakes, and for the values of chunks
+        self._kept = replicas(2, "kept_rows")
+        m.d.sync += [flag.eq(self.port.kept) for flag in self._kept]
         # the next instruction: it is there, its tensors are asked for, its vectors are those that come
         self._held = Signal.like(self.port.instruction.payload, reset_less=True)
         self._holds, self._fed, self._counted = Signal(), Signal(), Signal()
@@ -151,7 +158,7 @@ class StreamEngine(wiring.Component):
 
     def _vectors(self, m: Module, taken: Value) -> None:
         """Give vectors to the unit of their instruction: biases as soon as there is room, others when it is at work."""
-        port, held, given = self.port, self._held, self.feed.v
+        port, held, given = self.port, self._held, _queued(m, "vectors", self.feed.v)
         # vectors that are to come, and a flag for each unit that takes them, as handshakes begin with it
         left = Signal(range(self.spec.size.sums + 1))
         vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
@@ -171,13 +178,18 @@ class StreamEngine(wiring.Component):
         with m.Elif(self._holds & ~self._counted & (left == 0)):
             m.d.sync += [self._counted.eq(1), left.eq(count)]
             m.d.sync += [flag.eq((count != 0) & (owner == unit)) for unit, flag in takes.items()]
-        with m.If(given.valid & given.ready & given.payload.last):
+        over = given.valid & given.ready & given.payload.last
+        ends = over & (left == 1)
+        with m.If(over):
             m.d.sync += left.eq(left - 1)
-            with m.If(left == 1):
-                m.d.sync += [flag.eq(0) for flag in takes.values()]
+        with m.If(ends):
+            m.d.sync += [flag.eq(0) for flag in takes.values()]
         for unit, stream in vectors.items():
-            works = True if unit == Unit.VALUES else self._works[unit]
-            with m.If(takes[unit] & works):
+            passes = takes[unit]
+            if unit != Unit.VALUES:
+                passes = Signal(name=f"passes_{unit.name.lower()}")
+                m.d.sync += passes.eq(takes[unit] & (self._following == unit) & ~ends)
+            with m.If(passes):
                 m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
             m.d.comb += _same(stream.payload, given.payload)
 
@@ -185,30 +197,30 @@ class StreamEngine(wiring.Component):
         """Connect the array with rows, weights, the order of tiles, and what becomes of its sums."""
         array, linear, attention, memory, feed = self.array, self.linear, self.attention, self.memory, self.feed
         layer = self._works[Unit.VALUES]
-        rows, tag = self.memory.rows, list(self.spec.array.row_fields)
-        fields, first = array.rows.payload, 0
-        for item in tag:
-            m.d.comb += getattr(fields, item.name).eq(rows.payload.tag[first : first + item.width])
-            first += item.width
+        rows, fields, tag = self.memory.rows, array.rows.payload, list(self.spec.array.row_fields)
+        tiles = _queued(m, "order", attention.order)
+        asked = memory.rows_read.signature.flip().create(path=("rows_asked",))
+        wiring.connect(m, _queued(m, "rows_read", asked), memory.rows_read)
         m.d.comb += [
+            Cat(getattr(fields, item.name) for item in tag).eq(rows.payload.tag),
             array.rows.valid.eq(rows.valid),
             rows.ready.eq(array.rows.ready),
             fields.value.eq(rows.payload.value),
             array.weights.valid.eq(feed.w.valid),
             array.weights.payload.weight.eq(feed.w.payload.weight),
             feed.w.ready.eq(array.weights.ready),
-            array.order.valid.eq(Mux(layer, linear.order.valid, attention.order.valid)),
-            array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, attention.order.payload.rows)),
+            array.order.valid.eq(Mux(layer, linear.order.valid, tiles.valid)),
+            array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, tiles.payload.rows)),
             array.order.payload.used.eq(Mux(layer, linear.order.payload.used, self.spec.size.lanes)),
-            array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, attention.order.payload.kind)),
-            *(one.order.ready.eq(array.order.ready) for one in (linear, attention)),
-            memory.rows_read.valid.eq(Mux(layer, linear.rows_read.valid, attention.rows_read.valid)),
-            *(one.rows_read.ready.eq(memory.rows_read.ready) for one in (linear, attention)),
+            array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, tiles.payload.kind)),
+            *(one.ready.eq(array.order.ready) for one in (linear.order, tiles)),
+            asked.valid.eq(Mux(layer, linear.rows_read.valid, attention.rows_read.valid)),
+            *(one.rows_read.ready.eq(asked.ready) for one in (linear, attention)),
             self.values.sums.valid.eq(array.sums.valid),
             self.values.sums.payload.sum.eq(array.sums.payload.sum),
             array.sums.ready.eq(self.values.sums.ready),
         ]
-        read, ours, theirs = memory.rows_read.payload, linear.rows_read.payload, attention.rows_read.payload
+        read, ours, theirs = asked.payload, linear.rows_read.payload, attention.rows_read.payload
         m.d.comb += [
             read.address.eq(Mux(layer, ours.address, theirs.address)),
             read.tag.eq(Cat(Mux(layer, getattr(ours, item.name), getattr(theirs, item.name)) for item in tag)),
@@ -219,12 +231,13 @@ class StreamEngine(wiring.Component):
         array, attention, softmax, scale = self.array, self.attention, self.softmax, self.scale
         keys, tile = self.memory.keys, self.stationary.i
         turn, part, zero = (getattr(tile.payload, name) for name in ("turn", "part", "zero"))
-        tag = attention.keys_read.payload
+        reads = _queued(m, "keys_read", attention.keys_read)
+        tag = reads.payload
         m.d.comb += [
-            self.memory.keys_read.valid.eq(attention.keys_read.valid),
+            self.memory.keys_read.valid.eq(reads.valid),
             self.memory.keys_read.payload.address.eq(tag.address),
             self.memory.keys_read.payload.tag.eq(Cat(tag.turn, tag.part, tag.zero)),
-            attention.keys_read.ready.eq(self.memory.keys_read.ready),
+            reads.ready.eq(self.memory.keys_read.ready),
             tile.valid.eq(keys.valid),
             tile.payload.value.eq(keys.payload.value),
             Cat(turn, part, zero).eq(keys.payload.tag),
@@ -262,8 +275,8 @@ class StreamEngine(wiring.Component):
         self._merge(m, self._operands_read(m), reads)
         outside, rows, samples = memory.write.signature.flip().create(path=("loaded",)), self.kept.write, self.samples
         m.d.comb += [
-            outside.valid.eq(Mux(port.kept, rows.valid, samples.write.valid)),
-            outside.payload.eq(Mux(port.kept, Value.cast(rows.payload), Value.cast(samples.write.payload))),
+            outside.valid.eq(Mux(self._kept[0], rows.valid, samples.write.valid)),
+            outside.payload.eq(Mux(self._kept[1], Value.cast(rows.payload), Value.cast(samples.write.payload))),
             *(loader.ready.eq(outside.ready) for loader in (rows, samples.write)),
         ]
         writes = {unit: block.write for unit, block in self.units.items()} | {Unit.OUTSIDE: outside}
@@ -287,12 +300,12 @@ class StreamEngine(wiring.Component):
         m.d.comb += [table.clear.eq(port.load), table.rows.eq(port.rows), table.count.eq(port.sentences)]
         samples, kept = self.samples, self.kept
         settings = samples.operation.payload
-        for taken, chosen in ((samples.beats, ~port.kept), (kept.beats, port.kept)):
+        for taken, chosen in ((samples.beats, ~self._kept[0]), (kept.beats, self._kept[0])):
             m.d.comb += taken.valid.eq(port.beats.valid & chosen)
         m.d.comb += [
             Value.cast(samples.beats.payload).eq(port.beats.payload),
             kept.beats.payload.eq(port.beats.payload),
-            port.beats.ready.eq(Mux(port.kept, kept.beats.ready, samples.beats.ready)),
+            port.beats.ready.eq(Mux(self._kept[0], kept.beats.ready, samples.beats.ready)),
             kept.rows.eq(port.rows),
             kept.row_beats.eq(port.row_beats),
             kept.alike.eq(port.alike),
@@ -389,10 +402,8 @@ class StreamEngine(wiring.Component):
             with m.If(unit.operation.ready):
                 m.d.sync += flag.eq(0)
         m.d.sync += port.done.eq(0)
-        m.d.comb += [
-            bases.capacity.eq(port.capacity),
-            *(into.eq(getattr(one, name)) for into, name in zip(bases.buffers, BUFFERS, strict=True)),
-        ]
+        m.d.comb += bases.capacity.eq(port.capacity)
+        m.d.comb += (into.eq(getattr(one, name)) for into, name in zip(bases.buffers, BUFFERS, strict=True))
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(port.load):
@@ -455,24 +466,30 @@ class StreamEngine(wiring.Component):
     def _end(self, m: Module, last: Signal, pooled: Signal, turned: Signal) -> None:
         """Count what an operation has clipped, and go on with the next one."""
         port = self.port
-        with m.Switch(self._unit):
-            for unit, block in self.units.items():
-                with m.Case(unit):
-                    m.d.comb += block.done.ready.eq(1)
-                    with m.If(block.done.valid):
-                        m.d.sync += port.clipped.eq(port.clipped + block.done.payload.clipped)
-                        if unit == Unit.ROTARY:
-                            m.d.sync += turned.eq(1)
-                            m.next = "OPERATION"
-                        else:
-                            m.d.comb += self._following.eq(Unit.OUTSIDE)
-                            m.d.sync += port.operation.eq(port.operation + 1)
-                            m.next = "FETCH"
-                            with m.If(last):
-                                m.d.sync += [port.done.eq(1), port.operation.eq(0)]
-                                m.next = "IDLE"
-                            with m.If(pooled):
-                                m.d.sync += self._rows.eq(port.sentences)
+        for unit, block in self.units.items():
+            with m.If(self._works[unit]):
+                m.d.comb += block.done.ready.eq(1)
+                with m.If(block.done.valid):
+                    m.d.sync += port.clipped.eq(port.clipped + block.done.payload.clipped)
+                    if unit == Unit.ROTARY:
+                        m.d.sync += turned.eq(1)
+                        m.next = "OPERATION"
+                    else:
+                        m.d.comb += self._following.eq(Unit.OUTSIDE)
+                        m.d.sync += port.operation.eq(port.operation + 1)
+                        m.next = "FETCH"
+                        with m.If(last):
+                            m.d.sync += [port.done.eq(1), port.operation.eq(0)]
+                            m.next = "IDLE"
+                        with m.If(pooled):
+                            m.d.sync += self._rows.eq(port.sentences)
+
+
+def _queued(m: Module, name: str, given: Any) -> Any:
+    """Let a stream's words wait in front of what takes them late; returns the stream behind."""
+    m.submodules[name] = queue = ReadyFifo(given.payload.shape(), _WAITING)
+    wiring.connect(m, given, queue.i)
+    return queue.o
 
 
 def _same(into: Any, given: Any) -> Iterator[Any]:

@@ -50,16 +50,22 @@ class InstructionChecker(wiring.Component):
         m, one = Module(), self.instruction
         remainder = Signal.like(one.heads, name="remainder", reset_less=True)
         steps, registers = self._steps(m, remainder)
-        columns = {
-            name: [Value.cast(getattr(step, name)) for step in steps] for name in ("base", "factor", "count", "limit")
-        }
-        operands = {name: Signal(max(map(len, values)), name=name, reset_less=True) for name, values in columns.items()}
-        total_bits = max(len(operands["factor"]) + len(operands["count"]), len(operands["base"])) + 1
-        total, multiplicand = Signal(total_bits, reset_less=True), Signal(total_bits, reset_less=True)
-        count, limit = operands["count"], operands["limit"]
-        # each operand is chosen by a register of its own
+        # operands of the next check: each is chosen by a register of its own, and waits in one
         step, *chosen = replicas(1 + len(_OPERANDS), "step", range(len(steps) + 1))
-        applies = Signal(reset_less=True)
+        following = []
+        for name, number in zip(_OPERANDS, chosen, strict=True):
+            values = [Value.cast(getattr(check, name)) for check in steps]
+            following.append(Signal(max(map(len, values)), name=f"next_{name}", reset_less=True))
+            with m.Switch(number):
+                for at, value in enumerate(values):
+                    with m.Case(at):
+                        m.d.sync += following[-1].eq(value)
+        base, factor, *others = following
+        count, limit, applies = (
+            Signal.like(one, name=name, reset_less=True) for name, one in zip(_OPERANDS[2:], others, strict=True)
+        )
+        total_bits = max(len(factor) + len(count), len(base)) + 1
+        total, multiplicand = Signal(total_bits, reset_less=True), Signal(total_bits, reset_less=True)
         equal, meant = Signal(), Signal(Reason)
         with m.Switch(step):
             for number, check in enumerate(steps):
@@ -78,13 +84,8 @@ class InstructionChecker(wiring.Component):
                 with m.Else():
                     m.next = "operands"
             with m.State("operands"):
-                for at, (name, into) in enumerate(
-                    zip(_OPERANDS, (total, multiplicand, count, limit, applies), strict=True)
-                ):
-                    with m.Switch(chosen[at]):
-                        for number, check in enumerate(steps):
-                            with m.Case(number):
-                                m.d.sync += into.eq(getattr(check, name))
+                into = total, multiplicand, count, limit, applies
+                m.d.sync += [operand.eq(value) for operand, value in zip(into, following, strict=True)]
                 m.next = "multiply"
             with m.State("multiply"):
                 m.d.sync += [multiplicand.eq(Cat(0, multiplicand)), count.eq(count[1:])]
@@ -97,9 +98,10 @@ class InstructionChecker(wiring.Component):
                     for number, register in enumerate(registers):
                         with m.Case(number):
                             m.d.sync += register.eq(total)
+                m.d.sync += [copy.eq(step + 1) for copy in chosen]
                 m.next = "judge"
             with m.State("judge"):
-                m.d.sync += [copy.eq(step + 1) for copy in (step, *chosen)]
+                m.d.sync += step.eq(step + 1)
                 m.next = "operands"
                 with m.If(refused | (step == len(steps) - 1)):
                     m.d.comb += [self.ends.eq(1), self.reason.eq(Mux(refused, meant, Reason.NONE))]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...primitives.fifo import Fifo
 from ...primitives.mux_tree import mux_tree
+from ...primitives.registers import replicas
 
 
 class ChunkWords(wiring.Component):
@@ -50,17 +51,23 @@ class ChunkWords(wiring.Component):
         chunk, full = Signal(self._width * self._words, reset_less=True), Signal()
         word = Signal(range(self._words))
         owed, takes = Signal(range(self._depth // self._words + 1)), Signal()
+        # it has a word behind the present one: for the handshake, and for the chunk's registers
+        stays, keeps = replicas(2, "stays")
         m.d.comb += [
             # always taken: there is a place for each word that was asked for
             queue.i.valid.eq(full),
             queue.i.payload.eq(mux_tree(word, [chunk.word_select(at, self._width) for at in range(self._words)])),
-            self.i.ready.eq(owed.any() & (~full | (word == self._words - 1))),
+            self.i.ready.eq(owed.any() & ~stays),
             takes.eq(self.i.valid & self.i.ready),
         ]
         with m.If(full):
             m.d.sync += word.eq(word + 1)
-        with m.If(~full | (word == self._words - 1)):
-            m.d.sync += [chunk.eq(self.i.payload), full.eq(takes)]
+        with m.If(~keeps):
+            m.d.sync += chunk.eq(self.i.payload)
+        with m.If(~stays):
+            m.d.sync += full.eq(takes)
+        if self._words > 1:
+            m.d.sync += [flag.eq(Mux(stays, word != self._words - 2, takes)) for flag in (stays, keeps)]
         m.d.sync += owed.eq(owed + self.asked - takes)
         places = Signal(range(self._depth + 1), init=self._depth)
         m.d.comb += self.room.eq(places >= self._words)

@@ -92,6 +92,8 @@ class SampleLoader(wiring.Component):
         more = Signal(name="more")
         m.d.comb += self.beats.ready.eq(more & (~final | padding | ~self._full))
         m.d.comb += takes.eq(self.beats.valid & self.beats.ready)
+        # beside it, as both reach far: what is gathered becomes the unit
+        fills = self.beats.valid & more & final & ~padding & ~self._full
         with m.If(begins):
             m.d.sync += [tokens.eq(rows), more.eq(1), units.eq(last_unit), ends.eq(last_unit == 0)]
         with m.If(takes):
@@ -99,8 +101,8 @@ class SampleLoader(wiring.Component):
             with m.If(final):
                 m.d.sync += [units.eq(Mux(ends, last_unit, units - 1)), tokens.eq(tokens - ends)]
                 m.d.sync += [ends.eq(Mux(ends, last_unit == 0, units == 1)), more.eq(~ends | (tokens != 1))]
-                with m.If(~padding):
-                    m.d.sync += [self._full.eq(1), self._unit.eq(Cat(kept, data))]
+        with m.If(fills):
+            m.d.sync += [self._full.eq(1), self._unit.eq(Cat(kept, data))]
         return ~more
 
     def _write(

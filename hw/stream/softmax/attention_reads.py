@@ -45,12 +45,16 @@ class KeyReads(wiring.Component):
         m.submodules.line = line = ChunkLine(spec.layout)
         block = Signal(phase_layout(spec), name="block", reset_less=True)
         active, step, take, final = Signal(), Signal(), Signal(), Signal()
+        # where a line starts it is the next phase's: there may be none, and until it comes the line starts again
+        fresh = Signal()
         row = Signal(range(spec.lanes), reset_less=True)
         key, tile, number = (
             Signal.like(like, name=name, reset_less=True)
             for name, like in (("key", block.keys), ("tile", block.keys), ("number", block.lines))
         )
         last_row, last_line, last_tile = Signal(), Signal(), Signal()
+        # a cycle behind: they count in a tile's last row, and a tile has several
+        final_line, final_tile = Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
         begin, following = (
             Mux(block.contexts, Cat(Const(0, lanes), of), Cat(Const(0, columns), of)) for of in (tile, tile + 1)
@@ -61,17 +65,20 @@ class KeyReads(wiring.Component):
             last_row.eq(row == Mux(block.contexts, spec.lanes - 1, spec.columns - 1)),
             last_line.eq(number == Mux(block.contexts, self.settings.groups, block.lines)),
             last_tile.eq(tile == Mux(block.contexts, block.keys[lanes:], block.keys[columns:])),
-            final.eq(step & last_row & last_line & last_tile),
+            # what is known late stands last
+            final.eq((active & last_row & final_line & final_tile) & move),
             self.phase.ready.eq(~active | final),
             take.eq(self.phase.valid & self.phase.ready),
             line.stride.eq(self.settings.stride),
             # of scores a line is whole
-            line.wide.eq(~Mux(take, given.contexts, block.contexts)),
-            line.base.eq(Mux(take, given.loads, block.loads)),
-            line.first_part.eq(Mux(take & given.contexts, given.part, 0)),
-            line.start.eq(take | (step & last_row & last_line & ~block.contexts)),
-            line.advance.eq(step & last_row & (~block.contexts | last_tile)),
+            line.wide.eq(~Mux(fresh, given.contexts, block.contexts)),
+            line.base.eq(Mux(fresh, given.loads, block.loads)),
+            line.first_part.eq(Mux(fresh & given.contexts, given.part, 0)),
+            fresh.eq(~active | final_tile),
+            line.start.eq(~active | (step & last_row & final_line & (~block.contexts | final_tile))),
+            line.advance.eq(step & last_row & (~block.contexts | final_tile)),
         ]
+        m.d.sync += [final_line.eq(last_line), final_tile.eq(last_tile)]
         with m.If(take):
             m.d.sync += [Value.cast(block).eq(Value.cast(given)), row.eq(0), key.eq(0), tile.eq(0), number.eq(0)]
         with m.Elif(step):
@@ -79,11 +86,11 @@ class KeyReads(wiring.Component):
             with m.If(last_row):
                 m.d.sync += row.eq(0)
                 with m.If(~block.contexts):
-                    m.d.sync += [number.eq(Mux(last_line, 0, number + 1)), tile.eq(tile + last_line)]
-                    m.d.sync += key.eq(Mux(last_line, following, begin))
+                    m.d.sync += [number.eq(Mux(final_line, 0, number + 1)), tile.eq(tile + final_line)]
+                    m.d.sync += key.eq(Mux(final_line, following, begin))
                 with m.Else():
-                    m.d.sync += [number.eq(number + last_tile), tile.eq(Mux(last_tile, 0, tile + 1))]
-                    m.d.sync += key.eq(Mux(last_tile, 0, following))
+                    m.d.sync += [number.eq(number + final_tile), tile.eq(Mux(final_tile, 0, tile + 1))]
+                    m.d.sync += key.eq(Mux(final_tile, 0, following))
         m.d.sync += active.eq(take | (active & ~final))
         read = data_register(m, self.o.payload, "read")
         with m.If(move):

@@ -8,7 +8,7 @@ from ....golden.fixed import Q8_16
 from ....golden.stream.softmax.attention_softmax import REPEATS, AttentionSoftmaxSpec
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
-from ...primitives.registers import data_register
+from ...primitives.registers import data_register, replicas
 from .attention_scores import AttentionScores
 from .attention_weights import AttentionWeights
 from .key_tiles import KeyTiles, block_layout
@@ -184,14 +184,17 @@ class AttentionSoftmax(wiring.Component):
         """Read rows of weights, and mask them: address, memory, output, which move together."""
         spec, block = self.spec, read.block
         m.submodules.tiles = tiles = KeyTiles(block.shape(), spec.lanes)
-        go, valid, hand = Signal(), Signal(3), Signal()
+        # a row is on offer; its registers have a flag of their own: so what steps waits for a net that reaches less far
+        (offered, offers), valid = replicas(2, "offered"), Signal(2)
+        go, loads, hand = Signal(), Signal(), Signal()
         m.d.comb += [
-            go.eq(~self.o.valid | self.o.ready),
+            go.eq(~offered | self.o.ready),
+            loads.eq(~offers | self.o.ready),
             hand.eq(weigh.over & ~read.active),
             tiles.start.eq(hand),
             Value.cast(tiles.block).eq(Value.cast(block)),
             tiles.step.eq(go & read.active & weighted.bit_select(block.bank, 1)),
-            self.o.valid.eq(valid[-1]),
+            self.o.valid.eq(offered),
         ]
         with m.If(hand):
             m.d.sync += [weigh.over.eq(0), read.active.eq(1), Value.cast(block).eq(Value.cast(weigh.block))]
@@ -199,7 +202,7 @@ class AttentionSoftmax(wiring.Component):
             m.d.sync += read.active.eq(0)
         pipeline = Pipeline(m, {"tile": 0, "address": 1, "word": 1, "row": 1}, enable=go)
         with m.If(go):
-            m.d.sync += valid.eq(Cat(tiles.step, valid[:-1]))
+            m.d.sync += [valid.eq(Cat(tiles.step, valid[0])), *(flag.eq(valid[1]) for flag in (offered, offers))]
         query, tile, bank, edge, swap, ends = (
             pipeline.place("tile", value, name, reset_less=True)
             for value, name in (
@@ -230,7 +233,8 @@ class AttentionSoftmax(wiring.Component):
         weight = elements(payload.weight, spec.streams()["o"].fields[0])
         for lane, register in enumerate(weight):
             stored = banks.weight[lane * Q8_16.width : (lane + 1) * Q8_16.width].as_signed()
-            pipeline.load(register, Mux(seen.at("word")[lane], stored, 0))
+            with m.If(loads):
+                m.d.sync += register.eq(Mux(seen.at("word")[lane], stored, 0))
         for name, value in (
             ("query", query.at("word")),
             ("swap", swap.at("word")),

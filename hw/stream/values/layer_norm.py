@@ -14,6 +14,7 @@ from ...ports import elements, members
 from ...primitives.fifo import Fifo
 from ...primitives.pipeline import Pipeline, Placed
 from ...primitives.ram import ram
+from ...primitives.registers import replicas
 from .norm_lane import NormLane
 from .row_deviation import RowDeviation
 from .row_sums import RowSums
@@ -84,15 +85,17 @@ class LayerNorm(wiring.Component):
         """Load parameters; return the ports that read factors and biases, one of each for `VALUES` lanes."""
         spec, given = self.spec, self.parameters
         groups = spec.lanes // VALUES
-        loading, factors, side = Signal(), Signal(reset_less=True), Signal()
+        loading, factors = Signal(), Signal(reset_less=True)
+        # for the handshake, which is long, and for the memories: a word goes with its minus side, which comes second
+        second, side = replicas(2, "side")
         at = Signal(len(self._word) + exact_log2(groups), reset_less=True)
         final = Signal()
         m.d.comb += [
-            given.ready.eq(loading & side),
+            given.ready.eq(second),
             final.eq(at == Cat(self._lane, self._word)[exact_log2(VALUES) :]),
         ]
         with m.If(loading & given.valid):
-            m.d.sync += side.eq(~side)
+            m.d.sync += [second.eq(~side), side.eq(~side)]
             with m.If(side):
                 m.d.sync += at.eq(Mux(final, 0, at + 1))
                 with m.If(final):
@@ -126,10 +129,10 @@ class LayerNorm(wiring.Component):
         m.submodules.sums = sums = RowSums(spec.lanes)
         m.submodules.deviation = deviation = RowDeviation(spec.table)
         at, left, taking = Signal.like(self._word), Signal(16, reset_less=True), Signal()
-        first, last, move, leaves = Signal(), Signal(), Signal(), Signal()
+        # a flag: whether a row's first word is taken is known late
+        first, last, move, leaves = Signal(init=1), Signal(), Signal(), Signal()
         room = Signal(range(ROWS_UNDER_WAY + 1), init=ROWS_UNDER_WAY)
         m.d.comb += [
-            first.eq(at == 0),
             last.eq(at == self._word),
             given.ready.eq(taking & rows.i.ready & (~first | room.any())),
             rows.i.valid.eq(taking & given.valid & (~first | room.any())),
@@ -137,7 +140,7 @@ class LayerNorm(wiring.Component):
             rows.i.payload.eq(Cat(given.payload.value)),
         ]
         with m.If(move):
-            m.d.sync += at.eq(Mux(last, 0, at + 1))
+            m.d.sync += [at.eq(Mux(last, 0, at + 1)), first.eq(last)]
         with m.If(move & last):
             m.d.sync += [left.eq(left - 1), taking.eq(left != 1)]
         with m.If(begin):

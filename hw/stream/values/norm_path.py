@@ -1,6 +1,6 @@
 """RTL of `norm_path`: chunks of rows into `layer_norm` and out of it."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
@@ -121,7 +121,12 @@ class NormPath(wiring.Component):
             Signal.like(self._last_word, name="word", reset_less=True),
             Signal(self.spec.count.width, reset_less=True),
         )
-        ends, taken = word == self._last_word, norm.i.valid & norm.i.ready
+        # a cycle ahead: of a row, and of a chunk, the word is the last one
+        taken, ends, closes = norm.i.valid & norm.i.ready, Signal(reset_less=True), Signal(reset_less=True)
+        places = Const(0, len(word)), (word + 1)[: len(word)], word
+        for flag, whole in ((ends, 0), (closes, 1)):
+            first, following, same = ((at == self._last_word) | (at[:words].all() & whole) for at in places)
+            m.d.sync += flag.eq(Mux(taken, Mux(ends, first, following), same))
         chunk = Value.cast(self.operands.payload.value)
         size = len(chunk) >> words
         m.d.comb += [
@@ -130,7 +135,7 @@ class NormPath(wiring.Component):
                 mux_tree(word[:words], [chunk.word_select(at, size) for at in range(1 << words)])
             ),
             norm.i.payload.side.eq(row >= self._settings.rows),
-            self.operands.ready.eq(norm.i.ready & (ends | word[:words].all())),
+            self.operands.ready.eq(norm.i.ready & closes),
         ]
         with m.If(begin):
             m.d.sync += [word.eq(0), row.eq(0)]

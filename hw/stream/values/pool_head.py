@@ -58,15 +58,15 @@ class PoolHead(wiring.Component):
         m.submodules.destination = destination = ChunkLine(spec.layout)
         m.submodules.average = average = PoolAverage(spec.columns, spec.longest)
         m.submodules.unit = unit = UnitRows(spec)
-        # of the last feature
-        lane = Signal(exact_log2(spec.columns), reset_less=True)
+        # of the last chunk
         last = Signal(range(-(-spec.features // spec.columns)), reset_less=True)
         # chunks of a row behind the present one, whether there is none, and the same of the chunk to go on to
         self._item, self._behind, self._last = Signal(range(spec.sums)), Signal.like(last), last
         self._ends, ending = Signal(reset_less=True), Signal()
         self._opens, self._goes_on = Signal(), Signal()
-        # the row's last item, and values of the present chunk beyond the features
-        self._last_item, beyond = Signal.like(self._item, reset_less=True), Signal(spec.columns, reset_less=True)
+        # the row's last item, and values of the last chunk, or of the present one, beyond the features
+        self._last_item = Signal.like(self._item, reset_less=True)
+        outside, beyond = (Signal(spec.columns, name=name, reset_less=True) for name in ("outside", "beyond"))
         values = elements(self.operands.payload.value, spec.streams()["operands"].fields[0])
         chunk = Cat(Mux(out, 0, value) for out, value in zip(beyond, values, strict=True))
         m.d.comb += [
@@ -79,14 +79,16 @@ class PoolHead(wiring.Component):
             Value.cast(unit.i.payload).eq(chunk),
         ]
         with m.If(self.operation.ready):
-            m.d.sync += Cat(lane, last).eq(self.operation.payload.features - 1)
+            final, bits = self.operation.payload.features - 1, exact_log2(spec.columns)
+            # the first value never is
+            m.d.sync += outside.eq(Cat(final[:bits] < number if number else 0 for number in range(spec.columns)))
+            m.d.sync += last.eq(final[bits:])
         m.d.comb += ending.eq(Mux(self._opens, last == 0, self._behind == 1))
         with m.If(self._opens | self._goes_on):
             m.d.sync += [
                 self._behind.eq(Mux(self._opens, last, self._behind - 1)),
                 self._ends.eq(ending),
-                # the first value never is
-                beyond.eq(Cat(ending & (lane < number) if number else 0 for number in range(spec.columns))),
+                beyond.eq(outside & ending.replicate(spec.columns)),
             ]
         m.d.sync += self._last_item.eq(settings.rows - 1)
         self._reads(m, source, unit)

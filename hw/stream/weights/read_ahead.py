@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.axi.bus import BEAT
 from ...axi.bursts import BurstSplitter, command
 from ...axi.memory_port import ReadPort
-from ...primitives.fifo import Fifo
+from ...primitives.ready_fifo import ReadyFifo
 
 
 class ReadAhead(wiring.Component):
@@ -47,7 +47,7 @@ class ReadAhead(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.splitter = splitter = BurstSplitter(self.address, 8 * BEAT, self.burst, self.count)
-        m.submodules.beats = beats = Fifo(8 * BEAT, self.depth)
+        m.submodules.beats = beats = ReadyFifo(8 * BEAT, self.depth)
         wiring.connect(m, wiring.flipped(self.command), splitter.command)
         wiring.connect(m, wiring.flipped(self.port.beats), beats.i)
         wiring.connect(m, beats.o, wiring.flipped(self.o))

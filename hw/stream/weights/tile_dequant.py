@@ -69,15 +69,17 @@ class TileDequant(wiring.Component):
         if parts > 1:
             with m.If(entering & room):
                 m.d.sync += part.eq(part + 1)
-        taken, sticky, error, last = Signal(), Signal(), Signal(), Signal()
+        taken, closes, sticky, error, last = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             taken.eq(beats.valid & beats.ready),
+            # beside it: who is ready is known late
+            closes.eq((ends & beats.valid) & beats.ready),
             error.eq(sticky | beats.payload.error),
             last.eq(final & Mux(closing, at == used, ends)),
         ]
         with m.If(taken):
             m.d.sync += [at.eq(at + 1), sticky.eq(error), skipping.eq(skipping | (closing & (at == used)))]
-        with m.If(taken & ends):
+        with m.If(closes):
             m.d.sync += [
                 at.eq(0),
                 skipping.eq(0),
@@ -86,7 +88,7 @@ class TileDequant(wiring.Component):
                 block.eq(Mux(closing, blocks, block - 1)),
                 closing.eq(matrix & (Mux(closing, blocks, block - 1) == 1)),
             ]
-        with m.If(taken & ends & final):
+        with m.If(closes & final):
             m.d.sync += [active.eq(0), sticky.eq(0)]
         self._weights(m, active & scaling & beats.valid, at, entering, room, part)
         flags = Pipeline(m, {"code": 0, "weight": spec.latency}, enable=room).place(

@@ -13,6 +13,7 @@ from ....golden.stream.weights.tile_weights import OFFSET, OffsetKind, TileWeigh
 from ...ports import elements, members
 from ...primitives.mux_tree import mux_tree
 from ...primitives.pipeline import Pipeline
+from ...primitives.registers import replicas
 from ...primitives.rounding import saturate
 from .tile_dequant import TileDequant
 from .tile_replay import TileReplay
@@ -194,10 +195,13 @@ class TileWeights(wiring.Component):
         Longer than most, as it is a single pipeline for both.
         """
         spec, v, given = self.spec, self.v, dequant.v.payload
-        move, enough, taken, end, final = Signal(), Signal(), Signal(), Signal(), Signal()
+        enough, taken, end, final = Signal(), Signal(), Signal(), Signal()
+        # a word is on offer: for handshakes, and for the many registers of values
+        offered, keeps = replicas(2, "offered")
+        move, loads = ~offered | v.ready, ~keeps | v.ready
         lane = Signal(range(BEAT_VALUES))
         m.d.comb += [
-            move.eq(~v.valid | v.ready),
+            v.valid.eq(offered),
             enough.eq(~settings.numbered | self.offsets.valid & ~replay.waits),
             # no correction waits for `v`: the vector before has left
             taken.eq(Mux(settings.matrix, due, dequant.v.valid & move) & enough),
@@ -208,7 +212,7 @@ class TileWeights(wiring.Component):
             m.d.sync += lane.eq(lane + 1)
         numbers = self._numbers(m, settings, taken, final, replay)
 
-        pipeline = Pipeline(m, {"taken": 0, "operands": 1, "sum": 1, "result": 1}, enable=move)
+        pipeline = Pipeline(m, {"taken": 0, "operands": 1, "sum": 1, "result": 1}, enable=loads)
         under_way = Signal(3)
         valid = pipeline.place_flag("taken", taken, under_way)
         value = Signal(signed(Q8_16.width), reset_less=True)
@@ -224,13 +228,13 @@ class TileWeights(wiring.Component):
             result = Signal(signed(Q8_16.width), name=f"{side}_result")
             m.d.comb += result.eq(Mux(settings.wide, saturate(exact, Q8_16.width), saturate(exact, WEIGHT.width)))
             kept = Signal(BEAT_VALUES * Q8_16.width, name=f"{side}_values", reset_less=True)
-            with m.If(move & valid.at("sum")):
+            with m.If(loads & valid.at("sum")):
                 m.d.sync += kept.eq(Cat(kept[Q8_16.width :], result))
             m.d.comb += Value.cast(getattr(v.payload, side)).eq(kept)
         with m.If(move & valid.at("sum")):
             m.d.sync += [v.payload.last.eq(flags[0]), v.payload.error.eq(flags[1])]
         with m.If(move):
-            m.d.sync += v.valid.eq(valid.at("sum") & ends)
+            m.d.sync += [flag.eq(valid.at("sum") & ends) for flag in (offered, keeps)]
         checked = pipeline.place("taken", Cat(correction.place, correction.error), "checked", reset_less=True)
         place, error = checked.at("operands")[:-1], checked.at("operands")[-1]
         written = Cat(good & settings.matrix, place[: exact_log2(spec.weights)])

@@ -55,6 +55,7 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: SimpleNamespace) ->
     checker.lemmas_together(
         entered
         | {
+            "final": ~rows.active | (rows.final == (rows.left == 0)),
             "spare": rows.spare == rows.room.any(),
             "places": own.places + own.completes + own.complete + stored == spec.sums,
             "room": own.places == rows.room + inside + offered,

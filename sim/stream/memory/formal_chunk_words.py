@@ -26,6 +26,9 @@ def check(checker: Checker, part: ChunkWords) -> None:
     words = checker.balance("o", [(taken, _WORDS)], [(part.o.valid, checker.moves("o"), 1)], _DEPTH, _WORDS + 4)
     places = variables_of(part).places
     checker.lemma("places_counted", places + words + Mux(owed[1], 2 * _WORDS, 0) + Mux(owed[0], _WORDS, 0) == _DEPTH)
+    inner = variables_of(part)
+    checker.lemma("stays", inner.stays == (inner.full & (inner.word != _WORDS - 1)))
+    checker.lemma("keeps", inner.keeps == inner.stays)
     checker.rule("queue_room", ~variables_of(part).full | parts_of(part).queue.i.ready)
     checker.passes("i_waits", given.valid & ~given.ready, _WORDS)
     ahead, inside, word = Signal.like(words, name="ahead"), Signal(name="inside"), Signal(2, name="word")

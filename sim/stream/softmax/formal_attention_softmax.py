@@ -45,11 +45,13 @@ def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
     blocks = [_Block.of(phase.block) for phase in (come, weigh, read)]
     query, word = variables_of(checker.block, "_weigh").query, variables_of(checker.block, "_come").word
     ending = variables_of(block.weights).ending
-    read_valid = variables_of(checker.block, "_read").valid
+    reads = variables_of(checker.block, "_read")
+    read_valid = Cat(reads.valid, reads.offered)
     later = Mux(coming, _times(come.repeats + 1, blocks[0].pairs(spec.lanes)), 0)
     later += Mux(weighing, _times(weigh.block.repeats + 1, blocks[1].pairs(spec.lanes)), 0)
     checker.lemmas_together(
         {
+            "offers": reads.offers == reads.offered,
             "one_phase": ~(come.active & come.over) & ~(weigh.active & weigh.over),
             "legal_0": ~coming | blocks[0].legal & (come.repeats < _REPEATS) & (come.block.repeats == 0),
             "legal_1": ~weighing | blocks[1].legal & (weigh.block.repeats < _REPEATS),

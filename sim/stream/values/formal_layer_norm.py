@@ -46,6 +46,8 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
             "within": (rows.at < width) & (values.at < width) | ~active,
             "idle": active | idle,
             "owed_counted": owed + values.room == buffered + WORDS_UNDER_WAY,
+            "side": (~loads.side | loads.loading) & (loads.second == loads.side),
+            "first": rows.first == (rows.at == 0),
             "loads": ~active | (loads.loading ^ loaded),
         }
     )

@@ -76,6 +76,8 @@ def check(checker: Checker, spec: NormPathSpec) -> None:
     write, own = variables_of(block, "_write"), variables_of(block)
     wide, width = last_chunk + 1, last_word + 1
     places = reads.row * wide + reads.unit == takes.row * wide + takes.unit[words:] + owed
+    taking = whole["takes"].word
+    row_ends, chunk_ends = taking == last_word, taking[:words].all()
     pending = write.final.any() | done.valid
     checker.lemmas_together(
         {
@@ -86,6 +88,7 @@ def check(checker: Checker, spec: NormPathSpec) -> None:
             "reading": whole["reads"].reading == (busy & reads.left),
             "read": ~reads.left | ((whole["reads"].chunk == reads.unit) & (whole["reads"].row == reads.row)),
             "taken": ~takes.left | ((whole["takes"].word == takes.unit) & (whole["takes"].row == takes.row)),
+            "flags": ~told | (whole["takes"].ends == row_ends) & (whole["takes"].closes == (row_ends | chunk_ends)),
             "written": ~makes.left | ((write.row == makes.row) & (write.part == makes.unit[:words])),
             "part": makes.left | (write.part == 0),
             "within": ~busy | (reads.within & takes.within & makes.within & (rows != 0) & (rows <= spec.sums)),

@@ -9,6 +9,7 @@ from functools import reduce
 from operator import and_
 
 from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.utils import exact_log2
 
 from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...formal.checker import Checker
@@ -32,7 +33,8 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
     to_come = own._owed + Mux(own._asking, own._left + 1, 0)
     opening = state["IDLE"] | state["OPEN"]
-    beyond = Cat(own._ends & (whole.lane < number) for number in range(spec.columns))
+    final = (own._settings.features - 1)[: exact_log2(spec.columns)]
+    outside = Cat(final < number for number in range(spec.columns))
     _results(checker, spec, step)
     checker.lemmas_together(
         {
@@ -43,7 +45,8 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
             "of_unit": state["IDLE"] | own._is_unit | ((step == 0) & ~state["DRAIN"]),
             "rounds": variables_of(block, "_states").rounds == state["ROUND"],
             "ends": opening | (own._ends == (own._behind == 0)),
-            "beyond": opening | (whole.beyond == beyond),
+            "outside": state["IDLE"] | (whole.outside == outside),
+            "beyond": opening | (whole.beyond == Mux(own._ends, outside, 0)),
             "kinds": own._write_unit == own._is_unit,
             "kind": state["IDLE"] | (own._is_unit == (own._settings.kind == KINDS.index("unit"))),
         }

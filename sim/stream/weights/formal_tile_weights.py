@@ -31,6 +31,7 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     room = ~variables_of(replay).both
     checker.lemmas_together(
         {
+            "keeps": values.keeps == v.valid,
             "idle": inner.active | ~(inner.correcting | under_way | v.valid),
             "corrected_room": ~inner.correcting | (room & inner.active & matrix & (inner.at == 0)),
             "corrects": inner.corrects == (inner.correcting & inner.settings.corrected),
