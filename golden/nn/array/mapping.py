@@ -364,6 +364,9 @@ class Mapping:
 
     def _may_be_halved(self, at: int) -> bool:
         outputs = self._group_outputs(at)
+        # a residual is one word, in which each channel has a lane of half of them
+        if self.network_stages[at].residual is not None and 4 * self.columns > self.lanes:
+            return False
         return outputs == self.network_stages[at].biases or outputs % (2 * self.columns) == 0
 
     def _cycles(self, at: int, parts: int) -> int:

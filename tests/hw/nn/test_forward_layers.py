@@ -43,6 +43,9 @@ NETWORKS = {
     "flatten fc3",
     "halves of the lanes, and residuals": "8x4x5 conv8k3p1 add@0,-1 relu conv8k3p1 add@3,2 leaky0.1 pool3p1s2 "
     "conv9k1 dw3p1 add@8,7 avg2x1 conv8k3p1 flatten fc3",
+    # half the lanes have fewer than the channels of a residual
+    "halves of the lanes, and one residual that is whole": "8x4x4 conv16k3p1 relu conv8k1 conv16k3p1 add@3,1 relu "
+    "flatten fc3",
     "maps of one dimension": "3x1x16 conv5k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 leaky0.1 conv4k1 "
     "conv4k1x3p0,0,1,1 add@6,5 relu avg1x4 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
@@ -56,7 +59,12 @@ NETWORKS = {
 }
 
 
-COLUMNS = {"averages": 4, "an average of few sums": 8, "one filter a channel": 4}
+COLUMNS = {
+    "averages": 4,
+    "an average of few sums": 8,
+    "one filter a channel": 4,
+    "halves of the lanes, and one residual that is whole": 8,
+}
 
 
 STALLED = (
