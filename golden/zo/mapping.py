@@ -63,7 +63,7 @@ class PerturbationMapping:
 
     @cached_property
     def cycles(self) -> int:
-        """Cycles of the generator for each word of the array's memories, 1, 2 or 4.
+        """Cycles of the generator for each word of the array's memories, 1, 2, 4 or 8.
 
         Several where the words are so few that their deltas leave most of a block RAM empty: a perturbation's word is
         then a part of the array's, and fewer parameters share a number.

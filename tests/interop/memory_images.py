@@ -89,6 +89,8 @@ def halved_stages(stages, lanes, columns):
             cycles += whole
             if one.groups > 1 and one.outputs[0] // one.groups % (2 * columns):
                 continue
+            if one.added and 4 * columns > lanes:
+                continue
             saved[at] = whole - one.pixels * ceil(one.outputs[0] / 2 / columns) * max(halves, 2)
     found = {at for at, own in saved.items() if own > 0}
     return found if 8 * sum(saved[at] for at in found) >= cycles else set()
@@ -105,7 +107,7 @@ def write_parameters(stages, weights, biases, lanes, columns):
                 own = flat[first : first + lanes]
                 group[:, : len(own), 0] = own.T
                 words.append(group.tobytes())
-            ends += [beats(bias[o : o + columns].astype("<i2").tobytes()) for o in range(0, len(bias), columns)]
+            ends += bias_groups(bias, columns)
             continue
         halves = 2 if at in halved_stages(stages, lanes, columns) else 1
         place, count = place_in_group(stages, at, lanes, halves == 2)
@@ -115,8 +117,14 @@ def write_parameters(stages, weights, biases, lanes, columns):
                 own = flat[first + half * columns :][:columns]
                 group[place // (lanes // halves), half, place % (lanes // halves), : len(own)] = own.T
             words.append(group.tobytes())
-        ends += [beats(bias[o : o + columns].astype("<i2").tobytes()) for o in range(0, len(bias), columns)]
+        ends += bias_groups(bias, columns)
     return b"".join(words + ends)
+
+
+def bias_groups(bias, columns):
+    """Biases of each group of outputs, filled up to whole beats."""
+    filled = np.pad(bias, (0, -len(bias) % columns)).astype("<i2")
+    return [beats(filled[o : o + columns].tobytes()) for o in range(0, len(filled), columns)]
 
 
 def write_samples(samples, as_bytes):
@@ -226,8 +234,7 @@ def read_adapters(stages, image, rank, lanes, columns, tuned="all"):
     """Each A (rank, inputs) and each B (classes, rank) of an image."""
     places, size = a_places(stages, rank, lanes, columns, tuned)
     values = np.frombuffer(image[: 2 * size], "<i2")
-    row = len(beats(bytes(2 * columns)))
-    rest = np.frombuffer(image[2 * size :], "<i2").reshape(-1, len(places), row // 2)
+    rest = np.frombuffer(image[2 * size :], "<i2").reshape(-1, len(places), BEAT // 2)
     return [values[place] for place in places], [rest[:, at, :rank] for at in range(len(places))]
 
 

@@ -28,9 +28,10 @@ NETWORKS = (
     "3x7x6 conv16k3p1 relu conv7k3p1 relu pool2 flatten fc3",
     "1x8x9 conv35k4x3p1,0,1,1s2 relu dw3x2s1 relu6 conv6k1x2 avg1x2 flatten fc3",
     "3x6x5 conv20k3p1 relu conv7k3p1 relu cat@1,3 conv5k3p1 dw1 relu flatten@1 fc5 relu flatten@7 fc6 cat@10,12 fc3",
-    "4x6x5 conv16k3p1g2 relu conv32k2g2 relu pool2 flatten fc3",
+    "4x6x5 conv32k3p1g2 relu conv64k2g2 relu pool2 flatten fc3",
+    "8x4x4 conv16k3p1 relu conv8k1 conv16k3p1 add@3,1 relu flatten fc3",
 )
-SIZES = ((16, 2), (16, 4), (32, 4), (32, 8))
+SIZES = ((16, 2), (16, 4), (16, 8), (32, 4), (32, 8), (32, 16))
 
 
 def parameters(network, rng):
@@ -66,7 +67,9 @@ RANK = {InstantftSpec: {"rank": 2}, ZotrainSpec: {}}
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize(("lanes", "columns", "rank"), [(16, 4, 4), (32, 4, 2), (32, 8, 3), (32, 8, 5), (16, 2, 1)])
+@pytest.mark.parametrize(
+    ("lanes", "columns", "rank"), [(16, 4, 4), (32, 4, 2), (32, 8, 3), (32, 8, 5), (16, 2, 1), (32, 16, 5)]
+)
 @pytest.mark.parametrize("tuned", ["all", "last", "layer", "biases"])
 def test_adapters_of_instantft(network, lanes, columns, rank, tuned):
     own = {"last_only": tuned == "last"} if tuned in ("all", "last") else {"tunes": tuned}

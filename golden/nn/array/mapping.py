@@ -46,7 +46,7 @@ class Mapping:
     lanes : int
         Inputs that are multiplied at once: 16 or 32.
     columns : int
-        Outputs that are computed at once: 2, 4 or 8.
+        Outputs that are computed at once: 2, 4, 8 or 16.
     byte_inputs : bool
         A sample's values are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     sides : int
@@ -74,8 +74,8 @@ class Mapping:
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
             if value & (value - 1):
                 raise UserError(f"{what} = {value} is not a power of two")
-        if not 16 <= self.lanes <= 32 or not 2 <= self.columns <= 8:
-            raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 8")
+        if not 16 <= self.lanes <= 32 or not 2 <= self.columns <= 16:
+            raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 16")
         for number in range(len(self.network_stages)):
             if reason := self._unwalked(number):
                 raise self._refusal(number, reason)
@@ -190,8 +190,8 @@ class Mapping:
 
     @property
     def lane_parts(self) -> int:
-        """Parts of sums of single lanes; 1 where no stage has any."""
-        return self.lanes // self.columns if self.has_within else 1
+        """Parts of sums of single lanes; 0 where no stage has any."""
+        return self.lanes // self.columns if self.has_within else 0
 
     @property
     def has_halves(self) -> bool:

@@ -101,7 +101,7 @@ def test_a_sample_that_has_not_ended_gives_nothing():
         (FcSpec, {"inputs": 0}, "inputs = 0"),
         (FcSpec, {"inputs": 8192, "outputs": 8192}, "they are kept on the chip"),
         (FcSpec, {"lanes": 24}, "lanes = 24"),
-        (FcSpec, {"columns": 16}, "columns = 16"),
+        (FcSpec, {"columns": 32}, "columns = 32"),
     ],
 )
 def test_wrong_parameters_are_refused(kind, settings, message):

@@ -56,6 +56,7 @@ NETWORKS = {
     "leaky0.1 pool2 flatten fc5 relu fc4 relu cat@11,13 fc3",
     "groups": "4x4x3 conv8k2p0,1,0,1g2 relu conv8k1g2 add@2,1 relu conv12k2g2 avg2x1 conv8k1g4 flatten fc3",
     "groups of one turn": "4x4x4 conv8k3g4 relu conv4k2g2 flatten fc3",
+    "as many columns as lanes": "3x5x5 conv20k3p1 relu dw2 relu dw1 add@4,3 conv9k2 pool2x1 relu flatten fc35 relu fc3",
 }
 
 
@@ -64,6 +65,7 @@ COLUMNS = {
     "an average of few sums": 8,
     "one filter a channel": 4,
     "halves of the lanes, and one residual that is whole": 8,
+    "as many columns as lanes": 16,
 }
 
 

@@ -73,6 +73,14 @@ GRAPHS = {
     "flatten fc3",
 }
 MAPPINGS |= {name: Mapping.of(network_from(text), lanes=16) for name, text in GRAPHS.items()}
+WIDE = {
+    f"{name}, {lanes} x 16": Mapping.of(network_from(text), lanes, columns=16)
+    for lanes in (16, 32)
+    for name, text in GRAPHS.items()
+    if not re.search(r"\dg\d", text)
+}
+WIDE["groups, 16 x 16"] = Mapping.of(network_from("6x4x5 conv64k3g2 relu conv32k1g2 pool2 flatten fc3"), 16, 16)
+MAPPINGS |= WIDE
 
 
 def _frozen(stages: tuple[Stage, ...], rng: np.random.Generator) -> list[StageIntegers]:
@@ -151,7 +159,7 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
     return outputs
 
 
-@pytest.mark.parametrize("name", ["lenet5-mnist", "fan", "digits", "own", "wide", "one convolution", *GRAPHS])
+@pytest.mark.parametrize("name", ["lenet5-mnist", "fan", "digits", "own", "wide", "one convolution", *GRAPHS, *WIDE])
 def test_walk(name: str) -> None:
     mapping = MAPPINGS[name]
     rng = np.random.default_rng(3)
@@ -171,7 +179,9 @@ def test_image_sizes() -> None:
     assert (mapping.sample_beats, mapping.weight_words) == (49, 505)
 
 
-@pytest.mark.parametrize(("settings", "message"), [({"lanes": 24}, "power of two"), ({"lanes": 8}, "16 or 32")])
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"lanes": 24}, "power of two"), ({"lanes": 8}, "16 or 32"), ({"columns": 32}, "2 to 16")]
+)
 def test_refused(settings: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Mapping.of(NETWORKS["digits"], **settings)

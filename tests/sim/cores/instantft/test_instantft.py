@@ -29,6 +29,7 @@ def test_jobs_in_a_row_are_bit_exact():
     [
         {},
         {"ports": 2},
+        {"lanes": 16, "columns": 16},
         {"cache": "chip", "cache_entries": 64},
         {"network": "1x5x5 conv3k3 relu flatten fc25", "lanes": 16, "loss": "mse"},
         {"lanes": 16, **OPTIONS},
