@@ -52,6 +52,10 @@ class PerturbationMapping:
     last: int | None = None
     times: int = 0
 
+    def __post_init__(self) -> None:
+        if self.forward.pairs:
+            raise UserError(f"{self.forward.name}: a weight that stands twice in a word would get two perturbations")
+
     @property
     def stages(self) -> range:
         """Numbers of the stages whose parameters are perturbed."""

@@ -44,6 +44,9 @@ VARIATIONS = [
     ("loss_difference", "classes=2"),
     ("mse_difference", "outputs=1"),
     ("mac", "mode=within lanes=2 columns=3 batch=1"),
+    # words of two pixels, of which the larger sum counts; of two outputs
+    ("conv", "channels=1 height=6 width=7 kernel=3 padding=1 outputs=2 pool=3,2 limit=3 columns=4 lanes=16"),
+    ("conv", "channels=2 height=4 width=6 outputs=2 pool=1 columns=4 lanes=16"),
     # a group of biases is two beats
     ("fc", "inputs=37 outputs=21 columns=16 lanes=16"),
     (

@@ -32,7 +32,7 @@ class Window(NamedTuple):
         return -(-self.values // lanes) * self.across.count * self.down.count
 
 
-def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) -> Window:
+def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool, further: int = 0) -> Window:
     """Window of a stage's sums.
 
     Parameters
@@ -44,6 +44,8 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) 
         Those of the array.
     replicated : bool
         The rows of what it reads are stored side by side.
+    further : int
+        Columns to the right that a convolution's window has, too: those of a pixel that is computed with it.
     """
     if isinstance(stage.layer, Depthwise):
         # a word for each pixel
@@ -51,6 +53,7 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) 
         return Window(lanes, Loop(width, layout.column), Loop(height, layout.pitch))
     if isinstance(stage.layer, Convolution):
         (height, width), channels = stage.layer.kernel, stage.input_shape[0] // stage.layer.groups
+        width += further
         if replicated:
             return Window(width * layout.column, Loop(1, 0), Loop(1, layout.pitch))
     elif layout.rows == layout.column == 1:

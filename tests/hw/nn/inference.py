@@ -1,6 +1,7 @@
 """A forward engine alone, from images to the outputs of all stages."""
 
 from itertools import product
+from math import prod
 
 from amaranth.hdl import EnableInserter, Module, Signal
 from amaranth.lib import stream, wiring
@@ -78,9 +79,8 @@ def infer(mapping, parameters, images, stall=0.0, hold=0):
 
     async def take(bench):
         for _, number in product(images, range(len(found))):
-            stage = mapping.stages[number]
             bench.set(stage=number)
-            found[number] += await bench.take("o", stage.channels * stage.cells)
+            found[number] += await bench.take("o", prod(mapping.network_stages[number].output_shape))
 
     async def release(bench):
         bench.set(hold=hold > 0)

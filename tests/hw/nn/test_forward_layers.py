@@ -57,6 +57,11 @@ NETWORKS = {
     "groups": "4x4x3 conv8k2p0,1,0,1g2 relu conv8k1g2 add@2,1 relu conv12k2g2 avg2x1 conv8k1g4 flatten fc3",
     "groups of one turn": "4x4x4 conv8k3g4 relu conv4k2g2 flatten fc3",
     "as many columns as lanes": "3x5x5 conv20k3p1 relu dw2 relu dw1 add@4,3 conv9k2 pool2x1 relu flatten fc35 relu fc3",
+    "two pixels": "1x8x9 conv4k3 relu1.5 pool2 dw2 relu conv3k1 flatten fc3",
+    "two pixels, and slopes": "2x6x8 conv3k3p1 leaky0.3 pool1x2s1 conv4k3x2 avg4x1 conv2k1x3 leaky0.2 pool1x4 "
+    "flatten fc3",
+    "two pixels, and halves of the lanes": "3x6x7 conv4k3p1 relu pool2x4s2x1 conv8k3p1 relu conv32k3p1 relu "
+    "conv3k1x2p0,0,1,0s2x1 flatten fc3",
 }
 
 
@@ -66,12 +71,15 @@ COLUMNS = {
     "one filter a channel": 4,
     "halves of the lanes, and one residual that is whole": 8,
     "as many columns as lanes": 16,
+    "two pixels": 8,
+    "two pixels, and slopes": 8,
+    "two pixels, and halves of the lanes": 8,
 }
 
 
 STALLED = (
     *("replicated rows", "averages", "one filter a channel", "halves of the lanes, and residuals"),
-    *("concatenations", "groups"),
+    *("concatenations", "groups", "two pixels"),
 )
 
 
@@ -84,7 +92,7 @@ STALLED = (
 )
 def test_outputs_are_goldens(name: str, stall: float) -> None:
     network = network_from(NETWORKS[name])
-    mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2))
+    mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2), pairs=name.startswith("two pixels"))
     rng = np.random.default_rng(7)
     # large enough that sums are clipped
     frozen = random_parameters(network, rng, gain=8)
@@ -92,3 +100,12 @@ def test_outputs_are_goldens(name: str, stall: float) -> None:
     outputs = run(network.stages, frozen, q8_16_of_bytes(samples), product_of("int64"), Narrower())
     found, _ = infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), stall)
     assert found == [one.reshape(-1).tolist() for one in outputs]
+
+
+def test_networks_of_two_pixels_have_both_kinds_and_parts():
+    kinds = set()
+    for name in (one for one in NETWORKS if one.startswith("two pixels")):
+        mapping = Mapping.of(network_from(NETWORKS[name]), lanes=16, columns=8, pairs=True)
+        kinds |= {(stage.merged, stage.spread > 0) for stage in mapping.stages}
+        kinds |= {stage.halved for stage in mapping.stages} - {False}
+    assert kinds == {(True, False), (False, True), (False, False), True}
