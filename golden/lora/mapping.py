@@ -104,7 +104,7 @@ class AdapterMapping:
         loss: Loss = "cross_entropy",
     ) -> AdapterMapping:
         """Map a network and its adapters; parameters as of `Mapping` and of this class."""
-        return cls(Mapping.of(network, lanes, columns, byte_inputs, pairs=True), first, rank, tunes, loss)
+        return cls(Mapping.of(network, lanes, columns, byte_inputs, pairs="frozen"), first, rank, tunes, loss)
 
     @property
     def lanes(self) -> int:

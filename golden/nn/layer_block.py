@@ -92,7 +92,7 @@ class LayerBlockSpec(Spec):
     @cached_property
     def mapping(self) -> Mapping:
         """Mapping of the stage onto the array."""
-        return Mapping(self.name, (self.stage,), self.lanes, self.columns, byte_inputs=False, pairs=True)
+        return Mapping(self.name, (self.stage,), self.lanes, self.columns, byte_inputs=False, pairs="frozen")
 
     @property
     def sample_inputs(self) -> int:

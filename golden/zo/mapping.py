@@ -53,8 +53,8 @@ class PerturbationMapping:
     times: int = 0
 
     def __post_init__(self) -> None:
-        if self.forward.pairs:
-            raise UserError(f"{self.forward.name}: a weight that stands twice in a word would get two perturbations")
+        if self.forward.pairs == "frozen":
+            raise UserError(f"{self.forward.name}: weights that stand twice would get two perturbations")
 
     @property
     def stages(self) -> range:

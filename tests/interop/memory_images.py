@@ -94,8 +94,11 @@ def place_in_group(stages, at, lanes, halved=False, further=0, right=0):
     return y * row_words * of_sum + x * channels + channel, height * row_words
 
 
-def paired_stages(stages, lanes, columns):
-    """Convolutions whose words are of two pixels, with columns of the input and of the array between these."""
+def paired_stages(stages, lanes, columns, perturbed):
+    """Convolutions whose words are of two pixels, with columns of the input and of the array between these.
+
+    In the image of zotrain, whose weights are `perturbed`, there are fewer of them.
+    """
     found = {}
     for at, one in enumerate(stages):
         outputs = one.outputs[0]
@@ -108,7 +111,10 @@ def paired_stages(stages, lanes, columns):
             ways.append((one.stride * one.pool_stride, outputs))
         least = 2 * place_in_group(stages, at, lanes)[1]
         for apart, offset in reversed(ways):
-            words = place_in_group(stages, at, lanes, False, apart)[1]
+            place, words = place_in_group(stages, at, lanes, False, apart)
+            copy, _ = place_in_group(stages, at, lanes, False, apart, apart)
+            if perturbed and (columns < 16 or (place // lanes != copy // lanes).any() or one.part):
+                continue
             if words < least:
                 found[at], least = (apart, offset), words
     return found
@@ -133,10 +139,10 @@ def halved_stages(stages, lanes, columns, pairs):
     return found if 8 * sum(saved[at] for at in found) >= cycles else set()
 
 
-def write_parameters(stages, weights, biases, lanes, columns, in_pairs):
-    """Image of all weights, each (outputs, inputs...), then all biases; `in_pairs`: that of instantft."""
+def write_parameters(stages, weights, biases, lanes, columns, perturbed):
+    """Image of all weights, each (outputs, inputs...), then all biases; `perturbed`: that of zotrain."""
     words, ends = [], []
-    pairs = paired_stages(stages, lanes, columns) if in_pairs else {}
+    pairs = paired_stages(stages, lanes, columns, perturbed)
     for at, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         flat = weight.reshape(len(weight), -1)
         if stages[at].depthwise:
@@ -340,6 +346,7 @@ def read_raw_records(stages, image, lanes):
 
 def delta_rows(stages, lanes, columns):
     """Rows of deltas, where they are not folded."""
+    pairs = paired_stages(stages, lanes, columns, perturbed=True)
 
     def rows(parts):
         groups = [ceil(one.outputs[0] / columns) for one in stages]
@@ -348,8 +355,10 @@ def delta_rows(stages, lanes, columns):
             one = stages[at]
             if one.depthwise:
                 words += ceil(one.outputs[0] / lanes) * prod(one.kernel)
+            elif at in pairs:
+                words += place_in_group(stages, at, lanes, False, pairs[at][0])[1]
             else:
-                halved = at in halved_stages(stages, lanes, columns, {})
+                halved = at in halved_stages(stages, lanes, columns, pairs)
                 words += place_in_group(stages, at, lanes, halved)[1] * ceil(count / (1 + halved))
         return sum(ceil(count * parts / lanes) for count in groups) + words * parts
 

@@ -63,7 +63,7 @@ def test_what_both_cores_read(network, lanes, columns):
         own, given = parameters(spec.described, rng), samples(spec, rng)
         weights, biases = [one.weight for one in own], [one.bias for one in own]
         stages = stages_of(spec.described)
-        written = page.write_parameters(stages, weights, biases, lanes, columns, kind is InstantftSpec)
+        written = page.write_parameters(stages, weights, biases, lanes, columns, kind is ZotrainSpec)
         assert same(written, spec.layout.parameters(own))
         assert same(page.write_samples(given, as_bytes), spec.layout.samples(given))
 
@@ -155,6 +155,6 @@ def test_another_order_of_the_weights_is_seen():
     own = parameters(spec.described, np.random.default_rng(6))
     turned = [replace(own[0], weight=own[0].weight.swapaxes(2, 3)), *own[1:]]
     weights, biases = [one.weight for one in turned], [one.bias for one in turned]
-    written = page.write_parameters(stages_of(spec.described), weights, biases, 16, 4, False)
+    written = page.write_parameters(stages_of(spec.described), weights, biases, 16, 4, perturbed=True)
     assert len(written) == spec.layout.parameters(own).size
     assert not same(written, spec.layout.parameters(own))

@@ -27,11 +27,11 @@ from ..arithmetic.forward import beyond_map
 from ..arithmetic.multipliers import takes_dsp
 from . import latency
 from .activation_layout import CopyNeededError, Place, TensorLayout, places, row_replicas, tensor_layout
-from .pixel_pairs import PixelPair, pixel_pairs
+from .pixel_pairs import Pairs, PixelPair, pixel_pairs
 from .stage_function import averaged_of, group_outputs, limit_of, slope_of
 from .stage_mapping import Loop, Residual, StageMapping
 from .unmapped import unmapped, unwalked
-from .window import Window, window_of
+from .window import Window, one_offset, window_of
 
 LEAST_SAVING = 1 / 8
 """Share of its convolutions' cycles that sums of half the lanes must save in a network: they cost LUTs."""
@@ -56,9 +56,9 @@ class Mapping:
     sides : int
         Sets of parameters with which a sample is computed: 2 for both sides of a perturbation. Each has regions of its
         own behind the samples, as they are computed alternately, stage by stage.
-    pairs : bool
-        Words of a convolution may be of two pixels, and its weights then stand in them twice. Not where parameters are
-        perturbed: each place of a word has a number of its own.
+    pairs : "none", "frozen" or "perturbed"
+        Words of a convolution may be of two pixels, and its weights then stand in them twice: nowhere, anywhere, or
+        where both places can have the offset of one, see `window.one_offset`.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Mapping:
     columns: int = 4
     byte_inputs: bool = True
     sides: int = 1
-    pairs: bool = False
+    pairs: Pairs = "none"
 
     def __post_init__(self) -> None:
         for number, stage in enumerate(self.network_stages):
@@ -100,7 +100,7 @@ class Mapping:
         columns: int = 4,
         byte_inputs: bool = True,
         sides: int = 1,
-        pairs: bool = False,
+        pairs: Pairs = "none",
     ) -> Mapping:
         """Map all stages of a network."""
         return cls(network.name, network.stages, lanes, columns, byte_inputs, sides, pairs)
@@ -349,14 +349,6 @@ class Mapping:
             output += own.groups * own.cells
         return tuple(mapped)
 
-    def tail_lanes(self, at: int) -> int:
-        """Lanes of the last word of each run of stage number `at` that have an input, a bit for each."""
-        stage = self.stages[at]
-        if stage.within:
-            return (1 << self.lanes) - 1
-        of_sum = (1 << (self.window(at).values - 1) % stage.sum_lanes + 1) - 1
-        return sum(of_sum << first for first in range(0, self.lanes, stage.sum_lanes))
-
     def window(self, at: int) -> Window:
         """Values of a sum of stage number `at`, or of those of two pixels."""
         return self._window(at, self._pairs.get(at))
@@ -370,11 +362,12 @@ class Mapping:
     def _pairs(self) -> dict[int, PixelPair]:
         """Pixels that are computed at once, by number of the convolution: where it takes fewer cycles so."""
         found: dict[int, PixelPair] = {}
-        for at, stage in enumerate(self.network_stages) if self.pairs else ():
+        for at, stage in enumerate(self.network_stages) if self.pairs != "none" else ():
             # nothing reads the last stage's outputs
             pixel = self.layout(at).column if at + 1 < len(self.network_stages) else stage.biases
             for pair in pixel_pairs(stage, self.columns, pixel):
-                if self._cycles(at, 1, pair) < self._cycles(at, 1, found.get(at)):
+                allowed = self.pairs == "frozen" or one_offset(self._window(at, pair), self.lanes, self.columns)
+                if allowed and self._cycles(at, 1, pair) < self._cycles(at, 1, found.get(at)):
                     found[at] = pair
         return found
 

@@ -8,11 +8,14 @@ as many pixels.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ...models.layers import Convolution, MaxPool
 from ...models.stages import Stage
 from ..arithmetic.forward import beyond_map
+
+Pairs = Literal["none", "frozen", "perturbed"]
+"""Which pairs a mapping may have, see `mapping.Mapping`."""
 
 
 class PixelPair(NamedTuple):

@@ -9,6 +9,9 @@ from ...models.stages import Stage
 from .activation_layout import TensorLayout
 from .stage_mapping import Loop
 
+LEAST_PERTURBED = 16
+"""Fewest columns of an array with pairs whose weights are perturbed: files have the orders of smaller ones."""
+
 
 class Window(NamedTuple):
     """Runs of neighbours, side by side and one row below the other.
@@ -66,3 +69,8 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool, 
         # all of a map that has no zeros around it
         return Window(stage.inputs, Loop(1, 0), Loop(1, layout.pitch))
     return Window(width * channels, Loop(1, 0), Loop(height, layout.pitch))
+
+
+def one_offset(window: Window, lanes: int, columns: int) -> bool:
+    """Whether both places of each weight of a pair's window can have one offset: each run is a single word."""
+    return columns >= LEAST_PERTURBED and window.values <= lanes and window.across.count == 1

@@ -29,7 +29,7 @@ def test_rows_are_those_of_the_mapping():
 
 def test_a_weight_that_stands_twice_is_refused():
     with pytest.raises(UserError, match="would get two perturbations"):
-        PerturbationMapping(replace(FORWARD, pairs=True))
+        PerturbationMapping(replace(FORWARD, pairs="frozen"))
 
 
 def test_parts_of_each_cut_are_all_rows():

@@ -92,7 +92,7 @@ STALLED = (
 )
 def test_outputs_are_goldens(name: str, stall: float) -> None:
     network, pairs = network_from(NETWORKS[name]), name.startswith("two pixels")
-    mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2), pairs=pairs)
+    mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2), pairs="frozen" if pairs else "none")
     rng = np.random.default_rng(7)
     # large enough that sums are clipped, also those of two pixels of a pool
     frozen = random_parameters(network, rng, gain=32 if pairs else 8)
@@ -107,7 +107,7 @@ def test_outputs_are_goldens(name: str, stall: float) -> None:
 def test_networks_of_two_pixels_have_both_kinds_and_parts():
     kinds = set()
     for name in (one for one in NETWORKS if one.startswith("two pixels")):
-        mapping = Mapping.of(network_from(NETWORKS[name]), lanes=16, columns=8, pairs=True)
+        mapping = Mapping.of(network_from(NETWORKS[name]), lanes=16, columns=8, pairs="frozen")
         kinds |= {(stage.merged, stage.spread > 0) for stage in mapping.stages}
         kinds |= {stage.halved for stage in mapping.stages} - {False}
     assert kinds == {(True, False), (False, True), (False, False), True}

@@ -62,7 +62,7 @@ def test_of_two_pixels_the_larger_sum_is_the_output():
                 await bench.tick(LATENCY - 1)
                 found[merged].append(bench.get("o"))
 
-    play_interface(Pooling(Mapping("merged", stages, columns=4, pairs=True)), body=body)
+    play_interface(Pooling(Mapping("merged", stages, columns=4, pairs="frozen")), body=body)
     kept = sums.clip(0, limit)
     assert found[0] == kept.tolist()
     assert [own[:2] for own in found[1]] == np.maximum(kept[:, :2], kept[:, 2:]).tolist()

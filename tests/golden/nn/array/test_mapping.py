@@ -18,7 +18,8 @@ from fabtune.golden.nn.arithmetic.average import average
 from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION, StageIntegers, run
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.array.activation_layout import sample_is_map
-from fabtune.golden.nn.array.images import frozen_image
+from fabtune.golden.nn.array.copies import copy_of, segments, tail_lanes
+from fabtune.golden.nn.array.images import frozen_image, weight_positions
 from fabtune.golden.nn.array.mapping import Mapping
 
 OWN = Network(
@@ -95,15 +96,18 @@ PAIRS = {
 }
 """Networks, and for each convolution: `2`, two pixels of a window; `1`, two outputs; a dot, neither."""
 PAIRED = {
-    f"{name}, {lanes} lanes": Mapping.of(network_from(text), lanes, 16, pairs=True)
+    f"{name}, {lanes} lanes": Mapping.of(network_from(text), lanes, 16, pairs="frozen")
     for lanes in (16, 32)
     for name, (text, _) in PAIRS.items()
 }
 PAIRED |= {
-    f"the last stage, {kind}": Mapping(kind, stages_of(kind, (3, 9, 8), layers), 16, 16, pairs=True)
+    f"the last stage, {kind}": Mapping(kind, stages_of(kind, (3, 9, 8), layers), 16, 16, pairs="frozen")
     for kind, layers in {"1": (Convolution(7, 3, 1),), "2": (Convolution(7, 3, 1), MaxPool(2))}.items()
 }
-MAPPINGS |= WIDE | PAIRED
+PERTURBED = {
+    f"{name}, perturbed": Mapping.of(network_from(text), 32, 16, pairs="perturbed") for name, (text, _) in PAIRS.items()
+}
+MAPPINGS |= WIDE | PAIRED | PERTURBED
 
 
 def _frozen(stages: tuple[Stage, ...], rng: np.random.Generator) -> list[StageIntegers]:
@@ -188,7 +192,7 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["lenet5-mnist", "fan", "digits", "own", "wide", "one convolution", *GRAPHS, *WIDE, *PAIRED]
+    "name", ["lenet5-mnist", "fan", "digits", "own", "wide", "one convolution", *GRAPHS, *WIDE, *PAIRED, *PERTURBED]
 )
 def test_walk(name: str) -> None:
     mapping = MAPPINGS[name]
@@ -211,8 +215,42 @@ def test_stages_of_few_outputs_take_two_pixels(name: str) -> None:
     assert not any(stage.pair for stage in single.stages)
 
 
+@pytest.mark.parametrize("name", PERTURBED)
+def test_places_of_a_perturbed_weight_are_in_one_word(name: str) -> None:
+    mapping = PERTURBED[name]
+    word = mapping.lanes * mapping.columns
+    for at in (number for number, stage in enumerate(mapping.stages) if stage.pair):
+        first, second = (weight_positions(mapping, at, pixel) for pixel in range(2))
+        copy = copy_of(mapping, at)
+        assert copy is not None
+        assert np.array_equal(first // word, second // word)
+        assert np.unique(second - first).tolist() == [copy.lanes * mapping.columns + copy.columns]
+        # lanes with a weight in the columns of each pixel, as each word is the last of a run
+        for segment, positions in ((0, first), (segments(mapping).index(copy.columns), second)):
+            lanes = np.unique(positions % word // mapping.columns)
+            assert tail_lanes(mapping, at)[segment] == sum(1 << lane for lane in lanes.tolist())
+
+
+def test_perturbed_words_of_fewer_columns_or_of_several_words_are_of_one_pixel() -> None:
+    kinds = {
+        name: "".join("." if stage.pair is None else "2" if stage.merged else "1" for stage in mapping.stages)
+        for name, mapping in PERTURBED.items()
+    }
+    expected = {f"{name}, perturbed": kinds.ljust(6, ".") for name, (_, kinds) in PAIRS.items()}
+    # of rows side by side that take several words; of 80 and of several runs
+    expected["a window of several rows, perturbed"] = ".1...."
+    expected["a window of several words, perturbed"] = "..1..."
+    expected["a part of a concatenation, perturbed"] = "..2..."
+    assert {name: own.ljust(6, ".") for name, own in kinds.items()} == expected
+    assert not any(
+        stage.pair
+        for text, _ in PAIRS.values()
+        for stage in Mapping.of(network_from(text), 32, 8, pairs="perturbed").stages
+    )
+
+
 def test_windows_beyond_the_map_are_of_one_pixel() -> None:
-    mapping = Mapping.of(network_from("1x7x6 conv4k3p1 pool2p0,0,1,1 flatten fc3"), 32, 16, pairs=True)
+    mapping = Mapping.of(network_from("1x7x6 conv4k3p1 pool2p0,0,1,1 flatten fc3"), 32, 16, pairs="frozen")
     assert [stage.pair for stage in mapping.stages] == [None, None]
 
 

@@ -18,7 +18,7 @@ MAPPING = Mapping("read", stages_of("read", (1, 7, 9), LAYERS), lanes=16, column
 SAMPLES = 3
 
 
-PAIRED = Mapping("pairs", stages_of("pairs", (2, 7, 8), LAYERS[:2] + LAYERS[3:]), lanes=16, columns=16, pairs=True)
+PAIRED = Mapping("pairs", stages_of("pairs", (2, 7, 8), LAYERS[:2] + LAYERS[3:]), lanes=16, columns=16, pairs="frozen")
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
