@@ -86,8 +86,6 @@ class AdapterSpec(Spec):
             raise UserError(f"batch = {self.batch} is not in 2 to 256")
         if self.classes < 2:
             raise UserError(f"classes = {self.classes} is not 2 or more")
-        if self.columns > VALUES:
-            raise UserError(f"columns = {self.columns} is more than {VALUES}: a class's part of B is one beat")
         check_beats(self.mapping.adapter_beats)
 
     @cached_property

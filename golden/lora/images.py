@@ -10,10 +10,10 @@ from ..axi.bus import BEAT
 from ..axi.regions import Bytes
 from ..fixed import Integers
 from ..nf4.codec import RecordLayout
-from ..nn.array.images import column_rows, parameter_bytes
+from ..nn.array.images import parameter_bytes
 from .adapters import Adapters
 from .forward_cache import ForwardCache
-from .mapping import SCALES, ZERO_CODE, AdapterMapping, Word
+from .mapping import BEAT_PARAMETERS, SCALES, ZERO_CODE, AdapterMapping, Word
 
 
 def adapters_image(mapping: AdapterMapping, adapters: Adapters) -> Bytes:
@@ -22,8 +22,8 @@ def adapters_image(mapping: AdapterMapping, adapters: Adapters) -> Bytes:
     for row, part, a, word in _row_words(mapping, adapters):
         values[row, : word.count, part, : mapping.rank] = a[word.first : word.first + word.count]
     b = adapters.b.reshape(mapping.classes * mapping.adapters, mapping.rank)
-    b = np.pad(b, ((0, 0), (0, mapping.columns - mapping.rank)))
-    return parameter_bytes(np.concatenate([values.reshape(-1), column_rows(mapping.forward, b)]))
+    b = np.pad(b, ((0, 0), (0, BEAT_PARAMETERS - mapping.rank)))
+    return parameter_bytes(np.concatenate([values.reshape(-1), b.reshape(-1)]))
 
 
 def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
@@ -33,7 +33,7 @@ def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
     found = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
     for row, part, a, word in _row_words(mapping, found):
         a[word.first : word.first + word.count] = values[row, : word.count, part, : mapping.rank]
-    b = b.reshape(-1, mapping.forward.column_beats * BEAT // 2)[:, : mapping.rank]
+    b = b.reshape(-1, BEAT_PARAMETERS)[:, : mapping.rank]
     found.b[:] = b.reshape(found.b.shape)
     return found
 

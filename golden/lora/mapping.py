@@ -17,6 +17,7 @@ import numpy as np
 
 from ..axi.bus import BEAT
 from ..errors import UserError
+from ..fixed import Q4_12
 from ..models.network import Network
 from ..models.stages import Tensors
 from ..nn.arithmetic.loss import Loss, labels_of
@@ -26,6 +27,8 @@ from .last_layer import Tuned, last_layer_sizes
 
 SCALES = 4
 """Most NF4 blocks, and so scales, that a word of a record has a part of."""
+BEAT_PARAMETERS = 8 * BEAT // Q4_12.width
+"""Parameters of a beat, and so the most of a class and adapter in B, which has one for each."""
 ZERO_CODE = 7
 """The NF4 code of 0: pads a record's words."""
 
@@ -78,6 +81,8 @@ class AdapterMapping:
         name, stages = self.forward.name, self.forward.network_stages
         if not 1 <= self.rank <= self.columns:
             raise UserError(f"rank = {self.rank} needs as many columns; there are {self.columns}")
+        if self.rank > BEAT_PARAMETERS:
+            raise UserError(f"rank = {self.rank} is more than {BEAT_PARAMETERS}: a class's part of B is one beat")
         if not 0 <= self.first < len(stages):
             raise UserError(f"{name} has stages 0 to {len(stages) - 1}, not {self.first}")
         _ = self.labels  # refuses outputs that do not fit the loss
@@ -99,7 +104,7 @@ class AdapterMapping:
         loss: Loss = "cross_entropy",
     ) -> AdapterMapping:
         """Map a network and its adapters; parameters as of `Mapping` and of this class."""
-        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank, tunes, loss)
+        return cls(Mapping.of(network, lanes, columns, byte_inputs, pairs="frozen"), first, rank, tunes, loss)
 
     @property
     def lanes(self) -> int:
@@ -323,8 +328,8 @@ class AdapterMapping:
 
     @property
     def adapter_beats(self) -> int:
-        """Beats of the adapters' image: every A, row by row, then B, class by class."""
-        return self.a_beats + self.classes * self.adapters * self.forward.column_beats
+        """Beats of the adapters' image: every A, row by row, then B, class by class, a beat for each adapter."""
+        return self.a_beats + self.classes * self.adapters
 
     @property
     def update_cycles(self) -> int:

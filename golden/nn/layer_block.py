@@ -29,6 +29,8 @@ VALUES = 8
 """Number of parameters in a beat."""
 ENTER = 1
 """Cycles from a sample's first activation to the start of its way into the activation memory."""
+BETWEEN = 2
+"""Cycles from a sample's last write to the next one's first activation."""
 IDLE = 1
 """Cycles in the state of the sequencer that waits for a sample."""
 LARGEST_BEATS = 1 << 16
@@ -72,7 +74,7 @@ class LayerBlockSpec(Spec):
     lanes : int
         Inputs that are multiplied at once: 16 or 32.
     columns : int
-        Outputs that are computed at once: 2, 4 or 8.
+        Outputs that are computed at once: 2, 4, 8 or 16.
     """
 
     lanes: int = 32
@@ -80,8 +82,6 @@ class LayerBlockSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.columns > VALUES:
-            raise UserError(f"columns = {self.columns} is more than {VALUES}: biases come a beat a group")
         check_beats(self.mapping.frozen_beats)
 
     @property
@@ -92,7 +92,7 @@ class LayerBlockSpec(Spec):
     @cached_property
     def mapping(self) -> Mapping:
         """Mapping of the stage onto the array."""
-        return Mapping(self.name, (self.stage,), self.lanes, self.columns, byte_inputs=False)
+        return Mapping(self.name, (self.stage,), self.lanes, self.columns, byte_inputs=False, pairs="frozen")
 
     @property
     def sample_inputs(self) -> int:
@@ -152,7 +152,7 @@ class LayerBlockSpec(Spec):
     def _loaded(self, beats: Integers) -> StageIntegers:
         """Parameters of an image."""
         stage, values = self.stage, beats.reshape(-1)
-        biases = values[self.mapping.weight_words * self.lanes * self.columns :].reshape(-1, VALUES)
+        biases = values[self.mapping.weight_words * self.lanes * self.columns :].reshape(self.mapping.groups, -1)
         return StageIntegers(
             values[weight_positions(self.mapping, 0)].reshape(stage.weight_shape),
             biases[:, : self.columns].reshape(-1)[: stage.biases],
@@ -184,7 +184,7 @@ class LayerBlockSpec(Spec):
 
         Returns None where a sample cannot enter while the one before is computed: there the entry decides.
         """
-        if count > 1 and not (self.mapping.sample_buffers == 2 and self._entry < self.period):
+        if count > 1 and not (self.mapping.sample_buffers == 2 and self._entry + BETWEEN <= self.period):
             return None
         return self.latency + self.sample_outputs + (count - 1) * self.period
 

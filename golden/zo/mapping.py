@@ -52,6 +52,10 @@ class PerturbationMapping:
     last: int | None = None
     times: int = 0
 
+    def __post_init__(self) -> None:
+        if self.forward.pairs == "frozen":
+            raise UserError(f"{self.forward.name}: weights that stand twice would get two perturbations")
+
     @property
     def stages(self) -> range:
         """Numbers of the stages whose parameters are perturbed."""
@@ -63,7 +67,7 @@ class PerturbationMapping:
 
     @cached_property
     def cycles(self) -> int:
-        """Cycles of the generator for each word of the array's memories, 1, 2 or 4.
+        """Cycles of the generator for each word of the array's memories, 1, 2, 4 or 8.
 
         Several where the words are so few that their deltas leave most of a block RAM empty: a perturbation's word is
         then a part of the array's, and fewer parameters share a number.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from ...golden.nn.array.copies import copies, copy_of, segments, tail_lanes
 from ..primitives.pipeline import delayed
 from .loops import Loops
 from .sequencer import Sequencer
@@ -45,17 +46,21 @@ class AlternatingSequencer(Sequencer):
         Side of the word, in the cycle of `enable`, and of the stage, in the cycle of `begin`.
     tail : Out, 1
         The word is the last of a run of lanes, in the cycle of `enable`.
-    tail_lanes : Out, a bit for each lane
-        Lanes of such a word that have an input, in the cycle of `begin` and until the next one; parameters of the
-        others are not 0 where each has an offset.
+    tail_lanes : Out, a bit for each lane and segment of columns
+        Lanes of such a word that have a weight, in the cycle of `begin` and until the next one, segment by segment, see
+        `golden.nn.array.copies.segments`; parameters of the others are not 0 where each has an offset.
+    copy : Out, range(copies + 1), only where a stage's words are of two pixels
+        Distance of the stage's copies, counted from 1 in `golden.nn.array.copies.copies`, 0 for none; as `tail_lanes`.
     """
 
     def _ports(self) -> dict[str, Member]:
+        self._copies = copies(self.mapping)
         return {
             **dict.fromkeys(("first_stage", "last_stage"), In(range(len(self.mapping.stages)))),
             "both": In(1),
             **dict.fromkeys(("issued", "consumed", "final", "side", "tail"), Out(1)),
-            "tail_lanes": Out(self.mapping.lanes),
+            "tail_lanes": Out(self.mapping.lanes * len(segments(self.mapping))),
+            **({"copy": Out(range(len(self._copies) + 1))} if self._copies else {}),
         }
 
     def _of_side(self, address: int, side: Value | int) -> Value | int:
@@ -64,7 +69,11 @@ class AlternatingSequencer(Sequencer):
 
     def _load_side(self, m: Module, number: int, side: Value | int) -> None:
         """Set the side of a stage's words, and the lanes of the last words of its runs."""
-        m.d.sync += [self.side.eq(side), self.tail_lanes.eq(self.mapping.tail_lanes(number))]
+        lanes = sum(used << at * self.mapping.lanes for at, used in enumerate(tail_lanes(self.mapping, number)))
+        m.d.sync += [self.side.eq(side), self.tail_lanes.eq(lanes)]
+        if self._copies:
+            own = copy_of(self.mapping, number)
+            m.d.sync += self.copy.eq(1 + self._copies.index(own) if own else 0)
 
     def _issue_side(self, m: Module, loops: Loops) -> None:
         """Issue whether the word is the last one of a run of lanes."""

@@ -331,6 +331,8 @@ class StageFunction(PlainSignature):
         Largest output.
     slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
         Number of the slope among `Mapping.slopes`, counted from 1; 0 for none.
+    merged : Out, 1, only where a stage has sums of two pixels of a pool
+        The stage has; see `StageMapping.merged`.
     pooled_parts : Out, range(number of them), only where pools have sums of different parts
         Number of the stage's parts among `Mapping.pooled_parts`.
     divisor : Out, range(divisions + 1), only where a stage has an average pool
@@ -343,6 +345,8 @@ class StageFunction(PlainSignature):
             members["limit"] = Out(ACTIVATION)
         if mapping.slopes:
             members["slope"] = Out(range(len(mapping.slopes) + 1))
+        if mapping.has_merged_pixels:
+            members["merged"] = Out(1)
         if len(mapping.pooled_parts) > 1:
             members["pooled_parts"] = Out(range(len(mapping.pooled_parts)))
         if mapping.averages:

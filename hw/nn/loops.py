@@ -79,6 +79,8 @@ class Loops:
             ]
             self.outside = Cat(self._is_beyond(j) for j in range(len(pool))).any()
         self.has_parts, self.waiting = mapping.most_parts > 1, Const(0)
+        # without, no sum needs to say what it is of
+        self._has_kinds = mapping.has_within or mapping.has_halves
         self.within, self.halved = (Signal(name=name) for name in ("within", "halved"))
         self.parts = Signal(range(mapping.most_parts + 1), name="parts")
         self._left = Signal(range(mapping.most_parts), name="parts_left")
@@ -130,12 +132,9 @@ class Loops:
             # a loop with a single turn has any counter: nothing is above the largest number
             m.d.sync += [above.eq(loop.count - 1 - before if before else ~0), below.eq(behind)]
         if self.has_parts:
-            m.d.sync += [
-                self.parts.eq(stage.parts if stage.parts > 1 else 0),
-                self.within.eq(stage.within),
-                self.halved.eq(stage.halved),
-                self._left.eq(0),
-            ]
+            m.d.sync += [self.parts.eq(stage.parts if stage.parts > 1 else 0), self._left.eq(0)]
+        if self._has_kinds:
+            m.d.sync += [self.within.eq(stage.within), self.halved.eq(stage.halved)]
         if self.has_residual:
             m.d.sync += self._adds.eq(stage.residual is not None)
         if stage.residual is not None:

@@ -31,7 +31,7 @@ class MacArray(wiring.Component):
     words_per_cycle : int
         Words of `x`, 1 or 2; with two the first half of the columns multiplies one, the second half the other.
     parts : int
-        1, or lanes / columns: sums within the first column can be rounded like sums across, `columns` lanes a cycle.
+        0, or lanes / columns: sums within the first column can be rounded like sums across, `columns` lanes a cycle.
     halves : bool
         Each half of the lanes can have a sum of its own in each column.
     formats : OperandFormats
@@ -60,12 +60,12 @@ class MacArray(wiring.Component):
         terms: int,
         batch: int,
         words_per_cycle: int = 1,
-        parts: int = 1,
+        parts: int = 0,
         halves: bool = False,
         formats: OperandFormats = NETWORK_FORMATS,
     ) -> None:
         self.lane_parts, self.halves, self.formats = parts, halves, formats
-        self.has_parts = parts > 1 or halves
+        self.has_parts = parts > 0 or halves
         self.lanes, self.columns, self.words_per_cycle = lanes, columns, words_per_cycle
         self.half = columns // words_per_cycle
         self.width = formats.sum_width(terms) + 1
@@ -81,7 +81,7 @@ class MacArray(wiring.Component):
         if words_per_cycle == 2:
             ports["paired"] = In(1)
         if self.has_parts:
-            ports["parts"] = In(SumParts(parts > 1, halves))
+            ports["parts"] = In(SumParts(parts > 0, halves))
         super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
@@ -100,7 +100,7 @@ class MacArray(wiring.Component):
         completes = pipeline.place("operands", enable & within & last, "complete")
         complete, rounds = completes.at("accumulators"), Value.cast(Const(0))
         m.d.comb += [port.completing.eq(completes.at("products")), port.complete.eq(complete)]
-        if self.lane_parts > 1:
+        if self.lane_parts:
             rounded = pipeline.place("inputs", self.parts.rounds, "rounds")
             rounds = rounded.at("accumulators")
             m.d.comb += [
@@ -138,7 +138,7 @@ class MacArray(wiring.Component):
         used = enable & ~within
         names = {"sum_first": first, "step": used, "sum_last": used & last}
         first, used, last = (pipeline.place("operands", flag, name).at("pairs") for name, flag in names.items())
-        if self.lane_parts > 1:
+        if self.lane_parts:
             lanes, rounded, of_lanes, rest = self._lanes(m, complete & rounds)
             further |= of_lanes
             trees = [Mux(rounded, lane, tree) for lane, tree in zip(lanes, trees, strict=True)]

@@ -21,7 +21,8 @@ class Pooling(wiring.Component):
     For an average, ReLU comes first, then the exact sum, then a division; other outputs wait as long. There are as
     many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`. A leaky ReLU
     comes before all pools, as the largest of what it gives is what it gives for the largest. Where sums have several
-    parts, those of a pool take turns: a delay line has the largest of each, or their sums so far.
+    parts, those of a pool take turns: a delay line has the largest of each, or their sums so far. Where both halves of
+    the columns have sums of the same pools, the larger one of each pair is the output of the lower half's column.
 
     Parameters
     ----------
@@ -41,6 +42,8 @@ class Pooling(wiring.Component):
         Larger outputs become `limit`, as `relu`.
     slope : In, range(slopes + 1), only where a stage has a leaky ReLU
         Slope of the stage, counted from 1, 0 for none; as `relu`.
+    merged : In, 1, only where a stage has sums of two pixels of a pool
+        The stage has; as `relu`.
     parts : In, range(number of them), only where pools have sums of different parts
         Number of the stage's parts among `Mapping.pooled_parts`; as `relu`.
     divisor : In, range(divisions + 1), only where a stage has an average pool
@@ -66,6 +69,7 @@ class Pooling(wiring.Component):
             "control": In(PoolControl(mapping)),
             "relu": In(1),
             **({"limit": In(ACTIVATION)} if self.has_limits else {}),
+            **({"merged": In(1)} if mapping.has_merged_pixels else {}),
             **({"parts": In(range(len(mapping.pooled_parts)))} if len(mapping.pooled_parts) > 1 else {}),
             **({"divisor": In(range(len(mapping.averages) + 1))} if mapping.averages else {}),
         }
@@ -98,7 +102,7 @@ class Pooling(wiring.Component):
         if self.mapping.has_padded_pools:
             sums = [Mux(given.control.inside, value, Q8_16.minimum) for value in sums]
         parts = given.parts if len(self.mapping.pooled_parts) > 1 else Const(0)
-        best = []
+        best: list[Value] = []
         for column, value in enumerate(sums):
             largest, *others = line = self._line(ACTIVATION, f"best{column}")
             before = self._before(line, parts)
@@ -115,6 +119,8 @@ class Pooling(wiring.Component):
             limit = Signal(ACTIVATION, reset_less=True)
             m.d.sync += limit.eq(given.limit)
             kept = [Mux(value > limit, limit, value) for value in best]
+        if self.mapping.has_merged_pixels:
+            best, kept = self._merged(m, given, best, kept)
         rectified = [Mux(relu & value[-1], 0, upper) for value, upper in zip(best, kept, strict=True)]
         mask = Mux(pooled, mask, 0)
         if self.mapping.most_parts > 1:
@@ -138,6 +144,19 @@ class Pooling(wiring.Component):
         pipeline = Pipeline(m, stages | {"outputs": 1})
         assert pipeline.latency("inputs", "outputs") == mapping.pooling_latency
         return pipeline
+
+    def _merged(
+        self, m: Module, given: "Pooling | wiring.PureInterface", best: list[Value], kept: list[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """Take of both halves of the columns the larger value of each pair, as it is and as its limit keeps it."""
+        half, merged = len(best) // 2, Signal(reset_less=True)
+        m.d.sync += merged.eq(given.merged)
+        upper = [merged & (right > left) for left, right in zip(best[:half], best[half:], strict=True)]
+        found = [
+            [Mux(takes, right, left) for takes, left, right in zip(upper, values[:half], values[half:], strict=True)]
+            for values in (best, kept)
+        ]
+        return found[0] + best[half:], found[1] + kept[half:]
 
     def _has_channel(self, given: "Pooling | wiring.PureInterface") -> Value:
         """Whether a column of the sums has a channel: all parts have, where there is one."""

@@ -160,7 +160,7 @@ class Sequencer(wiring.Component):
         """Set the addresses and the flags of a stage; a side's outputs have regions of their own."""
         stage, columns = self.mapping.stages[number], self.mapping.columns
         wide = stage.parts * columns
-        idle = stage.weight_groups * wide - stage.channels
+        idle = stage.weight_groups * wide - stage.channels * (2 if stage.spread else 1)
         description = self.mapping.network_stages[number]
         self._load_side(m, number, side)
         if stage.residual is not None and description.residual is not None:
@@ -173,6 +173,8 @@ class Sequencer(wiring.Component):
             m.d.sync += self.function.limit.eq(Q8_16.maximum if stage.limit is None else stage.limit)
         if self.mapping.slopes:
             m.d.sync += self.function.slope.eq((0, *self.mapping.slopes).index(stage.slope))
+        if self.mapping.has_merged_pixels:
+            m.d.sync += self.function.merged.eq(stage.merged)
         if len(self.mapping.pooled_parts) > 1 and stage.pooled:
             m.d.sync += self.function.pooled_parts.eq(self.mapping.pooled_parts.index(stage.parts))
         if self.mapping.averages:

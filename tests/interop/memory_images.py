@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabtune.golden.models.layers import Depthwise
+from fabtune.golden.models.layers import Depthwise, MaxPool
 
 BEAT = 16
 
@@ -25,6 +25,11 @@ class Stage(NamedTuple):
     groups: int = 1
     part: bool = False  # of what a concatenation puts side by side it reads some
     parts: tuple = ()  # stages whose outputs it reads, -1 for the sample
+    stride: int = 1  # columns from a window to the next
+    pool_stride: int = 1  # the same of the pool
+    max_width: int = 1  # of the windows of a max-pool
+    beyond: bool = False  # whether these go beyond the map
+    shared: bool = False  # whether a concatenation puts its outputs beside others
 
 
 def stages_of(network):
@@ -46,8 +51,12 @@ def stages_of(network):
             getattr(one.layer, "groups", 1),
             any(set(one.source) < region for region in beside),
             one.source,
+            *(getattr(part, "stride", (1, 1))[1] for part in (one.layer, one.pool)),
+            one.pool.size[1] if isinstance(one.pool, MaxPool) else 1,
+            any(getattr(one.pool, "padding", ())),
+            any(at in region for region in beside),
         )
-        for one in network.stages
+        for at, one in enumerate(network.stages)
     ]
 
 
@@ -56,13 +65,17 @@ def beats(data):
     return data + bytes(-len(data) % BEAT)
 
 
-def place_in_group(stages, at, lanes, halved=False):
-    """Place of each weight of an output, in PyTorch's order, among the lanes x words of its group; and the words."""
+def place_in_group(stages, at, lanes, halved=False, further=0, right=0):
+    """Place of each weight of an output, in PyTorch's order, among the lanes x words of its group; and the words.
+
+    The window has `further` columns more than the kernel, which begins `right` columns behind its first one.
+    """
     stage = stages[at]
     of_sum = lanes // 2 if halved else lanes
     if stage.groups > 1 or stage.part:
         channels, (height, width) = stage.inputs[0] // stage.groups, stage.kernel or stage.inputs[1:]
         channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
+        x, width = x + right, width + further
         run = ceil(channels / of_sum)
         return (y * width + x) * run * of_sum + channel, height * width * run
     if not stage.kernel:
@@ -73,30 +86,63 @@ def place_in_group(stages, at, lanes, halved=False):
         return index, ceil(len(index) / lanes)
     channels, (height, width) = stage.inputs[0], stage.kernel
     channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
-    if at == 0 and ceil(height * width * channels / lanes) < height * ceil(width * channels / lanes):
+    beside = at == 0 and ceil(height * width * channels / lanes) < height * ceil(width * channels / lanes)
+    x, width = x + right, width + further
+    if beside:
         return (x * channels + channel) * height + y, ceil(height * width * channels / of_sum)
     row_words = ceil(width * channels / of_sum)
     return y * row_words * of_sum + x * channels + channel, height * row_words
 
 
-def halved_stages(stages, lanes, columns):
+def paired_stages(stages, lanes, columns, perturbed):
+    """Convolutions whose words are of two pixels, with columns of the input and of the array between these.
+
+    In the image of zotrain, whose weights are `perturbed`, there are fewer of them.
+    """
+    found = {}
+    for at, one in enumerate(stages):
+        outputs = one.outputs[0]
+        if not one.kernel or one.depthwise or one.groups > 1 or 2 * outputs > columns or one.added or one.beyond:
+            continue
+        ways = []
+        if one.max_width % 2 == 0:
+            ways.append((one.stride, columns // 2))
+        if one.outputs[2] % 2 == 0 and not one.shared:
+            ways.append((one.stride * one.pool_stride, outputs))
+        least = 2 * place_in_group(stages, at, lanes)[1]
+        for apart, offset in reversed(ways):
+            place, words = place_in_group(stages, at, lanes, False, apart)
+            copy, _ = place_in_group(stages, at, lanes, False, apart, apart)
+            if perturbed and (columns < 16 or (place // lanes != copy // lanes).any() or one.part):
+                continue
+            if words < least:
+                found[at], least = (apart, offset), words
+    return found
+
+
+def halved_stages(stages, lanes, columns, pairs):
     """Numbers of the convolutions whose lanes have halves with sums of their own."""
     cycles, saved = 0, {}
     for at, one in enumerate(stages):
-        if one.kernel and not one.depthwise:
+        if at in pairs:
+            cycles += one.pixels // 2 * place_in_group(stages, at, lanes, False, pairs[at][0])[1]
+        elif one.kernel and not one.depthwise:
             words, halves = (place_in_group(stages, at, lanes, half)[1] + one.added for half in (False, True))
             whole = one.pixels * ceil(one.outputs[0] / columns) * words
             cycles += whole
             if one.groups > 1 and one.outputs[0] // one.groups % (2 * columns):
+                continue
+            if one.added and 4 * columns > lanes:
                 continue
             saved[at] = whole - one.pixels * ceil(one.outputs[0] / 2 / columns) * max(halves, 2)
     found = {at for at, own in saved.items() if own > 0}
     return found if 8 * sum(saved[at] for at in found) >= cycles else set()
 
 
-def write_parameters(stages, weights, biases, lanes, columns):
-    """Image of all weights, each (outputs, inputs...), then all biases."""
+def write_parameters(stages, weights, biases, lanes, columns, perturbed):
+    """Image of all weights, each (outputs, inputs...), then all biases; `perturbed`: that of zotrain."""
     words, ends = [], []
+    pairs = paired_stages(stages, lanes, columns, perturbed)
     for at, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         flat = weight.reshape(len(weight), -1)
         if stages[at].depthwise:
@@ -105,9 +151,20 @@ def write_parameters(stages, weights, biases, lanes, columns):
                 own = flat[first : first + lanes]
                 group[:, : len(own), 0] = own.T
                 words.append(group.tobytes())
-            ends += [beats(bias[o : o + columns].astype("<i2").tobytes()) for o in range(0, len(bias), columns)]
+            ends += bias_groups(bias, columns)
             continue
-        halves = 2 if at in halved_stages(stages, lanes, columns) else 1
+        if at in pairs:
+            apart, offset = pairs[at]
+            twice = np.zeros(columns, "<i2")
+            for right in range(2):
+                place, count = place_in_group(stages, at, lanes, False, apart, right * apart)
+                group = group if right else np.zeros((count, lanes, columns), "<i2")
+                own = slice(right * offset, right * offset + len(flat))
+                group[place // lanes, place % lanes, own], twice[own] = flat.T, bias
+            words.append(group.tobytes())
+            ends += bias_groups(twice, columns)
+            continue
+        halves = 2 if at in halved_stages(stages, lanes, columns, pairs) else 1
         place, count = place_in_group(stages, at, lanes, halves == 2)
         for first in range(0, len(flat), halves * columns):
             group = np.zeros((count, halves, lanes // halves, columns), "<i2")
@@ -115,8 +172,14 @@ def write_parameters(stages, weights, biases, lanes, columns):
                 own = flat[first + half * columns :][:columns]
                 group[place // (lanes // halves), half, place % (lanes // halves), : len(own)] = own.T
             words.append(group.tobytes())
-        ends += [beats(bias[o : o + columns].astype("<i2").tobytes()) for o in range(0, len(bias), columns)]
+        ends += bias_groups(bias, columns)
     return b"".join(words + ends)
+
+
+def bias_groups(bias, columns):
+    """Biases of each group of outputs, filled up to whole beats."""
+    filled = np.pad(bias, (0, -len(bias) % columns)).astype("<i2")
+    return [beats(filled[o : o + columns].tobytes()) for o in range(0, len(filled), columns)]
 
 
 def write_samples(samples, as_bytes):
@@ -226,8 +289,7 @@ def read_adapters(stages, image, rank, lanes, columns, tuned="all"):
     """Each A (rank, inputs) and each B (classes, rank) of an image."""
     places, size = a_places(stages, rank, lanes, columns, tuned)
     values = np.frombuffer(image[: 2 * size], "<i2")
-    row = len(beats(bytes(2 * columns)))
-    rest = np.frombuffer(image[2 * size :], "<i2").reshape(-1, len(places), row // 2)
+    rest = np.frombuffer(image[2 * size :], "<i2").reshape(-1, len(places), BEAT // 2)
     return [values[place] for place in places], [rest[:, at, :rank] for at in range(len(places))]
 
 
@@ -284,6 +346,7 @@ def read_raw_records(stages, image, lanes):
 
 def delta_rows(stages, lanes, columns):
     """Rows of deltas, where they are not folded."""
+    pairs = paired_stages(stages, lanes, columns, perturbed=True)
 
     def rows(parts):
         groups = [ceil(one.outputs[0] / columns) for one in stages]
@@ -292,8 +355,10 @@ def delta_rows(stages, lanes, columns):
             one = stages[at]
             if one.depthwise:
                 words += ceil(one.outputs[0] / lanes) * prod(one.kernel)
+            elif at in pairs:
+                words += place_in_group(stages, at, lanes, False, pairs[at][0])[1]
             else:
-                halved = at in halved_stages(stages, lanes, columns)
+                halved = at in halved_stages(stages, lanes, columns, pairs)
                 words += place_in_group(stages, at, lanes, halved)[1] * ceil(count / (1 + halved))
         return sum(ceil(count * parts / lanes) for count in groups) + words * parts
 

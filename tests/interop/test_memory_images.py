@@ -28,9 +28,14 @@ NETWORKS = (
     "3x7x6 conv16k3p1 relu conv7k3p1 relu pool2 flatten fc3",
     "1x8x9 conv35k4x3p1,0,1,1s2 relu dw3x2s1 relu6 conv6k1x2 avg1x2 flatten fc3",
     "3x6x5 conv20k3p1 relu conv7k3p1 relu cat@1,3 conv5k3p1 dw1 relu flatten@1 fc5 relu flatten@7 fc6 cat@10,12 fc3",
-    "4x6x5 conv16k3p1g2 relu conv32k2g2 relu pool2 flatten fc3",
+    "4x6x5 conv32k3p1g2 relu conv64k2g2 relu pool2 flatten fc3",
+    "8x4x4 conv16k3p1 relu conv8k1 conv16k3p1 add@3,1 relu flatten fc3",
+    # pairs of pixels: of one window of a pool, of outputs beside each other, of several words, of a part of a map
+    "2x9x9 conv5k2x3s2 relu pool3x2s1 conv3k2 relu flatten fc3",
+    "1x7x8 conv4k3p1 pool2 relu conv2k2x3p0,0,1,1 pool1x4 flatten fc3",
+    "3x6x6 conv5k3p1 relu conv3k3p1 relu cat@1,3 conv4k1 pool1x2 flatten fc3 conv4k2x3@1 flatten fc3 add@11,8",
 )
-SIZES = ((16, 2), (16, 4), (32, 4), (32, 8))
+SIZES = ((16, 2), (16, 4), (16, 8), (32, 4), (32, 8), (32, 16))
 
 
 def parameters(network, rng):
@@ -57,7 +62,8 @@ def test_what_both_cores_read(network, lanes, columns):
         spec = kind(network=network, lanes=lanes, columns=columns, byte_inputs=as_bytes, **RANK[kind])
         own, given = parameters(spec.described, rng), samples(spec, rng)
         weights, biases = [one.weight for one in own], [one.bias for one in own]
-        written = page.write_parameters(stages_of(spec.described), weights, biases, lanes, columns)
+        stages = stages_of(spec.described)
+        written = page.write_parameters(stages, weights, biases, lanes, columns, kind is ZotrainSpec)
         assert same(written, spec.layout.parameters(own))
         assert same(page.write_samples(given, as_bytes), spec.layout.samples(given))
 
@@ -66,7 +72,9 @@ RANK = {InstantftSpec: {"rank": 2}, ZotrainSpec: {}}
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize(("lanes", "columns", "rank"), [(16, 4, 4), (32, 4, 2), (32, 8, 3), (32, 8, 5), (16, 2, 1)])
+@pytest.mark.parametrize(
+    ("lanes", "columns", "rank"), [(16, 4, 4), (32, 4, 2), (32, 8, 3), (32, 8, 5), (16, 2, 1), (32, 16, 5)]
+)
 @pytest.mark.parametrize("tuned", ["all", "last", "layer", "biases"])
 def test_adapters_of_instantft(network, lanes, columns, rank, tuned):
     own = {"last_only": tuned == "last"} if tuned in ("all", "last") else {"tunes": tuned}
@@ -147,6 +155,6 @@ def test_another_order_of_the_weights_is_seen():
     own = parameters(spec.described, np.random.default_rng(6))
     turned = [replace(own[0], weight=own[0].weight.swapaxes(2, 3)), *own[1:]]
     weights, biases = [one.weight for one in turned], [one.bias for one in turned]
-    written = page.write_parameters(stages_of(spec.described), weights, biases, 16, 4)
+    written = page.write_parameters(stages_of(spec.described), weights, biases, 16, 4, perturbed=True)
     assert len(written) == spec.layout.parameters(own).size
     assert not same(written, spec.layout.parameters(own))

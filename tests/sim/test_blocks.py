@@ -44,6 +44,11 @@ VARIATIONS = [
     ("loss_difference", "classes=2"),
     ("mse_difference", "outputs=1"),
     ("mac", "mode=within lanes=2 columns=3 batch=1"),
+    # words of two pixels, of which the larger sum counts; of two outputs
+    ("conv", "channels=1 height=6 width=7 kernel=3 padding=1 outputs=2 pool=3,2 limit=3 columns=4 lanes=16"),
+    ("conv", "channels=2 height=4 width=6 outputs=2 pool=1 columns=4 lanes=16"),
+    # a group of biases is two beats
+    ("fc", "inputs=37 outputs=21 columns=16 lanes=16"),
     (
         "conv",
         "channels=2 height=9 width=9 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16",
@@ -74,6 +79,10 @@ SLOW_VARIATIONS = [
     ),
     ("conv", "channels=2 height=6 width=8 outputs=3 pool=2,3 pool_kind=average limit=6 padding=0 lanes=16"),
     ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=8 lanes=16"),
+    # all sums are rounded at once
+    ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=16 lanes=16"),
+    ("conv", "channels=2 height=6 width=6 outputs=19 columns=16 lanes=16"),
+    ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=16"),
     # more classes than lanes, and the sample as the target
     ("adapter", "inputs=20,7 classes=20 batch=2 lanes=16 columns=2 rank=1 loss=mse"),
     ("urng", "bits=16 n=63"),

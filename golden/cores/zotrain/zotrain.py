@@ -153,7 +153,9 @@ class ZotrainSpec(NetworkCoreSpec):
     @cached_property
     def mapping(self) -> PerturbationMapping:
         """Network on the array, and the order of its parameters in a perturbation."""
-        forward = NetworkMapping.of(self.described, self.lanes, self.columns, self.byte_inputs, sides=2)
+        forward = NetworkMapping.of(
+            self.described, self.lanes, self.columns, self.byte_inputs, sides=2, pairs="perturbed"
+        )
         return PerturbationMapping(forward, times=self._times if self.fold else 0)
 
     @property

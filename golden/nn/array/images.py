@@ -18,18 +18,25 @@ from .mapping import Mapping
 def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
     """Build the image of the frozen parameters, (16 * frozen_beats,) bytes: all weights, then all biases.
 
-    A weight word is stored lane by lane, a parameter for each column; a stage is stored group by group.
+    A weight word is stored lane by lane, a parameter for each column; a stage is stored group by group. Where words are
+    of two pixels, weights and biases stand there twice.
     """
     weights, biases = np.zeros(mapping.weight_words * mapping.lanes * mapping.columns, np.int64), []
     for at, (own, stage) in enumerate(zip(frozen, mapping.stages, strict=True)):
-        weights[weight_positions(mapping, at)] = own.weight.reshape(stage.channels, -1)
-        rows = np.pad(own.bias, (0, stage.groups * mapping.columns - stage.channels)).reshape(-1, mapping.columns)
-        biases.append(column_rows(mapping, rows))
+        rows = np.zeros(stage.groups * mapping.columns, np.int64)
+        for pixel in range(2 if stage.pair else 1):
+            weights[weight_positions(mapping, at, pixel)] = own.weight.reshape(stage.channels, -1)
+            first = stage.pair.columns * pixel if stage.pair else 0
+            rows[first : first + stage.channels] = own.bias
+        biases.append(column_rows(mapping, rows.reshape(-1, mapping.columns)))
     return parameter_bytes(np.concatenate([weights, *biases]))
 
 
-def weight_positions(mapping: Mapping, at: int) -> Integers:
-    """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one)."""
+def weight_positions(mapping: Mapping, at: int, pixel: int = 0) -> Integers:
+    """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one).
+
+    Where words are of two pixels, `pixel` is 0 for the left one and 1 for the right one.
+    """
     stage = mapping.stages[at]
     if stage.within:
         # each channel has a lane, in the first column
@@ -39,7 +46,9 @@ def weight_positions(mapping: Mapping, at: int) -> Integers:
         return of_lanes
     group, channel = np.divmod(np.arange(stage.channels), stage.parts * mapping.columns)
     part, column = np.divmod(channel, mapping.columns)
-    word, lane = np.divmod(_positions(mapping, at), stage.sum_lanes)
+    if stage.pair:
+        column += pixel * stage.pair.columns
+    word, lane = np.divmod(_positions(mapping, at, pixel), stage.sum_lanes)
     words = (stage.weights + group * stage.words)[:, None] + word
     lanes = (part * stage.sum_lanes)[:, None] + lane
     found: Integers = (words * mapping.lanes + lanes) * mapping.columns + column[:, None]
@@ -63,8 +72,8 @@ def parameter_bytes(values: Integers) -> Bytes:
     return np.ascontiguousarray(values, "<i2").view(np.uint8)
 
 
-def _positions(mapping: Mapping, at: int) -> Integers:
-    """Position in a group's words of each weight of an output, in the network's own order."""
+def _positions(mapping: Mapping, at: int, pixel: int) -> Integers:
+    """Position in a group's words of each weight of an output of a pixel, in the network's own order."""
     stage, own = mapping.network_stages[at], mapping.stages[at]
     window, layout = mapping.window(at), mapping.layout(stage.source[0])
     if isinstance(stage.layer, Convolution):
@@ -76,6 +85,8 @@ def _positions(mapping: Mapping, at: int) -> Integers:
         shape = channels, height, width
     channels, height, width = shape
     channel, y, x = np.indices(shape).reshape(3, -1)
+    if own.pair:
+        x, width = x + pixel * own.pair.apart, width + own.pair.apart
     if stage.source == (-1,) and mapping.row_replicas > 1:
         return (x * channels + channel) * height + y
     run = -(-window.values // own.sum_lanes) * own.sum_lanes

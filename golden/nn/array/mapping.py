@@ -2,7 +2,8 @@
 
 The memories are as wide as the array. A *word* is `lanes` values of one tensor, or, of parameters, `lanes` x `columns`
 values: for each of `columns` outputs the weights of those lanes. Where a convolution's windows leave much of a word
-empty, both halves of the lanes take the same `lanes` / 2 values, with weights of 2 x `columns` outputs.
+empty, both halves of the lanes take the same `lanes` / 2 values, with weights of 2 x `columns` outputs. Where a
+convolution has at most `columns` / 2 outputs, its words may be of two neighbouring pixels; see `pixel_pairs`.
 
 Activations of a map are stored pixel by pixel with the channels side by side, so that the window of a convolution is a
 run of neighbours for each row of its kernel; see `activation_layout`. Each tensor has a region of its own, which is not
@@ -18,16 +19,19 @@ from math import prod
 from ...axi.bus import BEAT
 from ...errors import UserError
 from ...fixed import Q8_16
-from ...models.layers import AveragePool, Convolution, Depthwise, Linear
+from ...models.layers import Convolution, Depthwise, Linear
 from ...models.network import Network
 from ...models.stages import Stage
 from ..arithmetic.average import Reciprocal
-from ..arithmetic.forward import beyond_map, slope_factor
+from ..arithmetic.forward import beyond_map
 from ..arithmetic.multipliers import takes_dsp
 from . import latency
-from .activation_layout import CopyNeededError, Place, TensorLayout, places, row_replicas, sample_is_map, tensor_layout
+from .activation_layout import CopyNeededError, Place, TensorLayout, places, row_replicas, tensor_layout
+from .pixel_pairs import Pairs, PixelPair, pixel_pairs
+from .stage_function import averaged_of, group_outputs, limit_of, slope_of
 from .stage_mapping import Loop, Residual, StageMapping
-from .window import Window, window_of
+from .unmapped import unmapped, unwalked
+from .window import Window, one_offset, window_of
 
 LEAST_SAVING = 1 / 8
 """Share of its convolutions' cycles that sums of half the lanes must save in a network: they cost LUTs."""
@@ -46,12 +50,15 @@ class Mapping:
     lanes : int
         Inputs that are multiplied at once: 16 or 32.
     columns : int
-        Outputs that are computed at once: 2, 4 or 8.
+        Outputs that are computed at once: 2, 4, 8 or 16.
     byte_inputs : bool
         A sample's values are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     sides : int
         Sets of parameters with which a sample is computed: 2 for both sides of a perturbation. Each has regions of its
         own behind the samples, as they are computed alternately, stage by stage.
+    pairs : "none", "frozen" or "perturbed"
+        Words of a convolution may be of two pixels, and its weights then stand in them twice: nowhere, anywhere, or
+        where both places can have the offset of one, see `window.one_offset`.
     """
 
     name: str
@@ -60,12 +67,13 @@ class Mapping:
     columns: int = 4
     byte_inputs: bool = True
     sides: int = 1
+    pairs: Pairs = "none"
 
     def __post_init__(self) -> None:
         for number, stage in enumerate(self.network_stages):
             if stage.batch_norm:
                 raise UserError(f"{self.name} has batch norm: fold it first (golden.models.network.deployed)")
-            if reason := _unmapped(self.network_stages, stage):
+            if reason := unmapped(self.network_stages, stage):
                 raise self._refusal(number, reason)
         try:
             _ = self._places
@@ -74,29 +82,28 @@ class Mapping:
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
             if value & (value - 1):
                 raise UserError(f"{what} = {value} is not a power of two")
-        if not 16 <= self.lanes <= 32 or not 2 <= self.columns <= 8:
-            raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 8")
-        for number in range(len(self.network_stages)):
-            if reason := self._unwalked(number):
+        if not 16 <= self.lanes <= 32 or not 2 <= self.columns <= 16:
+            raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 16")
+        for number, stage in enumerate(self.network_stages):
+            if reason := unwalked(stage, self.columns):
                 raise self._refusal(number, reason)
 
     def _refusal(self, number: int, reason: str) -> UserError:
         where = f"{self.name}, stage {number} ({type(self.network_stages[number].layer).__name__})"
         return UserError(f"{where} has {reason}, which the array does not map yet")
 
-    def _unwalked(self, at: int) -> str:
-        """Name the parts that the loops of the array do not walk over, or give an empty text."""
-        stage, outputs = self.network_stages[at], self._group_outputs(at)
-        if outputs < stage.biases and outputs % self.columns:
-            return f"{stage.biases // outputs} groups of {outputs} outputs, no multiple of columns = {self.columns}"
-        return ""
-
     @classmethod
     def of(
-        cls, network: Network, lanes: int = 32, columns: int = 4, byte_inputs: bool = True, sides: int = 1
+        cls,
+        network: Network,
+        lanes: int = 32,
+        columns: int = 4,
+        byte_inputs: bool = True,
+        sides: int = 1,
+        pairs: Pairs = "none",
     ) -> Mapping:
         """Map all stages of a network."""
-        return cls(network.name, network.stages, lanes, columns, byte_inputs, sides)
+        return cls(network.name, network.stages, lanes, columns, byte_inputs, sides, pairs)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -140,7 +147,7 @@ class Mapping:
     @property
     def has_limits(self) -> bool:
         """Whether a stage has a largest output."""
-        return any(_limit(stage) is not None for stage in self.network_stages)
+        return any(limit_of(stage) is not None for stage in self.network_stages)
 
     @property
     def has_padded_pools(self) -> bool:
@@ -150,12 +157,12 @@ class Mapping:
     @cached_property
     def slopes(self) -> tuple[int, ...]:
         """Slopes of the leaky ReLUs, see `StageMapping`."""
-        return tuple(sorted({_slope(stage) for stage in self.network_stages} - {0}))
+        return tuple(sorted({slope_of(stage) for stage in self.network_stages} - {0}))
 
     @cached_property
     def averages(self) -> tuple[Reciprocal, ...]:
         """Divisions of the average pools, one for each number of values of a window."""
-        return tuple(map(Reciprocal, sorted({_averaged(stage) for stage in self.network_stages} - {0})))
+        return tuple(map(Reciprocal, sorted({averaged_of(stage) for stage in self.network_stages} - {0})))
 
     @cached_property
     def average_turns(self) -> int:
@@ -190,8 +197,8 @@ class Mapping:
 
     @property
     def lane_parts(self) -> int:
-        """Parts of sums of single lanes; 1 where no stage has any."""
-        return self.lanes // self.columns if self.has_within else 1
+        """Parts of sums of single lanes; 0 where no stage has any."""
+        return self.lanes // self.columns if self.has_within else 0
 
     @property
     def has_halves(self) -> bool:
@@ -202,6 +209,11 @@ class Mapping:
     def has_within(self) -> bool:
         """Whether a stage has sums of single lanes."""
         return any(stage.within for stage in self.stages)
+
+    @property
+    def has_merged_pixels(self) -> bool:
+        """Whether a stage has sums of two pixels of which the larger one counts."""
+        return any(stage.merged for stage in self.stages)
 
     @property
     def pooled_parts(self) -> tuple[int, ...]:
@@ -316,11 +328,11 @@ class Mapping:
                 self._first(at),
                 weights,
                 biases,
-                stage.activation is not None and not _slope(stage),
-                _limit(stage),
-                _slope(stage),
+                stage.activation is not None and not slope_of(stage),
+                limit_of(stage),
+                slope_of(stage),
                 beyond_map(stage),
-                _averaged(stage),
+                averaged_of(stage),
                 target,
                 targets,
                 output,
@@ -328,6 +340,7 @@ class Mapping:
                 -(-stage.biases // self.columns),
                 self._parts(at),
                 self._sum_lanes(at),
+                self._pairs.get(at),
                 self._residual(at),
             )
             mapped.append(own)
@@ -336,25 +349,33 @@ class Mapping:
             output += own.groups * own.cells
         return tuple(mapped)
 
-    def tail_lanes(self, at: int) -> int:
-        """Lanes of the last word of each run of stage number `at` that have an input, a bit for each."""
-        stage = self.stages[at]
-        if stage.within:
-            return (1 << self.lanes) - 1
-        of_sum = (1 << (self.window(at).values - 1) % stage.sum_lanes + 1) - 1
-        return sum(of_sum << first for first in range(0, self.lanes, stage.sum_lanes))
-
     def window(self, at: int) -> Window:
-        """Values of a sum of stage number `at`."""
+        """Values of a sum of stage number `at`, or of those of two pixels."""
+        return self._window(at, self._pairs.get(at))
+
+    def _window(self, at: int, pair: PixelPair | None) -> Window:
         stage = self.network_stages[at]
-        layout = self.layout(stage.source[0])
-        return window_of(stage, layout, self.lanes, stage.source == (-1,) and self.row_replicas > 1)
+        layout, replicated = self.layout(stage.source[0]), stage.source == (-1,) and self.row_replicas > 1
+        return window_of(stage, layout, self.lanes, replicated, pair.apart if pair else 0)
+
+    @cached_property
+    def _pairs(self) -> dict[int, PixelPair]:
+        """Pixels that are computed at once, by number of the convolution: where it takes fewer cycles so."""
+        found: dict[int, PixelPair] = {}
+        for at, stage in enumerate(self.network_stages) if self.pairs != "none" else ():
+            # nothing reads the last stage's outputs
+            pixel = self.layout(at).column if at + 1 < len(self.network_stages) else stage.biases
+            for pair in pixel_pairs(stage, self.columns, pixel):
+                allowed = self.pairs == "frozen" or one_offset(self._window(at, pair), self.lanes, self.columns)
+                if allowed and self._cycles(at, 1, pair) < self._cycles(at, 1, found.get(at)):
+                    found[at] = pair
+        return found
 
     @cached_property
     def _halved(self) -> frozenset[int]:
         """Numbers of the convolutions with sums of half the lanes: those that take fewer cycles so."""
         cycles = {
-            at: tuple(self._cycles(at, parts) for parts in (1, 1 + self._may_be_halved(at)))
+            at: tuple(self._cycles(at, parts, self._pairs.get(at)) for parts in (1, 1 + self._may_be_halved(at)))
             for at, stage in enumerate(self.network_stages)
             if isinstance(stage.layer, Convolution)
         }
@@ -363,14 +384,17 @@ class Mapping:
         return frozenset(saved) if sum(saved.values()) >= enough else frozenset()
 
     def _may_be_halved(self, at: int) -> bool:
-        outputs = self._group_outputs(at)
-        return outputs == self.network_stages[at].biases or outputs % (2 * self.columns) == 0
+        stage, outputs = self.network_stages[at], group_outputs(self.network_stages[at])
+        # a residual is one word, in which each channel has a lane of half of them
+        if at in self._pairs or (stage.residual is not None and 4 * self.columns > self.lanes):
+            return False
+        return outputs == stage.biases or outputs % (2 * self.columns) == 0
 
-    def _cycles(self, at: int, parts: int) -> int:
-        """Cycles of a convolution, where so many sums of a column are made at once, each of as few lanes."""
+    def _cycles(self, at: int, parts: int, pair: PixelPair | None) -> int:
+        """Cycles of a stage, where so many sums of a column are made at once, each of as few lanes, or two pixels."""
         stage = self.network_stages[at]
-        words = self.window(at).words(self.lanes // parts) + (stage.residual is not None)
-        sums = prod(loop.count for loop in self._turns(at)) * -(-stage.biases // (parts * self.columns))
+        words = self._window(at, pair).words(self.lanes // parts) + (stage.residual is not None)
+        sums = prod(loop.count for loop in self._turns(at, pair)) * -(-stage.biases // (parts * self.columns))
         return sums * max(words, parts)
 
     def _parts(self, at: int) -> int:
@@ -380,11 +404,6 @@ class Mapping:
 
     def _sum_lanes(self, at: int) -> int:
         return 1 if isinstance(self.network_stages[at].layer, Depthwise) else self.lanes // self._parts(at)
-
-    def _group_outputs(self, at: int) -> int:
-        """Output channels that read the same input channels: all, but of a convolution with groups."""
-        stage = self.network_stages[at]
-        return stage.biases // (stage.layer.groups if isinstance(stage.layer, Convolution) else 1)
 
     def _first(self, at: int) -> int:
         """First value of the first window: in the zeros before a map as far as the stage has padding."""
@@ -408,8 +427,8 @@ class Mapping:
     @cached_property
     def _has_groups(self) -> bool:
         """Whether a convolution has several groups, each of several turns of the outermost loop."""
-        wide = (self._parts(at) * self.columns for at in range(len(self.network_stages)))
-        return any(own < self._group_outputs(at) < self.network_stages[at].biases for at, own in enumerate(wide))
+        stages = enumerate(self.network_stages)
+        return any(self._parts(at) * self.columns < group_outputs(stage) < stage.biases for at, stage in stages)
 
     def _loops(self, at: int) -> tuple[Loop, ...]:
         stage, wide = self.network_stages[at], self._parts(at) * self.columns
@@ -419,8 +438,8 @@ class Mapping:
         inside = (
             (run, window.across, window.down) if self._inner == 3 else (window.across if within else run, window.down)
         )
-        loops = (*inside, *self._turns(at))
-        outputs = self._group_outputs(at)
+        loops = (*inside, *self._turns(at, self._pairs.get(at)))
+        outputs = group_outputs(stage)
         if outputs == stage.biases:
             outermost = Loop(-(-stage.biases // wide), wide if within else 0), Loop(1, 0)
         else:
@@ -429,7 +448,7 @@ class Mapping:
             return (*loops, *outermost)
         return (*loops, outermost[0] if outputs == stage.biases else outermost[1])
 
-    def _turns(self, at: int) -> tuple[Loop, Loop, Loop, Loop]:
+    def _turns(self, at: int, pair: PixelPair | None) -> tuple[Loop, Loop, Loop, Loop]:
         """Loops around a sum, but the one of groups."""
         stage = self.network_stages[at]
         if isinstance(stage.layer, Linear) or len(stage.output_shape) == 1:
@@ -441,8 +460,12 @@ class Mapping:
         (height, width), (pool_down, pool_across) = (1, 1), (1, 1)
         if stage.pool is not None:
             (height, width), (pool_down, pool_across) = stage.pool.size, stage.pool.stride
-        pool = Loop(width, beside), Loop(height, below)
-        return (*pool, Loop(across, pool_across * beside), Loop(down, pool_down * below))
+        in_pool, across_map = Loop(width, beside), Loop(across, pool_across * beside)
+        if pair is not None and pair.merged:
+            in_pool = in_pool.in_pairs
+        elif pair is not None:
+            across_map = across_map.in_pairs
+        return in_pool, Loop(height, below), across_map, Loop(down, pool_down * below)
 
     def _residual(self, at: int) -> Residual | None:
         stage = self.network_stages[at]
@@ -460,37 +483,10 @@ class Mapping:
         if at + 1 == len(self.network_stages):
             return self._base(at), (0,) * (2 + len(outer))
         _, pitch, column, origin = self.layout(at)
+        if (pair := self._pairs.get(at)) is not None and not pair.merged:
+            column *= 2
         return self._base(at) + origin, (column, pitch, *outer)
 
     def _outer_strides(self, at: int) -> tuple[int, ...]:
         """Channels from an output to that of the next turn of each loop around a channel's pixels."""
-        return (self._parts(at) * self.columns, *([self._group_outputs(at)] if self._has_groups else []))
-
-
-def _limit(stage: Stage) -> int | None:
-    limit = None if stage.activation is None else stage.activation.limit
-    return None if limit is None else int(Q8_16.from_float(limit))
-
-
-def _slope(stage: Stage) -> int:
-    return 0 if stage.activation is None else slope_factor(stage.activation)
-
-
-def _averaged(stage: Stage) -> int:
-    return prod(stage.pool.size) if isinstance(stage.pool, AveragePool) else 0
-
-
-def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
-    """Part of a stage that the array does not map, or an empty text."""
-    layer, added = stage.layer, stage.residual
-    top, bottom, left, right = beyond_map(stage)
-    if stage.pool is not None and (max(top, bottom) > stage.pool.stride[0] or max(left, right) > stage.pool.stride[1]):
-        return "a pool whose padding is larger than its stride"
-    if isinstance(layer, Depthwise) and len(stage.computed_shape) == 1 and prod(stage.input_shape[1:]) > 1:
-        return f"flattened maps {stage.input_shape} as its inputs"
-    if added is not None and len(stage.computed_shape) == 1:
-        shapes = [stages[one].output_shape for one in added if one >= 0]
-        shapes += [stages[0].input_shape] if -1 in added and sample_is_map(stages) else []
-        if flattened := [shape for shape in shapes if prod(shape[1:]) > 1]:
-            return f"flattened maps {flattened[0]} as its residual"
-    return ""
+        return (self._parts(at) * self.columns, *([group_outputs(self.network_stages[at])] if self._has_groups else []))

@@ -7,6 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...models.layers import Sides
+from .pixel_pairs import PixelPair
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,11 @@ class Loop:
 
     count: int
     stride: int
+
+    @property
+    def in_pairs(self) -> Loop:
+        """The same turns, two at once."""
+        return Loop(self.count // 2, 2 * self.stride)
 
 
 class Residual(NamedTuple):
@@ -74,6 +80,8 @@ class StageMapping:
         has sums of its own, or lanes / columns where each lane has a channel.
     sum_lanes : int
         Lanes of a sum: all, half of them, or 1.
+    pair : PixelPair or None
+        Pixels of which its words are, where they are of two.
     residual : Residual, optional
         What is added to each sum, as one more word before the others, whose weights are the identity: 1.0 for the lane
         of each channel.
@@ -96,6 +104,7 @@ class StageMapping:
     groups: int
     parts: int
     sum_lanes: int
+    pair: PixelPair | None
     residual: Residual | None = None
 
     @property
@@ -115,8 +124,18 @@ class StageMapping:
         return columns.count * rows.count > 1
 
     @property
+    def merged(self) -> bool:
+        """Whether a sum is of two pixels of a pool, the upper half of the columns having those of the right one."""
+        return self.pair is not None and self.pair.merged
+
+    @property
+    def spread(self) -> int:
+        """Columns from an output to the one to the right of it, where both are written at once; 0 where one is."""
+        return self.pair.columns if self.pair is not None and not self.pair.merged else 0
+
+    @property
     def cells(self) -> int:
-        """Output positions of a channel."""
+        """Output positions of a channel, or pairs of them where two are written at once."""
         columns, rows = self.loops[self.inner + 2 : self.inner + 4]
         return columns.count * rows.count
 

@@ -9,6 +9,9 @@ from ...models.stages import Stage
 from .activation_layout import TensorLayout
 from .stage_mapping import Loop
 
+LEAST_PERTURBED = 16
+"""Fewest columns of an array with pairs whose weights are perturbed: files have the orders of smaller ones."""
+
 
 class Window(NamedTuple):
     """Runs of neighbours, side by side and one row below the other.
@@ -32,7 +35,7 @@ class Window(NamedTuple):
         return -(-self.values // lanes) * self.across.count * self.down.count
 
 
-def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) -> Window:
+def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool, further: int = 0) -> Window:
     """Window of a stage's sums.
 
     Parameters
@@ -44,6 +47,8 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) 
         Those of the array.
     replicated : bool
         The rows of what it reads are stored side by side.
+    further : int
+        Columns to the right that a convolution's window has, too: those of a pixel that is computed with it.
     """
     if isinstance(stage.layer, Depthwise):
         # a word for each pixel
@@ -51,6 +56,7 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) 
         return Window(lanes, Loop(width, layout.column), Loop(height, layout.pitch))
     if isinstance(stage.layer, Convolution):
         (height, width), channels = stage.layer.kernel, stage.input_shape[0] // stage.layer.groups
+        width += further
         if replicated:
             return Window(width * layout.column, Loop(1, 0), Loop(1, layout.pitch))
     elif layout.rows == layout.column == 1:
@@ -63,3 +69,8 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool) 
         # all of a map that has no zeros around it
         return Window(stage.inputs, Loop(1, 0), Loop(1, layout.pitch))
     return Window(width * channels, Loop(1, 0), Loop(height, layout.pitch))
+
+
+def one_offset(window: Window, lanes: int, columns: int) -> bool:
+    """Whether both places of each weight of a pair's window can have one offset: each run is a single word."""
+    return columns >= LEAST_PERTURBED and window.values <= lanes and window.across.count == 1

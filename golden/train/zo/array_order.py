@@ -73,7 +73,8 @@ class ArrayOrder:
     @cached_property
     def mapping(self) -> PerturbationMapping:
         """Words of a perturbation."""
-        return PerturbationMapping(Mapping.of(network_from(self.network), self.lanes, self.columns))
+        network = network_from(self.network)
+        return PerturbationMapping(Mapping.of(network, self.lanes, self.columns, pairs="perturbed"))
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:

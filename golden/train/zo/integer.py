@@ -83,7 +83,8 @@ class IntegerZerothOrder:
             rate *= rate_scale(network.classes)
         labels = np.zeros(len(tune), np.int64) if autoencoder else tune.labels.astype(np.int64)
         self.orders, settings = step_orders(labels, schedule, rate, settings, source)
-        mapping = PerturbationMapping(Mapping.of(network, lanes, columns, tune.inputs.dtype == np.uint8))
+        as_bytes = tune.inputs.dtype == np.uint8
+        mapping = PerturbationMapping(Mapping.of(network, lanes, columns, as_bytes, pairs="perturbed"))
         self.model = NetworkModel(mapping, self._converter.stages(parameters))
         self.job = ZerothOrderJob(self.model, source, settings, position)
         self._inputs = self._converter.samples(tune)

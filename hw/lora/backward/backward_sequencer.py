@@ -28,8 +28,8 @@ OPERANDS = 1
 """Operand registers of the updaters."""
 CLIPPED = 2
 """Registers of the counts of clipped values, behind an update's last beat."""
-_LANES_A_PART = 4
-"""Lanes of an update that share a counter of the parts of a row."""
+_LANES_A_PART, _CHOICES_A_PART = 4, 64
+"""Most lanes of an update that share a counter of the parts of a row, and most gradients that it chooses from."""
 
 
 class BackwardSequencer(wiring.Component):
@@ -277,7 +277,8 @@ class BackwardSequencer(wiring.Component):
         row, busy = Signal(range(mapping.adapter_rows + 1)), Signal()
         # registers for some of the gradients each, as all are held, and chosen, at once
         takes = replicas(mapping.columns, "takes")
-        parts = replicas(VALUES * words // _LANES_A_PART, "part", range(slices))
+        of_part = min(_LANES_A_PART, _CHOICES_A_PART // slices)
+        parts = replicas(VALUES * words // of_part, "part", range(slices))
         part = parts[0]
         m.d.sync += [take.eq(self.completing) for take in takes]
         for place, total in enumerate(self.sums):
@@ -312,7 +313,7 @@ class BackwardSequencer(wiring.Component):
         for lane in range(VALUES * words):
             (sums, parameters), into = inputs[lane // VALUES], lane % VALUES
             starts = range(lane, mapping.lanes * mapping.columns, VALUES * words)
-            chosen = parts[lane // _LANES_A_PART]
+            chosen = parts[lane // of_part]
             total = Array(held[start] for start in starts)[chosen]
             value = Array(self.parameters[start] for start in starts)[chosen]
             if lane < VALUES:

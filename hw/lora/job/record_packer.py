@@ -81,6 +81,9 @@ class RecordPacker(wiring.Component):
         block, position = (
             Signal.like(like, name=name, reset_less=True) for name, like in (("block", count), ("position", length))
         )
+        # where two outputs were written at once: columns to the right one, and whether it is that one's turn
+        spreads = any(one.spread for one in mapping.forward.stages)
+        spread, right = Signal.like(column, name="spread"), Signal(reset_less=True)
         # the value is its block's last, the block its tensor's, the column the last
         last_value, last_block, wrapped = Signal(), Signal(), Signal()
         vector = Signal()
@@ -91,7 +94,7 @@ class RecordPacker(wiring.Component):
             self.outputs.full.eq(full),
             self.outputs.enable.eq(advance),
             self.outputs.address.eq(address),
-            self.outputs.column.eq(column),
+            self.outputs.column.eq(column + Mux(right, spread, 0) if spreads else column),
         ]
         with m.If(advance):
             m.d.sync += valid.eq(0)
@@ -110,10 +113,13 @@ class RecordPacker(wiring.Component):
                                 last_value.eq(values == 1),
                                 last_block.eq(blocks == 1),
                                 vector.eq(blocks * values == stage_mapping.channels and blocks == 1),
+                                *([spread.eq(stage_mapping.spread)] if spreads else []),
                             ]
                             with m.If(full[number]):
                                 m.next = "READ"
                 m.d.sync += [block.eq(0), position.eq(0), column.eq(0), wrapped.eq(0)]
+                if spreads:
+                    m.d.sync += right.eq(0)
             with m.State("READ"), m.If(advance):
                 m.d.sync += [
                     valid.eq(1),
@@ -130,7 +136,9 @@ class RecordPacker(wiring.Component):
                 with m.Elif(last_value):
                     m.d.sync += address.eq(Mux(wrapped, address + 1, group))
                 with m.Else():
-                    m.d.sync += address.eq(address + 1)
+                    m.d.sync += address.eq(address + (right | ~spread.any() if spreads else 1))
+                if spreads:
+                    m.d.sync += right.eq(~right & spread.any())
                 with m.If(last_value):
                     m.d.sync += block.eq(block + 1)
                     with m.If(last_block):

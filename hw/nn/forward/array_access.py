@@ -63,7 +63,7 @@ class OwnArray:
         array = self.array
         if array.halves:
             m.d.comb += array.parts.halved.eq(word.halved)
-        if array.lane_parts > 1:
+        if array.lane_parts:
             m.d.comb += array.parts.rounds.eq(1)
         m.d.comb += [Value.cast(getattr(array.port, name)).eq(value) for name, value in word.operands.items()]
         m.d.comb += array.bias.eq(word.bias)
@@ -107,7 +107,7 @@ class SharedArray:
         m.d.sync += [register.eq(buffers.runs_next) for register in of_column]
         if array.halves:
             m.d.comb += array.parts.halved.eq(word.halved & running)
-        if array.lane_parts > 1:
+        if array.lane_parts:
             # other sums within are those of the other component
             m.d.comb += array.parts.rounds.eq(running)
         for name, value in word.operands.items():

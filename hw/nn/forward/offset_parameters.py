@@ -5,8 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Member, Out
 
 from ....golden.nn.array import latency
+from ....golden.nn.array.copies import copies, segments
 from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
+from ...primitives.registers import replicas
 from ...primitives.rounding import saturate
 from ..interfaces import PARAMETER, Offsets
 from ..memories.activation_memory import ActivationMemory
@@ -17,7 +19,8 @@ from .parameters import FrozenParameters, ParameterMemories, ParameterRead
 class OffsetParameters:
     """Frozen parameters and adders behind their memories; sums are saturated to Q4.12.
 
-    A lane without weights gets 0, and not the offsets.
+    A lane without weights gets 0, and not the offsets. Where words are of two pixels, both places of a parameter get
+    the offset of the first one.
 
     Parameters
     ----------
@@ -44,7 +47,9 @@ class OffsetParameters:
 
     def __init__(self, mapping: Mapping, offsets: Offsets) -> None:
         self.mapping, self.interface = mapping, offsets
-        self.frozen = FrozenParameters(mapping)
+        self.frozen, self.copies = FrozenParameters(mapping), copies(mapping)
+        firsts = segments(mapping)
+        self.segments = [sum(column >= first for first in firsts) - 1 for column in range(mapping.columns)]
         self.ports: dict[str, Member] = {"offsets": Out(offsets)}
 
     def store(self, m: Module, engine: wiring.Component, platform: object) -> ParameterMemories:
@@ -56,7 +61,7 @@ class OffsetParameters:
     ) -> tuple[Value, Value]:
         """Read a word of weights and a group of biases, each `latency` cycles after its address."""
         weights, bias, offsets, sequencer = memories.weights, memories.biases, engine.offsets, read.sequencer
-        used = self._used(m, sequencer, read.residual)
+        used, copied = self._used(m, sequencer, read.residual), self._copied(m, sequencer)
         add_cycle = ActivationMemory.LATENCY - latency.OFFSET
         bias_add_cycle = add_cycle - latency.PARAMETER_READ + read.bias_cycles
         m.d.comb += [
@@ -67,31 +72,59 @@ class OffsetParameters:
             offsets.bias.eq(bias.addr),
             offsets.bias_side.eq(delayed(m, sequencer.side, bias_add_cycle, "bias_side", reset_less=True)),
         ]
-        word = []
+        word, of_parameter = [], self.interface.of_parameter
         for number, weight in enumerate(weights.word):
-            offset = offsets.numbers[self.interface.of_parameter[number]]
+            lane, column = divmod(number, self.mapping.columns)
+            offset: Value = offsets.numbers[of_parameter[number]]
+            for kind, copy in enumerate(self.copies, start=1):
+                if lane >= copy.lanes and column >= copy.columns:
+                    original = number - copy.lanes * self.mapping.columns - copy.columns
+                    offset = Mux(copied[column] == kind, offsets.numbers[of_parameter[original]], offset)
             value = self._sum(m, weight, offset, f"weight_sum{number}")
-            word.append(Mux(used[number // self.mapping.columns], value, 0))
-        pairs = zip(bias.data, offsets.biases, strict=True)
+            word.append(Mux(used[self.segments[column]][lane], value, 0))
+        bias_offsets = self._bias_offsets(m, sequencer, list(offsets.biases), bias_add_cycle)
+        pairs = zip(bias.data, bias_offsets, strict=True)
         return Cat(word), Cat(self._sum(m, *pair, f"bias_sum{column}") for column, pair in enumerate(pairs))
 
     def replaced(self, word: Value, residual: Value, identity: Value) -> Value:
         """A word of weights, or the identity for a residual, of which no lane has weights."""
         return word | Mux(residual, identity, 0)
 
-    def _used(self, m: Module, sequencer: Sequencer, residual: Value) -> Signal:
-        """Lanes whose weights are used: not those behind the last input, and none for a residual."""
-        mapping = self.mapping
+    def _used(self, m: Module, sequencer: Sequencer, residual: Value) -> list[Value]:
+        """Lanes whose weights are used in each segment of columns: those with one, and none for a residual."""
+        mapping, lanes = self.mapping, len(sequencer.tail_lanes)
         tail = delayed(m, sequencer.tail, ActivationMemory.LATENCY - 1, "tail")
-        used, tail_lanes = Signal(mapping.lanes, reset_less=True), Signal(mapping.lanes, reset_less=True)
+        used, tail_lanes = Signal(lanes, reset_less=True), Signal(lanes, reset_less=True)
         # the next stage begins before the last words of the one before are read
         with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
             m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
-        unused: Value = tail.replicate(mapping.lanes) & ~tail_lanes
+        unused: Value = tail.replicate(lanes) & ~tail_lanes
         if mapping.has_residuals:
-            unused |= residual.replicate(mapping.lanes)
+            unused |= residual.replicate(lanes)
         m.d.sync += used.eq(~unused)
-        return used
+        if not self.copies:
+            return [used]
+        return [used[first : first + mapping.lanes] for first in range(0, lanes, mapping.lanes)]
+
+    def _copied(self, m: Module, sequencer: Sequencer) -> list[Signal]:
+        """Register for each column that says which copies of weights a word has, see `AlternatingSequencer.copy`."""
+        if not self.copies:
+            return []
+        registers = replicas(self.mapping.columns, "copied", sequencer.copy.shape())
+        with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "copy_begin")):
+            m.d.sync += [register.eq(sequencer.copy) for register in registers]
+        return registers
+
+    def _bias_offsets(self, m: Module, sequencer: Sequencer, offsets: list[Value], cycles: int) -> list[Value]:
+        """Offset of each column's bias, of a copy that of its original, `cycles` behind the first word of its sum."""
+        found = list(offsets)
+        if self.copies:
+            # a stage begins two cycles before its first word
+            kind_read = delayed(m, sequencer.copy, cycles + 1, "bias_copy", reset_less=True)
+            for kind, copy in enumerate(self.copies, start=1):
+                for column in range(copy.columns, len(offsets)):
+                    found[column] = Mux(kind_read == kind, offsets[column - copy.columns], found[column])
+        return found
 
     @staticmethod
     def _sum(m: Module, parameter: Value, offset: Value, name: str) -> Value:

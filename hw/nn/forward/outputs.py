@@ -130,7 +130,11 @@ class OutputPath:
         """Number of sums that were clipped, those of another component that shares the array included."""
         clipped, port = self.array.clipped, self.array.port
         if self.masked:
-            clipped = clipped & (pooling.control.mask | self.access.foreign(self.sides.buffers.running))
+            own = pooling.control.mask
+            if self.mapping.has_merged_pixels:
+                # of both pixels, whose outputs are those of the lower half of the columns
+                own = own | (pooling.merged.replicate(len(own)) & (own << len(own) // 2))
+            clipped = clipped & (own | self.access.foreign(self.sides.buffers.running))
         counts = port.valid & pooling.control.inside if self.mapping.has_padded_pools else port.valid
         return sum((bit & counts for bit in clipped), Value.cast(0))
 

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import Member
+from amaranth.utils import exact_log2
 
 from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
 from ....golden.nn.array.memories import bias_memory, weight_memory
 from ...primitives.ram import ram
-from ..interfaces import PARAMETER
+from ..interfaces import BEAT_BITS, PARAMETER
 from ..memories.weight_memory import WeightMemory
 from ..sequencer import Sequencer
 
@@ -97,10 +98,14 @@ class FrozenParameters:
         """Fill the memories beat by beat: all weights, then all biases. Activations are cleared meanwhile."""
         mapping, load, clear = self.mapping, engine.load, engine.clear
         beats = mapping.weight_words * mapping.word_beats
-        index, of_biases, end = Signal(range(max(beats, mapping.groups))), Signal(), Signal()
+        bias_beats = mapping.groups * mapping.column_beats
+        index, of_biases, end = Signal(range(max(beats, bias_beats))), Signal(), Signal()
         taken = Signal()
+        stores, group = taken & of_biases, load.payload
+        if mapping.column_beats > 1:
+            stores, group = self._group(m, stores, index, load.payload)
         m.d.comb += [
-            end.eq(index == Mux(of_biases, mapping.groups - 1, beats - 1)),
+            end.eq(index == Mux(of_biases, bias_beats - 1, beats - 1)),
             # the last beat waits until activations are clear
             load.ready.eq(~(of_biases & end & clear.active)),
             taken.eq(load.valid & load.ready),
@@ -109,9 +114,19 @@ class FrozenParameters:
             weights.write.eq(taken & ~of_biases),
             weights.index.eq(index),
             weights.beats.eq(load.payload),
-            store.en.eq(taken & of_biases),
-            store.addr.eq(index),
-            store.data.eq(load.payload[: len(Value.cast(store.data))]),
+            store.en.eq(stores),
+            store.addr.eq(index[exact_log2(mapping.column_beats) :]),
+            store.data.eq(group[: len(Value.cast(store.data))]),
         ]
         with m.If(taken):
             m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]
+
+    def _group(self, m: Module, taken: Value, index: Signal, beat: Value) -> tuple[Value, Value]:
+        """Beats of a group of biases, of which those before its last one wait in registers; whether that is taken."""
+        beats = self.mapping.column_beats
+        place = index[: exact_log2(beats)]
+        waiting = [Signal(BEAT_BITS, name=f"waiting_biases{number}", reset_less=True) for number in range(beats - 1)]
+        for number, register in enumerate(waiting):
+            with m.If(taken & (place == number)):
+                m.d.sync += register.eq(beat)
+        return taken & place.all(), Cat(*waiting, beat)

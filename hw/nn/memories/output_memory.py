@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 from amaranth.utils import exact_log2
@@ -170,9 +170,10 @@ class OutputReader(wiring.Component):
             advance.eq(~self.o.valid | self.o.ready),
             outputs.enable.eq(advance),
             outputs.address.eq(address),
-            outputs.column.eq(column),
             self.o.payload.eq(outputs.value),
         ]
+        column_read, moves = self._columns(m, stage.spread, column, reading, advance)
+        m.d.comb += outputs.column.eq(column_read)
         # filled, full, reading: as many cycles as `StageOutputs` asks for
         for number in range(sides):
             with m.If(outputs.filled[first + number]):
@@ -187,7 +188,7 @@ class OutputReader(wiring.Component):
                 m.d.sync += side.eq(~full[0])
         with m.If(advance):
             m.d.sync += self.o.valid.eq(reading)
-            with m.If(reading):
+            with m.If(moves):
                 m.d.sync += [cell.eq(cell + 1), address.eq(address + 1)]
                 with m.If(cell == stage.cells - 1):
                     m.d.sync += [cell.eq(0), column.eq(column + 1), channel.eq(channel + 1)]
@@ -203,3 +204,12 @@ class OutputReader(wiring.Component):
                         else:
                             m.d.sync += full.bit_select(side, 1).eq(0)
         return m
+
+    def _columns(self, m: Module, spread: int, column: Signal, reading: Signal, advance: Signal) -> tuple[Value, Value]:
+        """Column to read, and whether the address goes on; where two outputs were written at once, the right one's."""
+        if not spread:
+            return column, reading
+        right = Signal()
+        with m.If(advance & reading):
+            m.d.sync += right.eq(~right)
+        return column + Mux(right, spread, 0), reading & right

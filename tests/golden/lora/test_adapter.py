@@ -57,7 +57,7 @@ def test_batches_equal_the_integer_job(spec):
         ({"rank": 5}, "rank = 5"),
         ({"batch": 1}, "batch = 1"),
         ({"lanes": 24}, "lanes = 24"),
-        ({"columns": 16}, "columns = 16"),
+        ({"columns": 32}, "columns = 32"),
     ],
 )
 def test_wrong_parameters_are_refused(settings, message):

@@ -24,6 +24,8 @@ SPECS = [
     ConvSpec(pool=(3,), pool_stride=(2,), pool_padding=(1,), relu=False),
     ConvSpec(width=9, pool=(2, 3), pool_stride=(1, 3), pool_padding=(1, 0, 0, 2)),
     ConvSpec(pool=(2,), pool_kind="average", limit=3, slope=0.3),
+    ConvSpec(channels=1, height=12, kernel=(5,), padding=(2,), columns=16),
+    ConvSpec(outputs=7, pool=(2, 1), stride=(1, 3), padding=(1, 1, 2, 2), columns=16),
     DepthwiseSpec(),
     DepthwiseSpec(channels=35, kernel=(2,), padding=(0,), relu=False, columns=2),
     DepthwiseSpec(channels=5, height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), limit=6, lanes=16),
@@ -101,7 +103,7 @@ def test_a_sample_that_has_not_ended_gives_nothing():
         (FcSpec, {"inputs": 0}, "inputs = 0"),
         (FcSpec, {"inputs": 8192, "outputs": 8192}, "they are kept on the chip"),
         (FcSpec, {"lanes": 24}, "lanes = 24"),
-        (FcSpec, {"columns": 16}, "columns = 16"),
+        (FcSpec, {"columns": 32}, "columns = 32"),
     ],
 )
 def test_wrong_parameters_are_refused(kind, settings, message):

@@ -7,6 +7,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
+from fabtune.golden.train.zo.array_order import ArrayOrder
 from fabtune.golden.zo.mapping import PerturbationMapping
 from fabtune.golden.zo.network_model import NetworkModel, check_cut
 
@@ -43,6 +44,16 @@ def test_parts_are_those_of_the_cut(parameters):
         assert np.array_equal(whole.frozen[part.rows], part.frozen)
     with pytest.raises(UserError, match="cut = 4"):
         model.parts(4)
+
+
+def test_words_of_two_pixels_have_one_order_in_software_and_core():
+    spec = ZotrainSpec(network=CHANNELS, lanes=32, columns=16)
+    assert any(stage.pair for stage in spec.mapping.forward.stages)
+    order = ArrayOrder.of(spec.described, 32, 16).mapping
+    for own, others in zip(spec.mapping.positions, order.positions, strict=True):
+        assert all(np.array_equal(one, other) for one, other in zip(own, others, strict=True))
+    numbers = np.concatenate([one.reshape(-1) for own in order.positions for one in own])
+    assert len(np.unique(numbers)) == len(numbers)
 
 
 def test_parameters_of_other_shapes_are_refused(parameters):

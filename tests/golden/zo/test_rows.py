@@ -1,7 +1,11 @@
 """Rows of deltas: their order, the parts of a cut, the fold, and the words that a pass waits for."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from fabtune.golden.errors import UserError
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.zo.mapping import PerturbationMapping
@@ -21,6 +25,11 @@ def test_rows_are_those_of_the_mapping():
     assert firsts == np.cumsum([0, *(groups.size for groups in rows.bias_groups)])[:-1].tolist()
     assert rows.groups == FORWARD.groups
     assert max(groups.size for groups in rows.bias_groups) <= rows.most_groups
+
+
+def test_a_weight_that_stands_twice_is_refused():
+    with pytest.raises(UserError, match="would get two perturbations"):
+        PerturbationMapping(replace(FORWARD, pairs="frozen"))
 
 
 def test_parts_of_each_cut_are_all_rows():

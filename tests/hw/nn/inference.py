@@ -1,6 +1,7 @@
 """A forward engine alone, from images to the outputs of all stages."""
 
 from itertools import product
+from math import prod
 
 from amaranth.hdl import EnableInserter, Module, Signal
 from amaranth.lib import stream, wiring
@@ -56,7 +57,7 @@ class Inference(wiring.Component):
 
 
 def infer(mapping, parameters, images, stall=0.0, hold=0):
-    """Outputs of samples, a list for each stage, and the cycle of the first start.
+    """Outputs of samples, a list for each stage, the cycle of the first start, and the number of clipped sums.
 
     `parameters` is the image of those. With `hold` no sample starts before that cycle.
     """
@@ -78,18 +79,17 @@ def infer(mapping, parameters, images, stall=0.0, hold=0):
 
     async def take(bench):
         for _, number in product(images, range(len(found))):
-            stage = mapping.stages[number]
             bench.set(stage=number)
-            found[number] += await bench.take("o", stage.channels * stage.cells)
+            found[number] += await bench.take("o", prod(mapping.network_stages[number].output_shape))
 
     async def release(bench):
         bench.set(hold=hold > 0)
         await bench.tick(hold)
         bench.set(hold=0)
 
-    watch = dict.fromkeys(("load.ready", "loaded", "sample.done", "engine.running"))
+    watch = dict.fromkeys(("load.ready", "loaded", "sample.done", "engine.running", "engine.clipped"))
     seen = play_interface(Inference(mapping), body=[feed, take, release], watch=watch, stall=stall, limit=30_000)
     assert seen.cycles("load.ready")[: len(load) - 1] == list(range(len(load) - 1))
     # activations are cleared from the cycle after the first beat on
     assert seen.cycles("loaded") == [max(len(load) - 1, mapping.clear_cycles + 1)]
-    return found, seen.cycles("engine.running")[0]
+    return found, seen.cycles("engine.running")[0], sum(seen.words("engine.clipped"))

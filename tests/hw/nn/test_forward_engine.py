@@ -55,5 +55,5 @@ def test_no_sample_starts_on_hold():
     rng = np.random.default_rng(6)
     frozen, samples = parameters(mapping, rng), rng.integers(0, 256, (2, *NETWORK.input_shape))
     expected = outputs(mapping, frozen, q8_16_of_bytes(samples))
-    found, started = infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), hold=2000)
+    found, started, _ = infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), hold=2000)
     assert (found, started) == (expected, 2001)

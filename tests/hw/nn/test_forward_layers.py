@@ -43,6 +43,9 @@ NETWORKS = {
     "flatten fc3",
     "halves of the lanes, and residuals": "8x4x5 conv8k3p1 add@0,-1 relu conv8k3p1 add@3,2 leaky0.1 pool3p1s2 "
     "conv9k1 dw3p1 add@8,7 avg2x1 conv8k3p1 flatten fc3",
+    # half the lanes have fewer than the channels of a residual
+    "halves of the lanes, and one residual that is whole": "8x4x4 conv16k3p1 relu conv8k1 conv16k3p1 add@3,1 relu "
+    "flatten fc3",
     "maps of one dimension": "3x1x16 conv5k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 leaky0.1 conv4k1 "
     "conv4k1x3p0,0,1,1 add@6,5 relu avg1x4 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
@@ -53,15 +56,30 @@ NETWORKS = {
     "leaky0.1 pool2 flatten fc5 relu fc4 relu cat@11,13 fc3",
     "groups": "4x4x3 conv8k2p0,1,0,1g2 relu conv8k1g2 add@2,1 relu conv12k2g2 avg2x1 conv8k1g4 flatten fc3",
     "groups of one turn": "4x4x4 conv8k3g4 relu conv4k2g2 flatten fc3",
+    "as many columns as lanes": "3x5x5 conv20k3p1 relu dw2 relu dw1 add@4,3 conv9k2 pool2x1 relu flatten fc35 relu fc3",
+    "two pixels": "1x8x9 conv8k1 relu conv4k3 relu1.5 pool2 dw2 relu conv3k1 flatten fc3",
+    "two pixels, and slopes": "2x6x8 conv3k3p1 leaky0.3 pool1x2s1 conv4k3x2 avg4x1 conv2k1x3 leaky0.2 pool1x4 "
+    "flatten fc3",
+    "two pixels, and halves of the lanes": "3x6x7 conv4k3p1 relu pool2x4s2x1 conv8k3p1 relu conv32k3p1 relu "
+    "conv3k1x2p0,0,1,0s2x1 flatten fc3",
 }
 
 
-COLUMNS = {"averages": 4, "an average of few sums": 8, "one filter a channel": 4}
+COLUMNS = {
+    "averages": 4,
+    "an average of few sums": 8,
+    "one filter a channel": 4,
+    "halves of the lanes, and one residual that is whole": 8,
+    "as many columns as lanes": 16,
+    "two pixels": 8,
+    "two pixels, and slopes": 8,
+    "two pixels, and halves of the lanes": 8,
+}
 
 
 STALLED = (
     *("replicated rows", "averages", "one filter a channel", "halves of the lanes, and residuals"),
-    *("concatenations", "groups"),
+    *("concatenations", "groups", "two pixels"),
 )
 
 
@@ -73,12 +91,23 @@ STALLED = (
     ],
 )
 def test_outputs_are_goldens(name: str, stall: float) -> None:
-    network = network_from(NETWORKS[name])
-    mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2))
+    network, pairs = network_from(NETWORKS[name]), name.startswith("two pixels")
+    mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2), pairs="frozen" if pairs else "none")
     rng = np.random.default_rng(7)
-    # large enough that sums are clipped
-    frozen = random_parameters(network, rng, gain=8)
+    # large enough that sums are clipped, also those of two pixels of a pool
+    frozen = random_parameters(network, rng, gain=32 if pairs else 8)
     samples = rng.integers(0, 256, (2, *network.input_shape))
-    outputs = run(network.stages, frozen, q8_16_of_bytes(samples), product_of("int64"), Narrower())
-    found, _ = infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), stall)
+    narrower = Narrower()
+    outputs = run(network.stages, frozen, q8_16_of_bytes(samples), product_of("int64"), narrower)
+    found, _, clipped = infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), stall)
     assert found == [one.reshape(-1).tolist() for one in outputs]
+    assert clipped == narrower.saturations
+
+
+def test_networks_of_two_pixels_have_both_kinds_and_parts():
+    kinds = set()
+    for name in (one for one in NETWORKS if one.startswith("two pixels")):
+        mapping = Mapping.of(network_from(NETWORKS[name]), lanes=16, columns=8, pairs="frozen")
+        kinds |= {(stage.merged, stage.spread > 0) for stage in mapping.stages}
+        kinds |= {stage.halved for stage in mapping.stages} - {False}
+    assert kinds == {(True, False), (False, True), (False, False), True}

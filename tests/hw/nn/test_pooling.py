@@ -48,6 +48,26 @@ def test_largest_of_a_pool(size, relu, gap):
     assert seen.cycles("write") == [end + LATENCY for end in ends]
 
 
+def test_of_two_pixels_the_larger_sum_is_the_output():
+    stages = stages_of("merged", (1, 12, 12), (Convolution(2, 3), Relu(1.5), MaxPool(2)))
+    limit, rng = 3 << Q8_16.fraction - 1, np.random.default_rng(4)
+    sums = rng.integers(-2 * limit, 2 * limit, (40, 4))
+    found = {0: [], 1: []}
+
+    async def body(bench):
+        for own in sums.tolist():
+            for merged in found:
+                control = {"first": 1, "last": 1}
+                await bench.pulse("valid", relu=1, limit=limit, merged=merged, sums=own, control=control)
+                await bench.tick(LATENCY - 1)
+                found[merged].append(bench.get("o"))
+
+    play_interface(Pooling(Mapping("merged", stages, columns=4, pairs="frozen")), body=body)
+    kept = sums.clip(0, limit)
+    assert found[0] == kept.tolist()
+    assert [own[:2] for own in found[1]] == np.maximum(kept[:, :2], kept[:, 2:]).tolist()
+
+
 def test_outputs_above_the_limit_become_it():
     stages = stages_of("limited", (1, 12, 12), (Convolution(4, 3), Relu(1.5)))
     limit = 3 << Q8_16.fraction - 1

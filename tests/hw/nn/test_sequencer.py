@@ -10,6 +10,7 @@ import pytest
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.text import network_from
+from fabtune.golden.nn.array.copies import tail_lanes
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.alternating_sequencer import AlternatingSequencer
 from fabtune.hw.nn.sequencer import Sequencer
@@ -179,7 +180,7 @@ def test_each_word_of_a_run_of_a_pixel_is_its_last():
     tails = [tail for _, tail in seen["word.enable"]]
     pixels, vector = (stage.cycles for stage in mapping.stages)
     assert [loop.count for loop in mapping.stages[0].loops[:3]] == [1, 2, 2]
-    assert mapping.tail_lanes(0) == 0b11
+    assert tail_lanes(mapping, 0) == (0b11,)
     assert tails == [1] * pixels + [0, 1] * (vector // 2)
 
 
@@ -191,7 +192,7 @@ def test_sides_alternate_stage_by_stage(first, last, both):
     assert len(runs) == len(order)
     for (stage, side), (own, final, lanes, words) in zip(order, runs, strict=True):
         assert (own, final) == (side, stage == last)
-        assert lanes == PAIRED.tail_lanes(stage)
+        assert (lanes,) == tail_lanes(PAIRED, stage)
         expected_words = of_side(PAIRED, stage, side, expected(PAIRED, stage, 0))
         assert [word for _, word in words] == [tuple(map(int, word)) for word in expected_words]
     assert {bit: len(cycles) for bit, cycles in filled.items()} == {2 * last + side: 2 for side in range(1 + both)}

@@ -18,7 +18,8 @@ from fabtune.golden.nn.arithmetic.average import average
 from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION, StageIntegers, run
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.array.activation_layout import sample_is_map
-from fabtune.golden.nn.array.images import frozen_image
+from fabtune.golden.nn.array.copies import copy_of, segments, tail_lanes
+from fabtune.golden.nn.array.images import frozen_image, weight_positions
 from fabtune.golden.nn.array.mapping import Mapping
 
 OWN = Network(
@@ -73,6 +74,40 @@ GRAPHS = {
     "flatten fc3",
 }
 MAPPINGS |= {name: Mapping.of(network_from(text), lanes=16) for name, text in GRAPHS.items()}
+WIDE = {
+    f"{name}, {lanes} x 16": Mapping.of(network_from(text), lanes, columns=16)
+    for lanes in (16, 32)
+    for name, text in GRAPHS.items()
+    if not re.search(r"\dg\d", text)
+}
+WIDE["groups, 16 x 16"] = Mapping.of(network_from("6x4x5 conv64k3g2 relu conv32k1g2 pool2 flatten fc3"), 16, 16)
+PAIRS = {
+    "a maximum of neighbours": ("1x10x9 conv5k5p2 relu pool2 conv6k3 relu pool1x2s1 flatten fc3", "22"),
+    "outputs beside each other": ("1x8x8 conv4k3s2x1 relu conv4k3 avg1x2 conv3k1 flatten fc3", "111"),
+    "a window of several rows": ("7x6x8 conv3k3p1 relu conv5k2x3 relu pool2x3s1 flatten fc3", "11"),
+    "a window of several words": ("20x5x6 conv5k3p1 relu dw3p1 conv8k1 flatten fc3", "1.1"),
+    "pools that overlap": ("2x8x9 conv4k3 pool3x4s1x3 flatten fc3", "2"),
+    "an odd map, a residual": ("2x7x6 conv5k3p1 conv5k3p1 add@1,0 relu conv4k2 flatten fc3", "1.."),
+    "a part of a concatenation": (
+        "3x6x6 conv5k3p1 relu conv3k3p1 relu cat@1,3 conv4k1 pool1x2 flatten fc3 conv4k2x3@1 flatten fc3 add@11,8",
+        "..2.1",
+    ),
+    "many outputs": ("3x6x6 conv9k3p1 relu conv16k3p1 relu flatten fc3", ".."),
+}
+"""Networks, and for each convolution: `2`, two pixels of a window; `1`, two outputs; a dot, neither."""
+PAIRED = {
+    f"{name}, {lanes} lanes": Mapping.of(network_from(text), lanes, 16, pairs="frozen")
+    for lanes in (16, 32)
+    for name, (text, _) in PAIRS.items()
+}
+PAIRED |= {
+    f"the last stage, {kind}": Mapping(kind, stages_of(kind, (3, 9, 8), layers), 16, 16, pairs="frozen")
+    for kind, layers in {"1": (Convolution(7, 3, 1),), "2": (Convolution(7, 3, 1), MaxPool(2))}.items()
+}
+PERTURBED = {
+    f"{name}, perturbed": Mapping.of(network_from(text), 32, 16, pairs="perturbed") for name, (text, _) in PAIRS.items()
+}
+MAPPINGS |= WIDE | PAIRED | PERTURBED
 
 
 def _frozen(stages: tuple[Stage, ...], rng: np.random.Generator) -> list[StageIntegers]:
@@ -111,7 +146,8 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
     _fill(mapping, memory, values)
     outputs = []
     for stage in mapping.stages:
-        found = np.zeros((stage.groups * mapping.columns, stage.cells), np.int64)
+        beside = 2 if stage.spread else 1
+        found = np.zeros((stage.groups * mapping.columns, stage.cells * beside), np.int64)
         wide = stage.parts * mapping.columns
         counts = [loop.count for loop in stage.loops]
         strides = [loop.stride for loop in stage.loops]
@@ -143,15 +179,21 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
                 best = average(np.sum(pool, axis=0), stage.average)
             else:
                 best = np.max(pool, axis=0)
-            kept = min(wide, stage.channels - group * wide)
+            if stage.merged:
+                best = np.maximum(*np.split(best, 2))
+            kept = min(wide, stage.channels * beside - group * wide)
             at = stage.target + np.dot((x, y, *groups), stage.targets)
             memory[at : at + kept] = best[:kept]
-            found[group * wide : group * wide + kept, y * counts[inner + 2] + x] = best[:kept]
+            for pixel, own in enumerate(np.split(best[:kept], beside)):
+                cell = (y * counts[inner + 2] + x) * beside + pixel
+                found[group * wide : group * wide + len(own), cell] = own
         outputs.append(found[: stage.channels].reshape(-1))
     return outputs
 
 
-@pytest.mark.parametrize("name", ["lenet5-mnist", "fan", "digits", "own", "wide", "one convolution", *GRAPHS])
+@pytest.mark.parametrize(
+    "name", ["lenet5-mnist", "fan", "digits", "own", "wide", "one convolution", *GRAPHS, *WIDE, *PAIRED, *PERTURBED]
+)
 def test_walk(name: str) -> None:
     mapping = MAPPINGS[name]
     rng = np.random.default_rng(3)
@@ -163,6 +205,55 @@ def test_walk(name: str) -> None:
         assert np.array_equal(output, wanted.reshape(-1))
 
 
+@pytest.mark.parametrize("name", PAIRS)
+def test_stages_of_few_outputs_take_two_pixels(name: str) -> None:
+    text, kinds = PAIRS[name]
+    single, paired = Mapping.of(network_from(text), 32, 16), PAIRED[f"{name}, 32 lanes"]
+    for kind, one, two in zip(kinds, single.stages, paired.stages, strict=False):
+        assert kind == ("." if two.pair is None else "2" if two.merged else "1")
+        assert (two.cycles < one.cycles) == (kind != ".")
+    assert not any(stage.pair for stage in single.stages)
+
+
+@pytest.mark.parametrize("name", PERTURBED)
+def test_places_of_a_perturbed_weight_are_in_one_word(name: str) -> None:
+    mapping = PERTURBED[name]
+    word = mapping.lanes * mapping.columns
+    for at in (number for number, stage in enumerate(mapping.stages) if stage.pair):
+        first, second = (weight_positions(mapping, at, pixel) for pixel in range(2))
+        copy = copy_of(mapping, at)
+        assert copy is not None
+        assert np.array_equal(first // word, second // word)
+        assert np.unique(second - first).tolist() == [copy.lanes * mapping.columns + copy.columns]
+        # lanes with a weight in the columns of each pixel, as each word is the last of a run
+        for segment, positions in ((0, first), (segments(mapping).index(copy.columns), second)):
+            lanes = np.unique(positions % word // mapping.columns)
+            assert tail_lanes(mapping, at)[segment] == sum(1 << lane for lane in lanes.tolist())
+
+
+def test_perturbed_words_of_fewer_columns_or_of_several_words_are_of_one_pixel() -> None:
+    kinds = {
+        name: "".join("." if stage.pair is None else "2" if stage.merged else "1" for stage in mapping.stages)
+        for name, mapping in PERTURBED.items()
+    }
+    expected = {f"{name}, perturbed": kinds.ljust(6, ".") for name, (_, kinds) in PAIRS.items()}
+    # of rows side by side that take several words; of 80 and of several runs
+    expected["a window of several rows, perturbed"] = ".1...."
+    expected["a window of several words, perturbed"] = "..1..."
+    expected["a part of a concatenation, perturbed"] = "..2..."
+    assert {name: own.ljust(6, ".") for name, own in kinds.items()} == expected
+    assert not any(
+        stage.pair
+        for text, _ in PAIRS.values()
+        for stage in Mapping.of(network_from(text), 32, 8, pairs="perturbed").stages
+    )
+
+
+def test_windows_beyond_the_map_are_of_one_pixel() -> None:
+    mapping = Mapping.of(network_from("1x7x6 conv4k3p1 pool2p0,0,1,1 flatten fc3"), 32, 16, pairs="frozen")
+    assert [stage.pair for stage in mapping.stages] == [None, None]
+
+
 def test_image_sizes() -> None:
     for mapping in MAPPINGS.values():
         frozen = _frozen(mapping.network_stages, np.random.default_rng(0))
@@ -171,7 +262,9 @@ def test_image_sizes() -> None:
     assert (mapping.sample_beats, mapping.weight_words) == (49, 505)
 
 
-@pytest.mark.parametrize(("settings", "message"), [({"lanes": 24}, "power of two"), ({"lanes": 8}, "16 or 32")])
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"lanes": 24}, "power of two"), ({"lanes": 8}, "16 or 32"), ({"columns": 32}, "2 to 16")]
+)
 def test_refused(settings: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Mapping.of(NETWORKS["digits"], **settings)

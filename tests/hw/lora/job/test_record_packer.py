@@ -19,6 +19,10 @@ VARIATIONS = {
     "base": {},
     "narrow": {"lanes": 16, "columns": 2, "rank": 2},
     "wide": {"columns": 8},
+    "two outputs at once": {
+        "network": "1x6x8 conv3k3p1 relu conv2k3 relu conv6k2 relu flatten fc5 relu fc3",
+        "columns": 8,
+    },
     "vector": {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False},
 }
 
@@ -27,12 +31,14 @@ def contents_of(mapping, record):
     """The output memory with a record's values, (depth, columns)."""
     contents, first = np.zeros((mapping.forward.output_depth, mapping.columns), np.int64), 0
     for stage in mapping.forward.stages:
-        size = stage.channels * stage.cells
-        outputs = record[first : first + size].reshape(stage.channels, stage.cells)
+        beside = 2 if stage.spread else 1
+        size = stage.channels * stage.cells * beside
+        outputs = record[first : first + size].reshape(stage.channels, stage.cells, beside)
         for channel, cells in enumerate(outputs):
             group, column = divmod(channel, mapping.columns)
             begin = stage.output + group * stage.cells
-            contents[begin : begin + stage.cells, column] = cells
+            for pixel, own in enumerate(cells.T):
+                contents[begin : begin + stage.cells, column + pixel * stage.spread] = own
         first += size
     return contents
 

@@ -18,11 +18,16 @@ MAPPING = Mapping("read", stages_of("read", (1, 7, 9), LAYERS), lanes=16, column
 SAMPLES = 3
 
 
+PAIRED = Mapping("pairs", stages_of("pairs", (2, 7, 8), LAYERS[:2] + LAYERS[3:]), lanes=16, columns=16, pairs="frozen")
+
+
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("stage", [0, 1, -1])
-def test_outputs_of_a_stage(stage, stall):
-    own, number = MAPPING.stages[stage], range(len(MAPPING.stages))[stage]
-    shape = (SAMPLES, own.channels, own.cells)
+@pytest.mark.parametrize(("mapping", "stage"), [(MAPPING, 0), (MAPPING, 1), (MAPPING, -1), (PAIRED, 1)])
+def test_outputs_of_a_stage(mapping, stage, stall):
+    own, number = mapping.stages[stage], range(len(mapping.stages))[stage]
+    beside = 2 if own.spread else 1
+    assert (own.spread > 0) == (mapping is PAIRED)
+    shape = (SAMPLES, own.channels, own.cells * beside)
     samples = np.random.default_rng(number).integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True)
     found, memory = [], {}
 
@@ -31,7 +36,7 @@ def test_outputs_of_a_stage(stage, stall):
 
     async def fill(bench, sample):
         """Another stage's outputs, then those of this one: in groups of as many channels as columns."""
-        bench.set({"outputs.filled": ((1 << len(MAPPING.stages)) - 1) & ~(1 << number)})
+        bench.set({"outputs.filled": ((1 << len(mapping.stages)) - 1) & ~(1 << number)})
         await bench.tick()
         bench.set({"outputs.filled": 0})
         for _ in range(4):
@@ -39,8 +44,8 @@ def test_outputs_of_a_stage(stage, stall):
             assert not bench.get("outputs.full")
             assert not bench.get("o.valid")
         for channel, cell in np.ndindex(sample.shape):
-            group, column = divmod(channel, MAPPING.columns)
-            memory[own.output + group * own.cells + cell, column] = sample[channel, cell]
+            (group, column), (row, pixel) = divmod(channel, mapping.columns), divmod(cell, beside)
+            memory[own.output + group * own.cells + row, column + pixel * own.spread] = sample[channel, cell]
         bench.set({"outputs.filled": 1 << number})
         await bench.tick()
         bench.set({"outputs.filled": 0})
@@ -53,7 +58,7 @@ def test_outputs_of_a_stage(stage, stall):
             assert not bench.get("outputs.full")
             memory.clear()
 
-    play_interface(OutputReader(MAPPING, stage), answer={"outputs": outputs}, body=body, stall=stall)
+    play_interface(OutputReader(mapping, stage), answer={"outputs": outputs}, body=body, stall=stall)
     assert found == samples.reshape(SAMPLES, -1).tolist()
 
 

@@ -29,6 +29,9 @@ def test_jobs_in_a_row_are_bit_exact():
     [
         {},
         {"ports": 2},
+        # words of two pixels: of a pool, of outputs beside each other; and clipped sums beside those in parts
+        {"network": NETWORK, "lanes": 16, "columns": 16},
+        {"network": "1x8x9 conv4k3 relu1.5 pool2 dw2 relu conv3k1 flatten fc3", "lanes": 16, "columns": 8},
         {"cache": "chip", "cache_entries": 64},
         {"network": "1x5x5 conv3k3 relu flatten fc25", "lanes": 16, "loss": "mse"},
         {"lanes": 16, **OPTIONS},

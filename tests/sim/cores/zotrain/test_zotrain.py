@@ -22,7 +22,12 @@ def test_jobs_in_a_row_are_bit_exact():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [{"columns": 8, "lanes": 32}, {"deltas": "ultra"}, {"network": "1x5x5 conv3k3 relu flatten fc25", "loss": "mse"}],
+    [
+        {"columns": 8, "lanes": 32},
+        {"columns": 16},
+        {"deltas": "ultra"},
+        {"network": "1x5x5 conv3k3 relu flatten fc25", "loss": "mse"},
+    ],
 )
 def test_wider_cores_are_bit_exact(settings):
     check_bit_exact(dataclasses.replace(SPEC, **settings))
