@@ -26,7 +26,8 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
     seed : int
         Seed of the stalls.
     compared : bool
-        Whether the bench itself compares the words, and objects to the first that differs.
+        Whether the bench itself compares all words, and objects to the first that differs. Those of the first phase
+        are compared in any case where a reset comes in the middle: they are in no results.
     """
     streams = spec.streams()
     return {
@@ -36,6 +37,7 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
         "reset_level": emitted.reset_level,
         "reset_cycles": spec.reset_cycles,
         "buses": spec.buses,
+        "compared": compared,
         "input_wires": spec.input_wires,
         "host": HOST,
         "streams": {
@@ -55,7 +57,9 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
                 "quiet": phase.quiet,
                 "inputs": {name: _wire_words(spec, emitted, name, words) for name, words in phase.inputs.items()},
                 "expected": {
-                    name: _wire_words(spec, emitted, name, words) for name, words in phase.expected.items() if compared
+                    name: _wire_words(spec, emitted, name, words)
+                    for name, words in phase.expected.items()
+                    if compared or not number
                 },
                 "outputs": {name: count for name, count in counts.items() if name in streams},
                 "memory": {address: data.astype(np.uint8).tobytes().hex() for address, data in phase.memory.items()},
@@ -64,7 +68,7 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
                 "script": [dataclasses.asdict(step) for step in phase.script],
                 "midway": phase.midway,
             }
-            for phase in phases
+            for number, phase in enumerate(phases)
             for counts in [{name: len(next(iter(words.values()))) for name, words in phase.expected.items()}]
         ],
     }

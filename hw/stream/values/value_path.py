@@ -230,7 +230,8 @@ class ValuePath(wiring.Component):
                 m.d.sync += Value.cast(written.value).word_select(number, WORD).eq(Cat(values))
         with m.If(ends):
             m.d.sync += [written[name].eq(target.place[name]) for name in ("wide", "address", "part")]
-        clipped = Signal(3 * VALUES, reset_less=True)
+        # two stages: the second one of a count from before a reset of one cycle would come behind the next begin
+        clipped = Signal(3 * VALUES)
         count = Signal(range(len(clipped) + 1), reset_less=True)
         total = data_register(m, self.done.payload.clipped, "clipped")
         m.d.sync += [
