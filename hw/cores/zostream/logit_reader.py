@@ -1,6 +1,6 @@
 """Logit reader: results of a pass from the activation memory, value by value: logits, or what passes a cut."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -96,15 +96,9 @@ class LogitReader(wiring.Component):
             read.payload.address.eq(line.line + row),
             read.payload.part.eq(line.part),
         ]
-        # the chunk is on offer until its last value is here
-        m.submodules.results = results = Fifo(self.o.payload.shape(), _WAITING)
-        wiring.connect(m, results.o, wiring.flipped(self.o))
-        last, result = left == 1, results.i.payload
+        last = left == 1
+        results = self._results(m, column, last)
         taken = operands.valid & results.i.ready
-        m.d.comb += [
-            result.logit.eq(mux_tree(column, [operands.payload.value[number] for number in range(columns)])),
-            result.last.eq(last),
-        ]
         ends = last | (column == columns - 1)
         final, new = self.number == self.sentences - 1, Signal()
         with m.FSM():
@@ -146,3 +140,14 @@ class LogitReader(wiring.Component):
                 m.d.comb += self.done.eq(1)
                 m.next = "IDLE"
         return m
+
+    def _results(self, m: Module, column: Signal, last: Value) -> Fifo:
+        """Let results wait, each chosen of the chunk on offer, which stays until its last value is here."""
+        m.submodules.results = results = Fifo(self.o.payload.shape(), _WAITING)
+        wiring.connect(m, results.o, wiring.flipped(self.o))
+        values = self.operands.payload.value
+        m.d.comb += [
+            results.i.payload.logit.eq(mux_tree(column, [values[number] for number in range(self.chunks.columns)])),
+            results.i.payload.last.eq(last),
+        ]
+        return results
