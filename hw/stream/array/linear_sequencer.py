@@ -70,20 +70,9 @@ class LinearSequencer(wiring.Component):
         m.d.sync += ahead.eq((ahead & ~(taken & first)) | (self.order.valid & self.order.ready))
         with m.If(~active):
             m.d.sync += filled.eq(((given.inputs - 1) & (spec.lanes - 1)) + 1)
-            m.d.sync += [
-                settings.eq(given),
-                active.eq(self.operation.valid),
-                tiles.eq(last_tile),
-                groups.eq(last_group),
-            ]
-            m.d.sync += [
-                tile.eq(0),
-                line.eq(given.source),
-                row.eq(0),
-                minus.eq(0),
-                first.eq(1),
-                ends.eq(given.rows - 1),
-            ]
+            m.d.sync += [settings.eq(given), active.eq(self.operation.valid), first.eq(1), ends.eq(given.rows - 1)]
+            m.d.sync += [tiles.eq(last_tile), groups.eq(last_group), tile.eq(0), line.eq(given.source)]
+            m.d.sync += [row.eq(0), minus.eq(0)]
         with m.Elif(taken):
             m.d.sync += [first.eq(final_row), row.eq(row + 1)]
             # side by side, as it is known late that a read is taken

@@ -1,5 +1,7 @@
 """Reads of attention: rows of keys and values for tiles, and rows of queries, in the order of the array."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
@@ -94,21 +96,21 @@ class KeyReads(wiring.Component):
         m.d.sync += active.eq(take | (active & ~final))
         read = data_register(m, self.o.payload, "read")
         with m.If(move):
-            parts = range(1, spec.layout.parts)
-            before, behind = (
-                Cat(*(block.part >= part for part in parts), 0),
-                Cat(0, *(block.last_part < part for part in parts)),
-            )
             m.d.sync += [
                 self.o.valid.eq(active),
                 read.address.eq(line.line + key),
                 read.turn.eq(~block.contexts),
                 read.part.eq(line.part),
-                Value.cast(read.zero).eq(
-                    Mux(block.contexts, 0, Mux(number == 0, before, 0) | Mux(last_line, behind, 0))
-                ),
+                Value.cast(read.zero).eq(self._zero(block, number == 0, last_line)),
             ]
         return m
+
+    def _zero(self, block: Any, first_line: Value, last_line: Value) -> Value:
+        """Give a bit for each part of a line that belongs to another head: of keys alone, which are whole lines."""
+        parts = range(1, self.spec.layout.parts)
+        before = Cat(*(block.part >= part for part in parts), 0)
+        behind = Cat(0, *(block.last_part < part for part in parts))
+        return Mux(block.contexts, 0, Mux(first_line, before, 0) | Mux(last_line, behind, 0))
 
 
 class QueryReads(wiring.Component):
