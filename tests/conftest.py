@@ -16,7 +16,7 @@ settings.register_profile("fabtune", derandomize=True, deadline=None)
 settings.load_profile("fabtune")
 torch.set_num_threads(1)  # tensors are small here, and other tests run beside
 # half a million objects of libraries stay: to search them for cycles after every 700 new ones takes a tenth of the time
-gc.set_threshold(100_000, 50, 100)
+gc.set_threshold(20_000)
 
 LONGEST = (
     *(

@@ -8,7 +8,7 @@ from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16
 from ....golden.packets import last_flags
 from ....golden.stream.softmax.attention_sequencer import AttentionOperation, AttentionSequencerSpec
-from ....golden.stream.softmax.attention_softmax import FRACTIONS
+from ....golden.stream.softmax.attention_softmax import FRACTIONS, REPEATS
 from ...phase import Phase
 
 _ENDLESS = 1 << 62
@@ -25,6 +25,13 @@ def stimulus(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int)
     return joined(parts)
 
 
+def _wide(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make an operation of one head and token with about so many reads: a head as wide as that."""
+    groups = max(1, words // (2 * (spec.lanes + spec.columns)))
+    room = (spec.rows - 2) * spec.lanes // spec.columns
+    return _given(spec, rng, (1, 1, spec.columns * min(groups, room, REPEATS.maximum)), [1], stride=1)[0]
+
+
 def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> tuple[dict[str, Words], int]:
     key_heads, shared = int(rng.integers(1, 3, endpoint=True)), int(rng.choice([1, 1, 2, 3]))
     size = spec.columns if shared == 1 else spec.lanes
@@ -36,12 +43,18 @@ def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: in
     while sum(lengths) < spec.sums and (not lengths or sum(lengths) * reads < words):
         left = spec.sums - sum(lengths)
         lengths.append(min(left, int(rng.choice([1, min(2, most), most, int(rng.integers(1, most, endpoint=True))]))))
-    shifts = rng.integers(0, 8, 4).tolist()
-    heads = key_heads * shared, key_heads, width, int(rng.integers(2))
-    factor = int(rng.integers(1 << 16, 1 << 17)), int(rng.choice(FRACTIONS))
     stride = int(rng.integers(sum(lengths), spec.sums, endpoint=True))
-    addresses = rng.integers(0, spec.rows - (heads[0] * width // spec.lanes + 1) * stride, 4).tolist()
-    one = AttentionOperation._make((*heads, *addresses, stride, len(lengths), *factor, *shifts))
+    return _given(spec, rng, (key_heads * shared, key_heads, width), lengths, stride)
+
+
+def _given(
+    spec: AttentionSequencerSpec, rng: np.random.Generator, heads: tuple[int, int, int], lengths: list[int], stride: int
+) -> tuple[dict[str, Words], int]:
+    """Make what an operation of heads, key heads, and features of a head takes, and count its reads of the memory."""
+    shifts, causal = rng.integers(0, 8, 4).tolist(), int(rng.integers(2))
+    factor = int(rng.integers(1 << 16, 1 << 17)), int(rng.choice(FRACTIONS))
+    addresses = rng.integers(0, spec.rows - (heads[0] * heads[2] // spec.lanes + 1) * stride, 4).tolist()
+    one = AttentionOperation._make((*heads, causal, *addresses, stride, len(lengths), *factor, *shifts))
     starts = np.cumsum([0, *lengths[:-1]])
     given = {
         "operation": {name: np.array([[value]]) for name, value in one._asdict().items()},
@@ -66,8 +79,9 @@ def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: in
 
 
 def scenario(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second one without a reset."""
+    """Two jobs, the second one without a reset and with a head that is as wide as the other operations take reads."""
     first, second = (stimulus(spec, rng, words) for _ in range(2))
+    second = joined([second, _wide(spec, rng, words)])
     return [
         Phase(first, spec.run(first, _ENDLESS), reset=True, quiet=True),
         Phase(second, spec.run(second, _ENDLESS), quiet=True),

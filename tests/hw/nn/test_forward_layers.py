@@ -83,10 +83,17 @@ STALLED = (
 )
 
 
+LARGE = ("as many columns as lanes",)
+"""Networks on an array that simulates for long; a block's bench has 16 columns beside the slow tests."""
+
+
 @pytest.mark.parametrize(
     ("name", "stall"),
     [
-        *((name, 0.4 if name in STALLED else 0.0) for name in NETWORKS),
+        *(
+            pytest.param(name, 0.4 if name in STALLED else 0.0, marks=[pytest.mark.slow] if name in LARGE else [])
+            for name in NETWORKS
+        ),
         *(pytest.param(name, 0.0, marks=pytest.mark.slow) for name in STALLED),
     ],
 )

@@ -393,7 +393,7 @@ def test_own_network_in_rtl(fabtune, tmp_path, method, more):
             "LoRA-All changes more than the last layer, which the integer engine cannot",
         ),
         ("--engine rtl --method skip-lora --core chip", "NF4, and skip-lora has no cache: take --method instantft, or"),
-        ("--engine rtl --rank 9", "columns = 16"),
+        ("--engine rtl --rank 9", "rank = 9 is more than 8: a class's part of B is one beat"),
         ("--engine verilog", "there is no engine 'verilog'; there are: float, golden, rtl"),
     ],
 )
