@@ -1,4 +1,4 @@
-"""What the array of multipliers does not map, by name."""
+"""Names of what the array of multipliers does not map: parts of stages, for refusals."""
 
 from __future__ import annotations
 
