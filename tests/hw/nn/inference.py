@@ -56,12 +56,8 @@ class Inference(wiring.Component):
         return m
 
 
-def infer(mapping, parameters, images, stall=0.0, hold=0):
-    """Outputs of samples, a list for each stage, the cycle of the first start, and the number of clipped sums.
-
-    `parameters` is the image of those. With `hold` no sample starts before that cycle.
-    """
-    found, load = [[] for _ in mapping.stages], beats_of(parameters)
+def loads_and_samples(load, images):
+    """Make what gives an engine beats of parameters, then samples one after the other."""
 
     async def feed(bench):
         for beat in load[:-1]:
@@ -77,6 +73,16 @@ def infer(mapping, parameters, images, stall=0.0, hold=0):
             while len(bench.seen["sample.done"]) <= number:
                 await bench.tick()
 
+    return feed
+
+
+def infer(mapping, parameters, images, stall=0.0, hold=0):
+    """Outputs of samples, a list for each stage, the cycle of the first start, and the number of clipped sums.
+
+    `parameters` is the image of those. With `hold` no sample starts before that cycle.
+    """
+    found, load = [[] for _ in mapping.stages], beats_of(parameters)
+
     async def take(bench):
         for _, number in product(images, range(len(found))):
             bench.set(stage=number)
@@ -88,7 +94,13 @@ def infer(mapping, parameters, images, stall=0.0, hold=0):
         bench.set(hold=0)
 
     watch = dict.fromkeys(("load.ready", "loaded", "sample.done", "engine.running", "engine.clipped"))
-    seen = play_interface(Inference(mapping), body=[feed, take, release], watch=watch, stall=stall, limit=30_000)
+    seen = play_interface(
+        Inference(mapping),
+        body=[loads_and_samples(load, images), take, release],
+        watch=watch,
+        stall=stall,
+        limit=30_000,
+    )
     assert seen.cycles("load.ready")[: len(load) - 1] == list(range(len(load) - 1))
     # activations are cleared from the cycle after the first beat on
     assert seen.cycles("loaded") == [max(len(load) - 1, mapping.clear_cycles + 1)]

@@ -21,6 +21,7 @@ from fabtune.hw.nn.memories.output_memory import OutputReader
 
 from ..play import play_interface
 from ..simulation import beats_of
+from .inference import loads_and_samples
 
 NUMBERS = 7
 """Offsets of a word."""
@@ -102,23 +103,9 @@ def test_logits_of_both_sides(text, columns, kinds):
             "biases": biases[port["bias_side"], group].tolist(),
         }
 
-    async def feed(bench):
-        for beat in load[:-1]:
-            await bench.pulse("load.valid", payload=beat)
-        bench.set({"load.payload": load[-1], "load.valid": 1})
-        await bench.until("loaded")
-        bench.set({"load.valid": 0})
-        for number, image in enumerate(images):
-            while not bench.get("sample.room"):
-                await bench.tick()
-            await bench.pulse("sample.start")
-            await bench.give("sample.beats", beats_of(image))
-            while len(bench.seen["sample.done"]) <= number:
-                await bench.tick()
-
     seen = play_interface(
         Perturbed(mapping),
-        body=[feed],
+        body=[loads_and_samples(load, images)],
         take={"o": len(expected)},
         answer={"offsets": offsets},
         watch=dict.fromkeys(("loaded", "sample.done")),
