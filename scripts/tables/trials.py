@@ -138,9 +138,10 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         for child in set(active_children()) - others:
             child.terminate()
+        # Python's own ending wakes the executor's thread, which must not be closing what it is woken by
+        pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
 
