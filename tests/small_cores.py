@@ -21,9 +21,9 @@ OPTIONS = {
 }
 """All that `instantft` has by choice."""
 SMALLER = {
-    "adapter": "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1",
-    "fc": "inputs=33 outputs=9 columns=2 relu=false",
-    "conv": "channels=5 height=6 width=7 padding=0 outputs=9 pool=1 relu=false columns=2 lanes=16",
+    "adapter": "inputs=20 classes=2 batch=2 lanes=16 columns=2 rank=1",
+    "fc": "inputs=33 outputs=5 columns=2 relu=false",
+    "conv": "channels=3 height=5 width=6 padding=0 outputs=5 pool=1 relu=false columns=2 lanes=16",
     # more parts than words
     "depthwise": "channels=16 height=3 width=3 kernel=2,1 padding=0 relu=false columns=2 lanes=16",
     "gaussian_array": "n=1 form=sum",

@@ -169,7 +169,17 @@ def test_the_index_has_every_block():
         assert f"]({spec.area()}/{name}.md)" in index
 
 
-@pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("*.py")), ids=lambda path: path.stem)
+LONG_EXAMPLES = ("own_network",)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONG_EXAMPLES else [])
+        for path in sorted((DOCS / "examples").glob("*.py"))
+    ],
+    ids=lambda path: path.stem,
+)
 def test_examples_run(example, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(example), run_name="__main__")

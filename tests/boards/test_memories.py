@@ -34,7 +34,7 @@ SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 
 
 PRESETS = [(core, preset) for core, kind in CORES.items() for preset in kind.presets]
-DEEP = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=4096)
+DEEP = ZotrainSpec(network=NETWORK, lanes=16, columns=2, cut_rows=4096)
 """With a memory at the cut that is UltraRAM where there is some."""
 
 

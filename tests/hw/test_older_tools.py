@@ -13,7 +13,7 @@ from fabtune.hw.verilog import emit
 from .test_verilog import CORES, WAIVERS
 
 TOOLS = ("verilator", "yosys")
-NAMES = ["urng", "pezo", "pool", "softmax", "axi_read", "axi_registers", "zotrain"]
+NAMES = ["urng", "pezo", "pool", "softmax", "axi_read", "axi_registers"]
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in BLOCKS if name not in NAMES]
 
 

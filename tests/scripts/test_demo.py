@@ -26,20 +26,23 @@ from fabtune.scripts.demo.run import summary
 from fabtune.scripts.demo.zeroth import CORE, core_for_digits, settings_for
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
+from fabtune.sim.compiled import build as compiled_build
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     command = ["demo", "-o", str(tmp_path / "demo"), "--date", "2026-11-26", "--json"]
     if not whole:
+        # to optimise a core takes longer than these jobs
+        monkeypatch.setattr(compiled_build, "_OPTIMISED", "OPT_FAST=-O0")
         # the synthesis of a core takes as long as everything else: here a generator's stands for it and for others
         estimate = estimate_emitted(emit(GrngSpec()))
         monkeypatch.setattr(demo, "estimate_emitted", lambda _: estimate)
         monkeypatch.setattr(pezo, "estimate_spec", lambda _: estimate)
         few = replace(zo_defaults("digits"), steps=500)
         monkeypatch.setattr(zeroth, "zo_defaults", lambda _: few)
-        monkeypatch.setattr(zeroth, "STEPS_IN_RTL", 30)
-        monkeypatch.setattr(zeroth, "WORDS", 300)
+        monkeypatch.setattr(zeroth, "STEPS_IN_RTL", 10)
+        monkeypatch.setattr(zeroth, "WORDS", 100)
         two = replace(adapter_defaults("digits"), epochs=2)
         monkeypatch.setattr(adapters, "adapter_defaults", lambda _: two)
         command += ["--simulator", "icarus"]  # for generators alone, which it need not compile
@@ -57,7 +60,7 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     assert facts["zotrain_mismatches"] == facts["instantft_mismatches"] == facts["pezo_mismatches"] == 0
     assert facts["zotrain_steps_compared"] == zeroth.STEPS_IN_RTL
     assert facts["instantft_batches_compared"] == (500 if whole else 50)
-    assert facts["pezo_compared"] > (300_000 if whole else 80_000)
+    assert facts["pezo_compared"] > (300_000 if whole else 25_000)
     for core in ("zotrain", "instantft"):
         assert set(facts[f"{core}_kv260"]) == {"lut", "ff", "bram36", "uram", "dsp"}
     assert (facts["date"], facts["seed"], facts["version"]) == ("2026-11-26", 0, __version__)

@@ -21,7 +21,7 @@ RUNS = {
     "table": "table fedspzo --processes 2 --seeds 2",
     "demo": "demo -o out --force",
 }
-QUICK = ("list", "emit", "estimate", "verify", "tune", "prove")
+QUICK = ("list", "emit", "estimate", "verify", "prove")
 OLD = dict.fromkeys(("w.vcd", "out.safetensors", "a.png", "a.delta"), b"old")
 
 

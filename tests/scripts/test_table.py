@@ -31,7 +31,10 @@ def short(model, steps):
 
 @pytest.mark.parametrize(
     ("table", "column", "count"),
-    [("pezo-3", "perturbation", 6), ("pezo-4", "method", 3), ("sparse-1", "tuned", 5), ("pezo-fig4", "generator", 10)],
+    [
+        pytest.param("pezo-3", "perturbation", 6, marks=pytest.mark.slow),
+        *[("pezo-4", "method", 3), ("sparse-1", "tuned", 5), ("pezo-fig4", "generator", 10)],
+    ],
 )
 def test_tables_of_text(fabtune, sentences, tmp_path, tiny_transformer, table, column, count):
     status, out, _ = fabtune("table", table, *short(tiny_transformer, 3), "--plot", "curves.svg", "--json")

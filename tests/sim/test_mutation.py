@@ -35,9 +35,9 @@ PARAMETERS = [
     (PerturbSpec(), {"overflow": "wrap"}),
     (PerturbSpec(), {"eps_shift": 9}),
     (PezoSpec(), {"scale": ScaleSpec(urng=UrngSpec(seeds=OTHER_SEED))}),
-    (TileSpec(lanes=4), {"overflow": "wrap"}),
+    pytest.param(TileSpec(lanes=4), {"overflow": "wrap"}, marks=pytest.mark.slow),
     (build(BLOCKS["grng"]), {"form": "sum"}),
-    (WeightPathSpec(lanes=8), {"eps_shift": 9}),
+    pytest.param(WeightPathSpec(lanes=8), {"eps_shift": 9}, marks=pytest.mark.slow),
 ]
 
 

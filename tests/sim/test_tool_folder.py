@@ -41,6 +41,7 @@ def test_a_shell_has_verilator_with_its_version(tmp_path):
     assert found
 
 
+@pytest.mark.slow
 def test_a_bench_with_delays_is_built_and_runs(tmp_path):
     (tmp_path / "bench.sv").write_text(BENCH)
     command = "verilator --binary --timing -MAKEFLAGS OPT_FAST=-O0 --Mdir build bench.sv && build/Vbench"

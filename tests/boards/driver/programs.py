@@ -26,6 +26,10 @@ CORES = {
     "zotrain": zotrain(),
     "zostream": zostream(),
 }
+CALM = [
+    pytest.param(name, marks=pytest.mark.slow) if name in ("instantft, options", "zostream") else name for name in CORES
+]
+"""Cores of a test that takes long: the slow tests have all."""
 BLOCKS = ("instantft", "zotrain", "zostream")
 """Cores whose files have their names."""
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")

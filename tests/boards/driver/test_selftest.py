@@ -18,6 +18,7 @@ from fabtune.golden.errors import UserError
 from ...small_cores import with_slow, zotrain
 from .programs import (
     BLOCKS,
+    CALM,
     COMPILER,
     CORES,
     WARNINGS,
@@ -33,7 +34,7 @@ OTHER_CLOCK = "11"
 """Code of `FABTUNE_OTHER_CLOCK`."""
 
 
-@pytest.mark.parametrize("name", with_slow(CORES))
+@pytest.mark.parametrize("name", CALM)
 def test_a_core_passes_again_and_again(name):
     device, core = simulated(name)
     stages = [stage.name for stage in selftest_of(CORES[name]).stages]
@@ -148,7 +149,7 @@ def test_the_clock_is_measured_with_what_the_last_network_runs():
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", with_slow(CORES))
+@pytest.mark.parametrize("name", CALM)
 def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
     executable, (device, _) = compiled(name, tmp_path), simulated(name)
     stages = len(selftest_of(CORES[name]).stages)

@@ -73,7 +73,9 @@ def test_the_names_of_the_probes_come_with_the_bitstream(tmp_path, run_script):
     assert (tmp_path / "emitted here" / "out" / "zotrain.ltx").exists()
 
 
-@pytest.mark.parametrize(("board", "device"), [("kv260", "xck26_0"), ("zcu102", "xczu9_0")])
+@pytest.mark.parametrize(
+    ("board", "device"), [("kv260", "xck26_0"), pytest.param("zcu102", "xczu9_0", marks=pytest.mark.slow)]
+)
 def test_the_script_stores_what_is_written(board, device, tmp_path, run_script):
     files = package("zotrain", board) | {"out/zotrain.ltx": ""}
     status, said, commands = run_script("vivado/capture.tcl", files, cable=f"arm_dap_1 {device}")

@@ -358,7 +358,7 @@ def test_vivado_packages_the_same_ip(name, inferred, run_script):
 KERNELS = dict.fromkeys(CORES, "kv260") | {"instantft on the chip": "zcu102"}
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*CORES, pytest.param("instantft on the chip", marks=pytest.mark.slow)])
 def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, run_script):
     spec, files = CORES.get(name, ON_THE_CHIP), package(name, KERNELS[name])
     status, said, commands = run_script("vitis/package_xo.tcl", files)

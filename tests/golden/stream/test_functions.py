@@ -27,7 +27,7 @@ ALL = np.arange(Q8_16.minimum, Q8_16.maximum + 1)
     ("function", "float64"),
     [
         (gelu, functional.gelu),
-        (gelu_tanh, lambda x: functional.gelu(x, approximate="tanh")),
+        pytest.param(gelu_tanh, lambda x: functional.gelu(x, approximate="tanh"), marks=pytest.mark.slow),
         (silu, functional.silu),
     ],
 )

@@ -80,7 +80,7 @@ def test_read_takes_exokay_for_good():
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("abort_at", [0, 7, 60, 61, 62, 63])
+@pytest.mark.parametrize("abort_at", [7, 61, 63, *(pytest.param(one, marks=pytest.mark.slow) for one in (0, 60, 62))])
 def test_read_ends_idle_after_abort(stall, abort_at):
     run = read(AxiRead(AxiReadSpec()), commands(4, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500)
     assert run.idle[-1]

@@ -22,9 +22,21 @@ def apart(seed, count, longest):
     ]
 
 
-@pytest.mark.parametrize(("stall", "starve"), [(0.0, 0.0), (0.5, 0.0), (0.1, 0.8)])
-@pytest.mark.parametrize("shape", [{}, {"burst": 64}, {"burst": 4, "depth": 8, "outstanding": 2}])
-def test_write_gives_the_memory_what_it_was_given(stall, starve, shape):
+@pytest.mark.parametrize(
+    ("shape", "stall", "starve"),
+    [
+        ({}, 0.0, 0.0),
+        ({}, 0.5, 0.0),
+        ({}, 0.1, 0.8),
+        ({"burst": 64}, 0.0, 0.0),
+        ({"burst": 4, "depth": 8, "outstanding": 2}, 0.5, 0.0),
+        *(
+            pytest.param({"burst": burst} | more, 0.1, 0.8, marks=pytest.mark.slow)
+            for burst, more in ((64, {}), (4, {"depth": 8, "outstanding": 2}))
+        ),
+    ],
+)
+def test_write_gives_the_memory_what_it_was_given(shape, stall, starve):
     run = write(AxiWrite(AxiWriteSpec(**shape)), apart(5, 30, 90), stall, latency=9, starve=starve)
     assert run.written == run.image()
     assert run.addresses() == [address for address, _ in run.expected()]
@@ -57,7 +69,9 @@ def test_write_stops_at_a_bad_response(response, burst):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("abort_at", [0, 9, 20, 60, 61, 62, 63, 64])
+@pytest.mark.parametrize(
+    "abort_at", [0, 20, 61, 64, *(pytest.param(one, marks=pytest.mark.slow) for one in (9, 60, 62, 63))]
+)
 def test_write_ends_idle_after_abort(stall, abort_at):
     run = write(AxiWrite(AxiWriteSpec()), apart(6, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500)
     assert run.idle[-1]

@@ -106,6 +106,7 @@ def test_the_bench_compares_it_with_golden(spec, fast_simulator):
     assert verdict.compared > 3 * 16
 
 
+@pytest.mark.slow
 def test_it_is_packaged_and_estimated(spec):
     files = core_package(spec, board("kv260"), mhz=187.5)
     assert {"ip/component.xml", "selftest/selftest.c", "linux/inference_core.dts", "README.md"} <= files.keys()

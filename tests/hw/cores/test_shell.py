@@ -316,7 +316,7 @@ WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1, "address
 """Word for each locked register that would run another command, or have this one refused."""
 
 
-@pytest.mark.parametrize("ready", [1, 0], ids=["while it runs", "while it waits"])
+@pytest.mark.parametrize("ready", [1, pytest.param(0, marks=pytest.mark.slow)], ids=["while it runs", "while it waits"])
 def test_nothing_written_behind_a_command_changes_it(ready):
     """A write to each register at every distance from 0 cycles, which is as close as the bus allows, to 300."""
     orders = list(ORDERS)

@@ -26,7 +26,13 @@ class Vast(Nf4QuantSpec):
     address_bits = 30
 
 
-@pytest.mark.parametrize(("length", "lengths"), [(196, 2 * RECORD), (43, SHORT_MEMORY), (400, SHORT_QUEUE)])
+@pytest.mark.parametrize(
+    ("length", "lengths"),
+    [
+        (43, SHORT_MEMORY),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((196, 2 * RECORD), (400, SHORT_QUEUE))),
+    ],
+)
 def test_codes_and_cycles(length, lengths, fast_simulator):
     spec = Nf4QuantSpec(length=length)
     values = np.random.default_rng(length).integers(-(1 << 23), 1 << 23, (2, sum(lengths), 1))

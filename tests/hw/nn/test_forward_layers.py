@@ -57,7 +57,7 @@ NETWORKS = {
     "groups": "4x4x3 conv8k2p0,1,0,1g2 relu conv8k1g2 add@2,1 relu conv12k2g2 avg2x1 conv8k1g4 flatten fc3",
     "groups of one turn": "4x4x4 conv8k3g4 relu conv4k2g2 flatten fc3",
     "as many columns as lanes": "3x5x5 conv20k3p1 relu dw2 relu dw1 add@4,3 conv9k2 pool2x1 relu flatten fc35 relu fc3",
-    "two pixels": "1x8x9 conv8k1 relu conv4k3 relu1.5 pool2 dw2 relu conv3k1 flatten fc3",
+    "two pixels": "1x6x7 conv8k1 relu conv4k3 relu1.5 pool2 dw1 relu conv3k1 flatten fc3",
     "two pixels, and slopes": "2x6x8 conv3k3p1 leaky0.3 pool1x2s1 conv4k3x2 avg4x1 conv2k1x3 leaky0.2 pool1x4 "
     "flatten fc3",
     "two pixels, and halves of the lanes": "3x6x7 conv4k3p1 relu pool2x4s2x1 conv8k3p1 relu conv32k3p1 relu "
@@ -79,19 +79,22 @@ COLUMNS = {
 
 STALLED = (
     *("replicated rows", "averages", "one filter a channel", "halves of the lanes, and residuals"),
-    *("concatenations", "groups", "two pixels"),
+    *("concatenations", "groups", "two pixels, and slopes"),
 )
 
 
-LARGE = ("as many columns as lanes",)
-"""Networks on an array that simulates for long; a block's bench has 16 columns beside the slow tests."""
+LONG = (
+    *("as many columns as lanes", "residuals of one filter a channel", "pools behind one filter a channel"),
+    *("halves of the lanes, and one residual that is whole", "a residual beyond the map"),
+)
+"""Networks that simulate for long, of layers that others have too."""
 
 
 @pytest.mark.parametrize(
     ("name", "stall"),
     [
         *(
-            pytest.param(name, 0.4 if name in STALLED else 0.0, marks=[pytest.mark.slow] if name in LARGE else [])
+            pytest.param(name, 0.4 if name in STALLED else 0.0, marks=[pytest.mark.slow] if name in LONG else [])
             for name in NETWORKS
         ),
         *(pytest.param(name, 0.0, marks=pytest.mark.slow) for name in STALLED),

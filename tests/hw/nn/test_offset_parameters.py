@@ -71,7 +71,9 @@ def moved(mapping, frozen, weights, biases):
 @pytest.mark.parametrize(
     ("text", "columns", "kinds"),
     [
-        ("1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", 16, "21.."),
+        pytest.param(
+            "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", 16, "21..", marks=pytest.mark.slow
+        ),
         (
             "3x4x6 conv5k3x2p1,1,0,1 relu conv4k1x2p0,0,0,1 relu1.5 conv6k2 pool2x4s1 dw2x1 relu flatten fc4",
             16,

@@ -7,7 +7,7 @@ import pytest
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build, settings_of
 
-from ...small_cores import SMALLER, zostream
+from ...small_cores import SMALLER, with_slow, zostream
 
 
 def pairs(option, values):
@@ -18,7 +18,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", with_slow(BLOCKS))
 def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
     network = ["columns=2", "network=64 fc10"]
     settings = {
@@ -135,7 +135,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
     assert MISTAKES[mistake] in refused(mistake)
 
 
-SMALL = ("--set", "network=1x4x4 flatten fc8 relu fc4", "--set", "lanes=16", "--set", "columns=2")
+SMALL = ("--set", "network=16 fc8 relu fc4", "--set", "lanes=16", "--set", "columns=2")
 
 
 def test_cores_of_different_settings_have_different_names(fabtune, tmp_path):

@@ -133,7 +133,9 @@ def test_golden_s_accuracies_are_those_of_tune(fabtune, core, name, job, method)
     assert said["selftest"] == found["data"]["name"] == f"npz:{name}.npz"
 
 
-@pytest.mark.parametrize(("core", "name"), [("instantft", "resnet"), ("zotrain", "cnn")])
+@pytest.mark.parametrize(
+    ("core", "name"), [pytest.param("instantft", "resnet", marks=pytest.mark.slow), ("zotrain", "cnn")]
+)
 def test_the_regions_are_files_with_digests(fabtune, core, name):
     said, found = images(fabtune, core, name, "--preset", "tiny", *(GRADIENTS if core == "instantft" else STEPS))
     regions = {one["name"]: one for one in found["memory"]["regions"]}

@@ -25,7 +25,7 @@ VARIATIONS = [
 @pytest.mark.parametrize("spec", VARIATIONS, ids=str)
 def test_variation(spec, fast_simulator):
     # a beat of 4 bytes makes many of a word
-    verdict = verify(spec, fast_simulator, words=100 if getattr(spec, "data", 128) == 32 else 150)
+    verdict = verify(spec, fast_simulator, words=50 if getattr(spec, "data", 128) == 32 else 150)
     assert verdict.failures == ()
     assert verdict.differences == ()
     assert verdict.passed
@@ -54,7 +54,7 @@ def corrupted(monkeypatch, old, new):
 )
 def test_a_broken_bus_is_an_objection(spec, old, new, objection, fast_simulator, monkeypatch):
     corrupted(monkeypatch, old, new)
-    verdict = verify(spec, fast_simulator, words=100)
+    verdict = verify(spec, fast_simulator, words=40)
     assert any(objection in failure for failure in verdict.failures)
     assert not verdict.passed
 
@@ -76,7 +76,7 @@ def test_a_flipped_bit_is_seen(spec, wire, width, fast_simulator, monkeypatch):
 
     monkeypatch.setattr(verify_module, "emit", emit)
     # once for each beat
-    assert verify(spec, fast_simulator, words=50).mismatches > 3 * 2 * 25
+    assert verify(spec, fast_simulator, words=20).mismatches > 3 * 2 * 10
 
 
 def test_another_signature_is_seen(fast_simulator):

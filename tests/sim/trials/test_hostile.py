@@ -107,7 +107,8 @@ def test_cycles_of_a_job_are_those_of_before(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("instantft", "zotrain", "instantft, options"),
+        *("instantft", "zotrain"),
+        pytest.param("instantft, options", marks=pytest.mark.slow),
         pytest.param("instantft, cache on the chip", marks=pytest.mark.slow),
         pytest.param("instantft, early stop", marks=pytest.mark.slow),
         pytest.param("zostream", marks=pytest.mark.slow),

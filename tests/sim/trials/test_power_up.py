@@ -31,7 +31,7 @@ CORES = {
     "zotrain, autoencoder": lambda: ZotrainSpec(**AUTOENCODER, columns=2, byte_inputs=False),
     "zostream": zostream,
 }
-SLOW = [name for name in CORES if name not in ("instantft", "zotrain", "instantft, options")]
+SLOW = [name for name in CORES if name not in ("instantft", "zotrain")]
 """The others are compiled for trials of every run."""
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CORES]
 CONV = build(BLOCKS["conv"], ["channels=1", "height=4", "width=4", "outputs=2", "pool=1", "lanes=16", "columns=2"])

@@ -43,16 +43,16 @@ def dense(rng, packets):
     return {"weight": rng.integers(-32768, 32768, (packets * BEATS, 8)), "last": last_flags([BEATS] * packets)}
 
 
-def test_corrections_and_their_cycles(simulator):
+def test_corrections_and_their_cycles(fast_simulator):
     rng = np.random.default_rng(0)
     jobs = []
     for indices in CORRECTIONS.values():
         values = rng.integers(-32768, 32768, len(indices))
         jobs.append({"i": dense(rng, 1), "sparse": ADD.sparse_words(indices, values, BEATS * 8)})
-    check(ADD, jobs, CYCLES.values(), simulator)
+    check(ADD, jobs, CYCLES.values(), fast_simulator)
 
 
-def test_wrong_corrections_are_dropped_and_told_and_nothing_hangs(simulator):
+def test_wrong_corrections_are_dropped_and_told_and_nothing_hangs(fast_simulator):
     rng = np.random.default_rng(1)
     jobs = []
     for indices in WRONG.values():
@@ -65,11 +65,11 @@ def test_wrong_corrections_are_dropped_and_told_and_nothing_hangs(simulator):
         }
         jobs.append({"i": dense(rng, 2), "sparse": sparse})
         assert ADD.run(jobs[-1], 2 * BEATS)["o"]["error"][BEATS - 1 :: BEATS, 0].tolist() == [1, 0]
-    check(ADD, jobs, [ADD.cycles(job) for job in jobs], simulator)
+    check(ADD, jobs, [ADD.cycles(job) for job in jobs], fast_simulator)
 
 
 @pytest.mark.parametrize("kind", CORRECTIONS)
-def test_each_sign_with_each_kind_of_corrections(kind, simulator):
+def test_each_sign_with_each_kind_of_corrections(kind, fast_simulator):
     rng = np.random.default_rng(2)
     spec = WeightPathSpec(lanes=8, numbers=8, eps_shift=4)
     indices = CORRECTIONS[kind]
@@ -79,4 +79,4 @@ def test_each_sign_with_each_kind_of_corrections(kind, simulator):
         codes, scales = rng.integers(0, 16, BEATS * 8).astype(np.uint8), rng.integers(0, 32768, BEATS * 8 // 32)
         numbers = rng.integers(-2048, 2048, (BEATS if sign else 0, 8))
         jobs.append(spec.packet(codes, scales, 32, indices, values, sign) | {"u": {"number": numbers}})
-    check(spec, jobs, [CYCLES[kind] + 1] * 3, simulator)
+    check(spec, jobs, [CYCLES[kind] + 1] * 3, fast_simulator)

@@ -45,6 +45,7 @@ def material(count, seed=0):
     return gradients, labels
 
 
+@pytest.mark.slow
 def test_every_probability():
     gradients, labels = material(4097)
     expected = sample_losses(gradients, labels)

@@ -158,10 +158,10 @@ PASSES = {
     "several blocks": (([1, 11], 1, 1, 8, 1), ([9, 2], 1, 1, 8), ([16], 1, 1, 4, 1)),
     "shared keys": (([6, 1], 2, 1, 16, 1), ([4], 2, 1, 8)),
 }
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(PASSES)[1:]]
 
 
-@pytest.mark.parametrize("name", [next(iter(PASSES)), *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PASSES)
 def test_contexts_are_golden_s(name, fast_simulator):
     phases = [phase(AttentionSpec(), number, one) for number, one in enumerate(PASSES[name])]
     verdict = verify_phases(AttentionSpec(), phases, fast_simulator)

@@ -132,7 +132,9 @@ def expected_parts(own, deltas, mapping, steps, eps, spans, width):
 
 
 @pytest.mark.parametrize(
-    ("mapping", "parts", "gap"), [(NARROW, 1, 0), (NARROW, 1, 3), (WIDE, 4, 1)], ids=["base", "gap", "cycles in parts"]
+    ("mapping", "parts", "gap"),
+    [pytest.param(NARROW, 1, 0, marks=pytest.mark.slow), (NARROW, 1, 3), (WIDE, 4, 1)],
+    ids=["no gap", "base", "cycles in parts"],
 )
 def test_walks_of_two_parts(mapping, parts, gap):
     """Sides of a part do not touch those of the other; the last walk returns to the mark, and then sets it."""
