@@ -200,7 +200,11 @@ def test_without_optuna_it_says_what_to_install(refused, tmp_path, monkeypatch):
     assert "pip install 'fabtune[sweep]'" in refused("sweep space.toml")
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=[pytest.mark.slow] if file.stem == "sweep_scale" else []) for file in EXAMPLES],
+    ids=lambda file: file.stem,
+)
 def test_every_point_of_the_examples_can_be_built(file):
     from rich.console import Console
 

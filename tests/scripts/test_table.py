@@ -119,6 +119,7 @@ def test_skip2_takes_less_time_than_lora_all(monkeypatch):
     assert counted["Skip2-LoRA"] < 10
 
 
+@pytest.mark.slow
 def test_cores_with_pezo_and_gaussian_generators(monkeypatch, tmp_path):
     from fabtune.scripts.cores.zotrain import pezo_core
 

@@ -21,7 +21,9 @@ def write(files, folder):
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-@pytest.mark.parametrize(("board", "loader"), [("kv260", "xmutil loadapp"), ("zcu102", "fpgautil -b")])
+@pytest.mark.parametrize(
+    ("board", "loader"), [("kv260", "xmutil loadapp"), pytest.param("zcu102", "fpgautil -b", marks=pytest.mark.slow)]
+)
 def test_the_steps_for_linux_are_those_of_the_board(board, loader):
     files = core_package(CORES["zotrain"], BOARDS[board], ["linux"])
     steps = files["README.md"].partition("## linux")[2].partition("## Memories")[0]

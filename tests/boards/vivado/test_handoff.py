@@ -174,7 +174,10 @@ def _property(parent, **values):
 
 @pytest.mark.parametrize(
     ("name", "board"),
-    [("zotrain", "zcu102"), ("instantft", "kv260"), pytest.param("zostream", "kv260", marks=pytest.mark.slow)],
+    [
+        ("zotrain", "zcu102"),
+        *(pytest.param(name, "kv260", marks=pytest.mark.slow) for name in ("instantft", "zostream")),
+    ],
 )
 @pytest.mark.parametrize("arguments", [[], ["pynq"]], ids=["plain", "for PYNQ"])
 def test_pynq_finds_the_core_its_registers_and_its_interrupt(name, board, arguments, tmp_path, run_script):

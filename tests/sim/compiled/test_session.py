@@ -287,13 +287,17 @@ def test_a_reset_in_the_middle_of_a_job(program):
     np.testing.assert_array_equal(result["dumps"]["memory"], expected())
 
 
-def test_a_build_is_cached_and_needs_no_perl(program, monkeypatch, tmp_path):
+def test_a_build_is_cached(program, monkeypatch):
     made = program.stat().st_ino
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", None)
         assert build(VERILOG, "memcopy", 1) == program
     assert program.stat().st_ino == made
-    # a new build, with a perl that leaves a trace when it is called
+
+
+@pytest.mark.slow
+def test_a_new_build_needs_no_perl(program, monkeypatch, tmp_path):
+    # one that leaves a trace when it is called
     (tmp_path / "perl").write_text("#!/bin/sh\ntouch used\nexit 1\n")
     (tmp_path / "perl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

@@ -41,7 +41,11 @@ def steps_of(split, rng):
 
 
 @pytest.mark.parametrize("scalars", [False, True])
-@pytest.mark.parametrize("split", SPLITS, ids=str)
+@pytest.mark.parametrize(
+    "split",
+    [SPLITS[0], SPLITS[2], *(pytest.param(one, marks=pytest.mark.slow) for one in (SPLITS[1], *SPLITS[3:]))],
+    ids=str,
+)
 def test_walks_of_a_step(split, scalars):
     steps = list(steps_of(split, np.random.default_rng(3)))
     clipped = 0
