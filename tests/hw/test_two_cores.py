@@ -16,9 +16,9 @@ from fabtune.sim.simulator import find, simulate
 
 from ..small_cores import zostream
 
-FIRST = ("zotrain", ["network=1x4x4 flatten fc8 relu fc4", "lanes=16", "columns=2"])
+FIRST = ("zotrain", ["network=16 fc8 relu fc4", "lanes=16", "columns=2"])
 PAIRS = {
-    "of one kind": {"first": FIRST, "second": ("zotrain", ["network=16 fc8 relu fc6", "lanes=16", "columns=2"])},
+    "of one kind": {"first": FIRST, "second": ("zotrain", ["network=16 fc8 relu fc4", "lanes=16", "columns=4"])},
     "of two kinds": {"first": FIRST, "second": ("zostream", settings_of(zostream()))},
 }
 HERE = Path(__file__).parent
