@@ -1,0 +1,80 @@
+"""Reads of one requester over two ports: each goes to the port of its address, and all beats come back in order."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ...golden.axi.bus import ADDRESS_BITS
+from ..primitives.fifo import Fifo
+from .memory_port import OFFSET_BITS, ReadPort
+
+OUTSTANDING = 32
+"""Depth of the FIFO of reads whose beats have not all come."""
+
+
+class ReadInterleave(wiring.Component):
+    """Spread reads over two ports: blocks of `burst` beats of the memory are those of the one and the other in turn.
+
+    A read goes to the port of the block that it begins in. One that is longer is right, too, but then the ports do not
+    share the work. The ports work on their reads at the same time, and what one of them gives early waits there: each
+    is to have room for all beats that are asked for. Beats come in the cycle in which a port gives them, one a cycle as
+    long as the port of the read that is next has some.
+
+    Parameters
+    ----------
+    burst : int
+        Beats of a block, a power of two.
+    address : int
+        Bits of a byte address.
+
+    Attributes
+    ----------
+    read : In, `ReadPort`
+        The requester. Its commands are passed on in the same cycle, unless the beats of 33 are missing. The beats of
+        a command come three cycles after it at the earliest.
+    even, odd : Out, `ReadPort`
+        The ports of blocks of an even and of an odd number.
+    """
+
+    def __init__(self, burst: int, address: int = ADDRESS_BITS) -> None:
+        self._place = OFFSET_BITS + exact_log2(burst)
+        super().__init__({"read": In(ReadPort(address)), "even": Out(ReadPort(address)), "odd": Out(ReadPort(address))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        asked, given = self.read.command, self.read.beats
+        entry = data.StructLayout({"odd": 1, "beats": len(asked.payload.beats)})
+        m.submodules.reads = reads = Fifo(entry, OUTSTANDING)
+        # the read whose beats come, the last one of which is `final`
+        active, odd, final = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        left, moves, ends = Signal(len(asked.payload.beats), reset_less=True), Signal(), Signal()
+        chosen = asked.payload.address[self._place]
+        m.d.comb += [
+            reads.i.payload.odd.eq(chosen),
+            reads.i.payload.beats.eq(asked.payload.beats),
+            reads.i.valid.eq(asked.valid & asked.ready),
+            asked.ready.eq(reads.i.ready & Mux(chosen, self.odd.command.ready, self.even.command.ready)),
+            given.valid.eq(active & Mux(odd, self.odd.beats.valid, self.even.beats.valid)),
+            given.payload.eq(Mux(odd, self.odd.beats.payload, self.even.beats.payload)),
+            moves.eq(given.valid & given.ready),
+            ends.eq(moves & final),
+            reads.o.ready.eq(~active | ends),
+        ]
+        for port, own, turn in ((self.even, ~chosen, ~odd), (self.odd, chosen, odd)):
+            m.d.comb += [
+                port.command.valid.eq(asked.valid & own & reads.i.ready),
+                port.command.payload.eq(asked.payload),
+                port.beats.ready.eq(active & turn & given.ready),
+            ]
+        following = reads.o.payload
+        with m.If(ends | ~active):
+            m.d.sync += [
+                active.eq(reads.o.valid),
+                odd.eq(following.odd),
+                left.eq(following.beats),
+                final.eq(following.beats == 1),
+            ]
+        with m.Elif(moves):
+            m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
+        return m
