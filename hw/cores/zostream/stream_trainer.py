@@ -73,7 +73,14 @@ class StreamTrainer(wiring.Component):
         self.logits = LogitWriter(address=address, logit=RESULT)
         second = (ODD,) if spec.ports == 2 else ()
         self.memory = MemorySystem(
-            READS + second, WRITES, Error, second, (), spec.ports, 0, spec.reader, spec.writer, address
+            READS + second,
+            WRITES,
+            Error,
+            bulk=second,
+            ports=spec.ports,
+            reader=spec.reader,
+            writer=spec.writer,
+            address=address,
         )
         engine = EnginePort(chunks, spec.sequencer, spec.offsets, address)
         self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
