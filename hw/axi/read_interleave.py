@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import ADDRESS_BITS
 from ..primitives.fifo import Fifo
+from ..primitives.registers import data_register
 from .memory_port import OFFSET_BITS, ReadPort
 
 OUTSTANDING = 32
@@ -31,8 +32,8 @@ class ReadInterleave(wiring.Component):
     Attributes
     ----------
     read : In, `ReadPort`
-        The requester. Its commands are passed on in the same cycle, unless the beats of 33 are missing. The beats of
-        a command come three cycles after it at the earliest.
+        The requester. A command is passed on a cycle later, one in two cycles for each port. None is taken while the
+        beats of 34 are missing. Those of a command come three cycles after it at the earliest.
     even, odd : Out, `ReadPort`
         The ports of blocks of an even and of an odd number.
     """
@@ -54,19 +55,22 @@ class ReadInterleave(wiring.Component):
             reads.i.payload.odd.eq(chosen),
             reads.i.payload.beats.eq(asked.payload.beats),
             reads.i.valid.eq(asked.valid & asked.ready),
-            asked.ready.eq(reads.i.ready & Mux(chosen, self.odd.command.ready, self.even.command.ready)),
+            asked.ready.eq(reads.i.ready & ~Mux(chosen, self.odd.command.valid, self.even.command.valid)),
             given.valid.eq(active & Mux(odd, self.odd.beats.valid, self.even.beats.valid)),
             given.payload.eq(Mux(odd, self.odd.beats.payload, self.even.beats.payload)),
             moves.eq(given.valid & given.ready),
             ends.eq(moves & final),
             reads.o.ready.eq(~active | ends),
         ]
-        for port, own, turn in ((self.even, ~chosen, ~odd), (self.odd, chosen, odd)):
-            m.d.comb += [
-                port.command.valid.eq(asked.valid & own & reads.i.ready),
-                port.command.payload.eq(asked.payload),
-                port.beats.ready.eq(active & turn & given.ready),
-            ]
+        for name, own, turn in (("even", ~chosen, ~odd), ("odd", chosen, odd)):
+            command, beats = getattr(self, name).command, getattr(self, name).beats
+            m.d.comb += beats.ready.eq(active & turn & given.ready)
+            # a register, as both ends of a command are far away
+            payload = data_register(m, command.payload, f"{name}_payload")
+            with m.If(command.ready):
+                m.d.sync += command.valid.eq(0)
+            with m.If(reads.i.valid & own):
+                m.d.sync += [command.valid.eq(1), payload.eq(asked.payload)]
         following = reads.o.payload
         with m.If(ends | ~active):
             m.d.sync += [

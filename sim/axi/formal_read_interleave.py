@@ -7,7 +7,7 @@ gives is followed beat by beat.
 
 from __future__ import annotations
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Signal, Value
 
 from ...hw.axi.memory_port import OFFSET_BITS
 from ...hw.axi.read_interleave import OUTSTANDING, ReadInterleave
@@ -36,10 +36,16 @@ def check(checker: Checker, part: ReadInterleave) -> None:
     odd = asked.payload.address[OFFSET_BITS + BURST_BITS]
     moves = checker.moves("read_command")
     for name, own in (("even", ~odd), ("odd", odd)):
-        command = checker.streams[f"{name}_command"]
-        checker.rule(f"{name}_asked", checker.moves(f"{name}_command") == (moves & own))
-        checker.rule(f"{name}_as_asked", ~command.valid | (asked.valid & own & (command.payload == asked.payload)))
-        checker.rule(f"{name}_served", ~(asked.valid & own & reads.i.ready) | command.valid)
+        # a command waits for its port, and no other one of that port is taken until then
+        command, waits = checker.streams[f"{name}_command"], Signal(name=f"{name}_waits_for_port")
+        expected = Signal.like(Value.cast(asked.payload), name=f"{name}_expected")
+        m.d.sync += waits.eq((moves & own) | (waits & ~command.ready))
+        with m.If(moves & own):
+            m.d.sync += expected.eq(asked.payload)
+        checker.rule(f"{name}_asked", command.valid == waits)
+        checker.rule(f"{name}_as_asked", ~waits | (Value.cast(command.payload) == expected))
+        checker.rule(f"{name}_once", ~(moves & own & waits))
+        checker.rule(f"{name}_taken", ~own | (asked.ready == (reads.i.ready & ~waits)))
     entry = reads.i.payload
     entered = (entry.odd == odd) & (entry.beats == asked.payload.beats)
     checker.rule("kept", (checker.moves("kept") == moves) & (~moves | entered))

@@ -80,4 +80,4 @@ def test_a_stream_comes_at_a_beat_a_cycle(latency):
     # as many reads are under way as beats of the longer latency
     assert latency < BURST * OUTSTANDING
     assert times[-1] - times[0] == 40 * BURST - 1
-    assert times[0] == seen["read.command"][0][0] + latency + 1
+    assert times[0] == seen["read.command"][0][0] + latency + 2

@@ -8,7 +8,7 @@ import pytest
 
 from fabtune.boards.host.driver import CoreError
 from fabtune.golden.axi.bus import BEAT
-from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
+from fabtune.golden.cores.zostream.random_network import NetworkKind, RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.stream.machine.images import StreamImages
 from fabtune.sim.compiled.comparison import compiled_core
@@ -55,7 +55,7 @@ def test_the_second_port_changes_no_image() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("kind", ["perceptron", "encoder", "decoder"])
-def test_a_job_is_the_integer_job(kind: str, memory: str) -> None:
+def test_a_job_is_the_integer_job(kind: NetworkKind, memory: str) -> None:
     rng = np.random.default_rng(1)
     own = RandomJob(SPEC, random_images(SPEC, rng, kind), rng, 6, 4, 4, 7, position=33)
     job = StreamJob(own.images, own.sentences, own.orders, own.job.settings, 33)
