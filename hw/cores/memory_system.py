@@ -176,7 +176,7 @@ class MemorySystem(wiring.Component):
     def _faults(self, m: Module, halves: Mapping[str, AxiRead | AxiWrite]) -> None:
         """Hold the first fault; readers and writers hold their own until reset."""
         codes = self.errors.__members__
-        for half, manager in reversed(halves.items()):
+        for half, manager in reversed([*halves.items()]):
             slave, decode = (codes[f"{half.upper()}_{kind}"] for kind in ("SLVERR", "DECERR"))
             with m.If(manager.error.any() & ~self.fault.failed):
                 m.d.sync += [
