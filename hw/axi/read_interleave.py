@@ -20,7 +20,7 @@ class ReadInterleave(wiring.Component):
     A read goes to the port of the block that it begins in. One that is longer is right, too, but then the ports do not
     share the work. The ports work on their reads at the same time, and what one of them gives early waits there: each
     is to have room for all beats that are asked for. Beats come in the cycle in which a port gives them, one a cycle as
-    long as the port of the read that is next has some.
+    long as the port of the read that is next has some. Behind a read of one beat a cycle is lost.
 
     Parameters
     ----------
@@ -49,7 +49,9 @@ class ReadInterleave(wiring.Component):
         m.submodules.reads = reads = Fifo(entry, OUTSTANDING)
         # the read whose beats come, the last one of which is `final`
         active, odd, final = Signal(), Signal(reset_less=True), Signal(reset_less=True)
-        left, moves, ends = Signal(len(asked.payload.beats), reset_less=True), Signal(), Signal()
+        left, moves, follows = Signal(len(asked.payload.beats), reset_less=True), Signal(), Signal()
+        # the FIFO learns a cycle later that its read has begun: whether a beat is taken is known late
+        begins, popped = Signal(), Signal()
         chosen = asked.payload.address[self._place]
         m.d.comb += [
             reads.i.payload.odd.eq(chosen),
@@ -59,8 +61,9 @@ class ReadInterleave(wiring.Component):
             given.valid.eq(active & Mux(odd, self.odd.beats.valid, self.even.beats.valid)),
             given.payload.eq(Mux(odd, self.odd.beats.payload, self.even.beats.payload)),
             moves.eq(given.valid & given.ready),
-            ends.eq(moves & final),
-            reads.o.ready.eq(~active | ends),
+            follows.eq(~active | (moves & final)),
+            begins.eq(follows & reads.o.valid & ~popped),
+            reads.o.ready.eq(popped),
         ]
         for name, own, turn in (("even", ~chosen, ~odd), ("odd", chosen, odd)):
             command, beats = getattr(self, name).command, getattr(self, name).beats
@@ -72,9 +75,10 @@ class ReadInterleave(wiring.Component):
             with m.If(reads.i.valid & own):
                 m.d.sync += [command.valid.eq(1), payload.eq(asked.payload)]
         following = reads.o.payload
-        with m.If(ends | ~active):
+        m.d.sync += popped.eq(begins)
+        with m.If(follows):
             m.d.sync += [
-                active.eq(reads.o.valid),
+                active.eq(reads.o.valid & ~popped),
                 odd.eq(following.odd),
                 left.eq(following.beats),
                 final.eq(following.beats == 1),

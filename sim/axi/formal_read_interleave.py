@@ -53,11 +53,13 @@ def check(checker: Checker, part: ReadInterleave) -> None:
     # the read whose beats come, followed from where it leaves the FIFO
     turn, left = Signal(name="turn"), Signal.like(asked.payload.beats, name="left")
     waiting = Signal(range(2 * OUTSTANDING), name="waiting")
-    given, begins = checker.moves("read_beats"), checker.moves("answered")
-    m.d.sync += [left.eq(left - given), waiting.eq(waiting + checker.moves("kept") - begins)]
+    inside = variables_of(checker.block)
+    given, begins, popped = checker.moves("read_beats"), inside.begins, Signal(name="popped_once")
+    m.d.sync += [left.eq(left - given), waiting.eq(waiting + checker.moves("kept") - popped), popped.eq(begins)]
+    # it stays on offer for the cycle in which it begins and the next one
+    checker.rule("answered", checker.moves("answered") == popped)
     with m.If(begins):
         m.d.sync += [turn.eq(reads.o.payload.odd), left.eq(reads.o.payload.beats)]
-    inside = variables_of(checker.block)
     same = (inside.left == left) & (inside.odd == turn) & (inside.final == (left == 1))
     checker.lemma("followed", (inside.active == (left != 0)) & (~inside.active | same))
     checker.rule("one_at_a_time", ~begins | (left == 0) | ((left == 1) & given))
@@ -70,5 +72,5 @@ def check(checker: Checker, part: ReadInterleave) -> None:
         checker.rule(f"{name}_in_turn", (port.ready == (mine & beats.ready)) & (~mine | (beats.valid == port.valid)))
         checker.rule(f"{name}_as_given", ~(mine & beats.valid) | (beats.payload == port.payload))
     # behind the last beat of a read that of the next one may come at once
-    checker.rule("no_gap", ~(reads.o.valid & ((left == 0) | (given & (left == 1)))) | begins)
-    checker.passes("known", (waiting != 0) & ~reads.o.valid & (left == 0), 2)
+    checker.rule("no_gap", ~(reads.o.valid & ~popped & ((left == 0) | (given & (left == 1)))) | begins)
+    checker.passes("known", (waiting != 0) & ~(reads.o.valid & ~popped) & (left == 0), 3)
