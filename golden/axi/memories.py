@@ -15,6 +15,9 @@ def cache_memory(beats: int) -> MemoryShape:
     return MemoryShape("cache", beats, 8 * BEAT, ultra=True)
 
 
-def port_memories(reader: AxiReadSpec, writer: AxiWriteSpec, ports: int) -> tuple[MemoryShape, ...]:
-    """FIFOs of the managers of so many ports."""
-    return tuple(replace(one, count=ports) for one in (*reader.memories, *writer.memories))
+def port_memories(
+    reader: AxiReadSpec, writer: AxiWriteSpec, ports: int, writing: int | None = None
+) -> tuple[MemoryShape, ...]:
+    """FIFOs of the managers of so many ports, of which so many are written through; by default all."""
+    counts = (reader, ports), (writer, ports if writing is None else writing)
+    return tuple(replace(one, count=count) for half, count in counts for one in half.memories)

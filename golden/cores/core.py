@@ -162,13 +162,14 @@ class CoreSpec(BusSpec):
         """
         return {}
 
-    def signed(self, **replaced: Any) -> int:
+    def signed(self, *without: str, **replaced: Any) -> int:
         """Signature of the parameters, some of which may be `replaced` by a form that does not depend on the spelling.
 
-        Pins that change nothing for a host do not count.
+        Pins that change nothing for a host do not count, nor do those parameters that it is to be `without`.
         """
         parameters = asdict(self) | replaced
-        del parameters["monitor"]
+        for name in ("monitor", *without):
+            del parameters[name]
         return signature_of(parameters, self.registers.map)
 
     def documents(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Memory behind a core: AXI4 ports to the one outside, a cache RAM on the chip, and arbiters between requesters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
@@ -33,7 +33,8 @@ class MemorySystem(wiring.Component):
     """Connects requesters to the memory outside and to a cache RAM.
 
     Requesters share the first AXI4 port, in order of rank, but for those of `bulk`: these have the second port for
-    themselves, where there are two, or the cache RAM, where there is one.
+    themselves, where there are two, or the cache RAM, where there is one. The writing half of a second port through
+    which none of them writes stays idle.
 
     Parameters
     ----------
@@ -108,16 +109,19 @@ class MemorySystem(wiring.Component):
         bulk = [[name for name in names if name in separate] for names in (self.reads, self.writes)]
         settled, quiet = [], []
         for port, (reads, writes) in enumerate([shared] + [bulk] * (self.ports - 1)):
-            m.submodules[f"read{port}"] = read = AxiRead(self.reader)
-            m.submodules[f"write{port}"] = write = AxiWrite(self.writer)
+            read, write = AxiRead(self.reader), AxiWrite(self.writer) if writes else None
+            halves = {"read": read} | ({"write": write} if write else {})
+            for half, manager in halves.items():
+                m.submodules[f"{half}{port}"] = manager
             wiring.connect(m, read.bus, wiring.flipped(getattr(self, f"reader{port}")))
-            wiring.connect(m, write.bus, wiring.flipped(getattr(self, f"writer{port}")))
-            m.d.comb += [read.stop.eq(self.stop), write.stop.eq(self.stop)]
+            if write:
+                wiring.connect(m, write.bus, wiring.flipped(getattr(self, f"writer{port}")))
+            m.d.comb += [manager.stop.eq(self.stop) for manager in halves.values()]
             self._readers(m, f"readers{port}", reads, read.command, read.o)
-            done = self._writers(m, port, writes, write)
-            settled.append(done & write.idle)
-            quiet += [read.idle, write.idle]
-            self._faults(m, read, write)
+            if write:
+                settled.append(self._writers(m, port, writes, write) & write.idle)
+            quiet += [manager.idle for manager in halves.values()]
+            self._faults(m, halves)
         if self.ram_beats:
             m.submodules.ram = ram = CacheRam(self.ram_beats, self.address)
             self._readers(m, "ram_readers", bulk[0], ram.read, ram.o)
@@ -169,13 +173,14 @@ class MemorySystem(wiring.Component):
         ]
         return arbiter.idle & commands.empty & beats.empty
 
-    def _faults(self, m: Module, read: AxiRead, write: AxiWrite) -> None:
+    def _faults(self, m: Module, halves: Mapping[str, AxiRead | AxiWrite]) -> None:
         """Hold the first fault; readers and writers hold their own until reset."""
         codes = self.errors.__members__
-        for half, manager in (("WRITE", write), ("READ", read)):
+        for half, manager in reversed([*halves.items()]):
+            slave, decode = (codes[f"{half.upper()}_{kind}"] for kind in ("SLVERR", "DECERR"))
             with m.If(manager.error.any() & ~self.fault.failed):
                 m.d.sync += [
                     self.fault.failed.eq(1),
-                    self.fault.error.eq(Mux(manager.error[0], codes[f"{half}_DECERR"], codes[f"{half}_SLVERR"])),
+                    self.fault.error.eq(Mux(manager.error[0], decode, slave)),
                     self.fault.address.eq(manager.error_address),
                 ]

@@ -70,6 +70,8 @@ class ZostreamSpec(CoreSpec):
         Most instructions of a program.
     classes : int
         Most classes.
+    ports : int
+        AXI4 ports to the memory outside, 1 or 2: with 2 the stream of weights comes over both, a burst each in turn.
     generator : PezoSpec
         Generator of the perturbations: on the fly, so that its numbers return.
 
@@ -82,11 +84,6 @@ class ZostreamSpec(CoreSpec):
     name: ClassVar[str] = "zostream"
     registers: ClassVar[CoreRegisters] = CORE
     summary: ClassVar[str] = "transformers that train by zeroth order from 4-bit weights in DRAM, behind AXI"
-    buses: ClassVar[dict[str, str]] = {
-        "control": "s_axi_control",
-        "reader0": "m_axi_gmem0",
-        "writer0": "m_axi_gmem0",
-    }
     monitored: ClassVar[tuple[str, ...]] = (*CoreSpec.monitored, "operation")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
@@ -103,6 +100,7 @@ class ZostreamSpec(CoreSpec):
         },
         "small": {},
         "fast": {"columns": 32, "wide_rows": 2048},
+        "dual": {"columns": 32, "wide_rows": 2048, "ports": 2},
     }
 
     lanes: int = 32
@@ -114,10 +112,13 @@ class ZostreamSpec(CoreSpec):
     features: int = LARGEST_HIDDEN
     operations: int = 512
     classes: int = 64
+    ports: int = 1
     generator: PezoSpec = field(default_factory=PezoSpec)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.ports not in (1, 2):
+            raise UserError(f"ports = {self.ports}: give 1 or 2")
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
         _ = self.sequencer, self.offsets, self.losses, self.engine.parts  # these refuse what is out of range
@@ -131,8 +132,20 @@ class ZostreamSpec(CoreSpec):
             self.rows,
             self.wide_rows,
             self.sums,
+            self.ports,
             norm_lanes=self.norm_lanes,
         )
+
+    @property
+    def buses(self) -> dict[str, str]:  # type: ignore[override]
+        """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
+        ports = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(self.ports) for half in ("reader", "writer")}
+        return {"control": "s_axi_control", **ports}
+
+    @property
+    def address_buses(self) -> dict[str, str]:
+        """Of two ports the second one has the weights, of which the first one reads every other burst, too."""
+        return super().address_buses | ({"weights": "m_axi_gmem1"} if self.ports == 2 else {})
 
     @cached_property
     def sequencer(self) -> ProgramSequencerSpec:
@@ -177,7 +190,7 @@ class ZostreamSpec(CoreSpec):
             pass_memory(self.tokens, self.address),
             LABEL_MEMORY,
             COEFFICIENT_MEMORY,
-            *port_memories(self.reader, self.writer, self.memory_ports),
+            *port_memories(self.reader, self.writer, self.ports, writing=1),
         )
 
     @property
@@ -206,8 +219,8 @@ class ZostreamSpec(CoreSpec):
 
     @cached_property
     def signature(self) -> int:
-        """Value of the register of this name."""
-        return self.signed()
+        """Value of the register of this name; a core with one port has that of cores before there were two."""
+        return self.signed(*(() if self.ports > 1 else ("ports",)))
 
     @property
     def reader(self) -> AxiReadSpec:

@@ -34,7 +34,7 @@ class CoreSize:
     sums : int
         Rows of partial sums of a group of columns; there are two groups.
     ports : int
-        Memory ports of `BEAT` bytes a cycle at their peak.
+        Memory ports of `BEAT` bytes a cycle at their peak, over which the stream of weights comes.
     exponentials, norm_lanes : int
         Exponentials and values of a norm a cycle.
 
@@ -80,8 +80,13 @@ class CoreSize:
 
     @property
     def port_bytes(self) -> float:
-        """Bytes a cycle that the ports give together."""
-        return BEAT * PORT_SHARE * self.ports
+        """Bytes a cycle that a port gives."""
+        return BEAT * PORT_SHARE
+
+    @property
+    def stream_bytes(self) -> float:
+        """Bytes a cycle of the stream of weights: of all ports together, which are joined to a beat a cycle."""
+        return min(self.port_bytes * self.ports, BEAT)
 
     @property
     def load_cycles(self) -> int:
@@ -90,8 +95,8 @@ class CoreSize:
 
     @property
     def dequantisation_cycles(self) -> int:
-        """Cycles in which the codes of a tile, which both sides share, are dequantised: those of a beat and port."""
-        return -(-self.multipliers // (_CODES * self.ports))
+        """Cycles in which the codes of a tile, which both sides share, are dequantised: those of a beat."""
+        return -(-self.multipliers // _CODES)
 
 
 ARRAYS = ("32x16", "32x32", "64x32")

@@ -251,7 +251,7 @@ class StepCost:
         longest: dict[str, float] = {}
         for one in self.passes:
             bounds, stream, after = self._bounds(step, one)
-            bounds["DRAM"] = stream / self.size.port_bytes
+            bounds["DRAM"] = stream / self.size.stream_bytes
             total += max(bounds.values()) + after
             read += stream
             longest = {name: longest.get(name, 0.0) + value for name, value in bounds.items()}

@@ -9,6 +9,7 @@ from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.memory.chunks import ChunkLayout
 from ....golden.zo.memory_layout import WORDS
+from ...axi.read_interleave import ReadInterleave
 from ...primitives.fifo import Fifo
 from ...stream.engine.engine_port import EnginePort
 from ...stream.machine.program_sequencer import ProgramSequencer
@@ -29,6 +30,8 @@ from .sentence_scheduler import SentenceScheduler
 
 READS = ("order", "images", "corrections", "stream")
 """Requesters that read, the highest rank first; images are samples, programs, deltas and states of the generator."""
+ODD = "odd_stream"
+"""Requester of the second port, where there is one: of every other burst of the stream."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
 MONITOR = Monitor(1, operations=True)
@@ -49,8 +52,8 @@ class StreamTrainer(wiring.Component):
     ----------
     control : In, `Control`
         The shell.
-    reader0, writer0 : Out, `Read` and `Write`
-        AXI4 port to the memory outside.
+    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
+        AXI4 ports to the memory outside.
     engine : Out, `EnginePort`
     monitor : Out, `Monitor`
         Updates of the deltas, and the operation at work.
@@ -68,14 +71,24 @@ class StreamTrainer(wiring.Component):
         self.reader = LogitReader(chunks, tokens, (1 << KEPT_BITS) - 1)
         self.slopes, self.updates = SlopeRecorder(classes, address), StepUpdates()
         self.logits = LogitWriter(address=address, logit=RESULT)
-        self.memory = MemorySystem(READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address)
+        second = (ODD,) if spec.ports == 2 else ()
+        self.memory = MemorySystem(
+            READS + second,
+            WRITES,
+            Error,
+            bulk=second,
+            ports=spec.ports,
+            reader=spec.reader,
+            writer=spec.writer,
+            address=address,
+        )
         engine = EnginePort(chunks, spec.sequencer, spec.offsets, address)
         self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
         self._delta_beats = Signal(BEAT_COUNT_BITS)
         super().__init__(
             {
                 "control": In(Control(CORE, address)),
-                **buses(1, address),
+                **buses(spec.ports, address),
                 "engine": Out(engine),
                 "monitor": Out(MONITOR),
             }
@@ -173,10 +186,10 @@ class StreamTrainer(wiring.Component):
     def _memory(self, m: Module, sequences: CommandSequences) -> None:
         """Connect the requesters and the buses, and report what fails first."""
         memory, control, scheduler, engine = self.memory, self.control, self.scheduler, self.engine
-        for bus in buses(1):
+        for bus in buses(self.spec.ports):
             wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
         wiring.connect(m, scheduler.order_read, memory.order_read)
-        wiring.connect(m, wiring.flipped(engine.stream_read), memory.stream_read)
+        self._stream(m)
         wiring.connect(m, wiring.flipped(engine.corrections_read), memory.corrections_read)
         wiring.connect(m, self.slopes.write, memory.records_write)
         wiring.connect(m, self.logits.write, memory.logits_write)
@@ -202,6 +215,17 @@ class StreamTrainer(wiring.Component):
         for failed, error, address in reversed(faults):
             with m.If(failed):
                 m.d.comb += [fault.error.eq(error), fault.address.eq(address)]
+
+    def _stream(self, m: Module) -> None:
+        """Give the stream of weights its port; of two it takes both in turn."""
+        memory, asked = self.memory, wiring.flipped(self.engine.stream_read)
+        if self.spec.ports == 1:
+            wiring.connect(m, asked, memory.stream_read)
+            return
+        m.submodules.interleave = both = ReadInterleave(self.spec.engine.feed.burst, self.spec.address)
+        wiring.connect(m, asked, both.read)
+        wiring.connect(m, both.even, memory.stream_read)
+        wiring.connect(m, both.odd, getattr(memory, f"{ODD}_read"))
 
     def _images(self, m: Module, sequences: CommandSequences) -> ImageReads:
         """Read the image of each command that has one, and samples."""

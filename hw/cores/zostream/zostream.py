@@ -32,8 +32,8 @@ class TransformerTrainer(wiring.Component):
     ----------
     control : In, `Control`
         The shell.
-    reader0, writer0 : Out, `Read` and `Write`
-        AXI4 port to the memory outside.
+    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
+        AXI4 ports to the memory outside.
     monitor : Out, `Monitor`
         Updates of the deltas, and the operation at work.
     """
@@ -43,7 +43,7 @@ class TransformerTrainer(wiring.Component):
         engine = spec.engine
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
         super().__init__(
-            {"control": In(Control(CORE, spec.address)), **buses(1, spec.address), "monitor": Out(monitor)}
+            {"control": In(Control(CORE, spec.address)), **buses(spec.ports, spec.address), "monitor": Out(monitor)}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -51,7 +51,7 @@ class TransformerTrainer(wiring.Component):
         m.submodules.steps, m.submodules.engine = self.steps, self.engine
         wiring.connect(m, wiring.flipped(self.control), self.steps.control)
         wiring.connect(m, self.steps.engine, self.engine.port)
-        for bus in buses(1):
+        for bus in buses(self.steps.spec.ports):
             wiring.connect(m, getattr(self.steps, bus), wiring.flipped(getattr(self, bus)))
         self.show(m)
         return m

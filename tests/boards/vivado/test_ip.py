@@ -27,7 +27,7 @@ CORES = {
     "instantft": InstantftSpec(**ADAPTERS),
     "instantft, two ports": InstantftSpec(**ADAPTERS, ports=2),
     "zotrain": ZotrainSpec(**SMALL),
-    "zostream": zostream(),
+    "zostream": zostream(ports=2),
 }
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 ON_THE_CHIP = InstantftSpec(**ADAPTERS, cache="chip")
@@ -379,6 +379,8 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
     buses = {item.name: "m_axi_gmem0" for item in spec.registers.addresses}
     if name == "instantft, two ports":
         buses["cache"] = "m_axi_gmem1"
+    elif name == "zostream":
+        buses["weights"] = "m_axi_gmem1"
     elif name == "instantft on the chip":
         del buses["cache"]
     removed = [words(one)[1:] for one in commands if one.startswith("ipx::remove_register")]

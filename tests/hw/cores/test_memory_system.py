@@ -112,6 +112,32 @@ def test_the_first_bad_response_is_a_fault(kind, response, ports):
     run(dut, outside, body)
 
 
+def test_a_second_port_that_nothing_is_written_through_stays_idle_there():
+    dut = MemorySystem(("alpha", "odd"), ("delta",), Error, bulk=("odd",), ports=2)
+    outside, found = Outside(0.3), {}
+
+    async def body(bench):
+        await write(bench, "delta", [(0x9000, 4)])
+        for name in ("alpha", "odd"):
+            found[name] = await read(bench, name, [(0x2000, 70)])
+        await bench.until("settled")
+        await bench.tick(3)
+        assert bench.get("quiet")
+        assert not bench.get("writer1.aw.valid")
+        bench.set({"odd_read.command.payload": {"address": 0x5000, "beats": 200}, "odd_read.command.valid": 1})
+        await bench.tick(12)
+        # it waits for the reads of the second port alone
+        bench.set(stop=1)
+        assert not bench.get("quiet")
+        await bench.until("quiet")
+        assert outside.outstanding == 0
+
+    run(dut, outside, body)
+    assert found["alpha"] == found["odd"] == [content(0x2000 + 16 * at) for at in range(70)]
+    assert outside.ports == {0: 70 + 4, 1: outside.ports[1]}
+    assert outside.ports[1] > 70
+
+
 def test_stop_drains_what_is_outstanding():
     dut, outside = system(), Outside()
 

@@ -52,7 +52,7 @@ def test_a_module_with_samples(fabtune, tmp_path):
     assert sum(one["saturated"] for one in report["operations"]) > 0
     assert any("values saturate in" in one for one in report["advice"])
     assert any("no multiple of 32" in one for one in report["advice"])
-    assert {one["preset"] for one in report["presets"]} == {"tiny", "small", "fast"}
+    assert {one["preset"] for one in report["presets"]} == {"tiny", "small", "fast", "dual"}
     # its heads have 12 features
     assert "heads of 12 features" in report["presets"][1]["refusal"]
     _, out, _ = fabtune(*asked)

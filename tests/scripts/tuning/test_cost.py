@@ -67,15 +67,16 @@ def test_a_transformer_by_its_sizes(fabtune):
 def test_a_transformer_on_the_presets_of_a_core(fabtune):
     status, out, _ = fabtune("cost", "minilm", "--json")
     assert status == 0
-    tiny, small, fast = json.loads(out)["presets"]
-    assert [one["core"] for one in (tiny, small, fast)] == ["zostream"] * 3
-    assert [one["array"] for one in (tiny, small, fast)] == ["16x4", "32x16", "32x32"]
+    tiny, small, fast, dual = json.loads(out)["presets"]
+    assert [one["core"] for one in (tiny, small, fast, dual)] == ["zostream"] * 4
+    assert [one["array"] for one in (tiny, small, fast, dual)] == ["16x4", "32x16", "32x32", "32x32"]
     assert "operation 0 of 59: a bias and a row of positions have at most 256 values, not 384" in tiny["refusal"]
     assert "cycles" not in tiny
     assert small["refusal"] == fast["refusal"] == ""
-    assert small["boards"] == fast["boards"] == ["zcu102", "kv260"]
+    assert small["boards"] == fast["boards"] == dual["boards"] == ["zcu102", "kv260"]
     assert small["steps_per_second"] == pytest.approx(187.5e6 / small["cycles"], rel=1e-3)
     assert small["cycles"] > 1.7 * fast["cycles"]
+    assert dual["cycles"] <= fast["cycles"]  # bound by the array
     assert (small["longest_sentence"], small["bytes_written"]) == (85, 80)
     _, out, _ = fabtune("cost", "minilm", "--tokens", "100")
     assert "not on zostream small: a sentence has at most 85 tokens in its buffers, not 100" in out
@@ -162,7 +163,7 @@ MISTAKES = {
     "cost minilm --array 7": "an array is lanes x columns, such as 32x16, 32x32, 64x32, not '7'",
     "cost minilm --tokens 513": "takes sentences of 1 to 512 tokens, not of 513",
     "cost minilm --from-layer 6": "minilm has layers 0 to 5, not 6",
-    "cost minilm --measure huge": "there is no core 'huge' that runs programs; there are: tiny, small, fast",
+    "cost minilm --measure huge": "there is no core 'huge' that runs programs; there are: tiny, small, fast, dual",
     "cost vit-digits --measure fast": "vit-digits does not run on zostream fast: operation 6 of 23: heads of 16",
     "cost minilm --tokens 100 --measure small": "a sentence has at most 85 tokens in its buffers, not 100",
     "cost minilm --measure small --from-layer 3": "--from-layer has no meaning with --measure small, which simulates",

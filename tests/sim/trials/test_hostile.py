@@ -38,6 +38,7 @@ CORES: dict[str, Callable[[], CoreSpec]] = {
     "instantft, autoencoder": lambda: InstantftSpec(**AUTOENCODER, columns=4, rank=2, batch=4, cache_entries=64),
     "zotrain, autoencoder": lambda: ZotrainSpec(**AUTOENCODER, columns=2, byte_inputs=False),
     "zostream": zostream,
+    "zostream, two ports": lambda: zostream(ports=2),
 }
 SMALL = with_slow(["instantft", "zotrain", "zostream"])
 FEW, MANY = range(12), range(12, 222)
@@ -78,7 +79,7 @@ def test_a_core_survives(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", CORES)
 def test_a_core_survives_many(name: str) -> None:
     """1,958 seeds in all, beside those of every run."""
-    trials = [_trial(name, seed) for seed in (FEWER if name == "zostream" else MANY)]
+    trials = [_trial(name, seed) for seed in (FEWER if name.startswith("zostream") else MANY)]
     assert [trial for trial in trials if trial.findings] == []
     ends = {trial.ended for trial in trials}
     assert {"right", "reset", "soft reset", "read_slverr", "read_decerr", "write_slverr", "write_decerr"} <= ends

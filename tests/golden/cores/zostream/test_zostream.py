@@ -93,6 +93,7 @@ def test_a_core_that_is_too_large_says_what_fits():
         ({"classes": 300}, "classes = 300"),
         ({"norm_lanes": 5}, "lanes = 5"),
         ({"rows": 0}, "rows = 0"),
+        ({"ports": 3}, "ports = 3: give 1 or 2"),
         ({"generator": PezoSpec(scale=ScaleSpec(urng=UrngSpec(bits=14)))}, "numbers return after 16383 cycles"),
         ({"generator": PezoSpec(replay=False)}, "replay"),
     ],
@@ -106,4 +107,5 @@ def test_the_signature_tells_cores_apart_that_a_host_must_not_confuse(tiny):
     settings = ZostreamSpec.presets["tiny"]
     assert ZostreamSpec(**settings, monitor=True).signature == tiny.signature
     assert ZostreamSpec(**(settings | {"sums": 32})).signature != tiny.signature
+    assert ZostreamSpec(**(settings | {"ports": 2})).signature != tiny.signature
     assert np.uint32(tiny.signature) == tiny.signature

@@ -17,11 +17,16 @@ def test_arrays_by_name():
 
 
 def test_what_follows_from_the_array_and_the_ports():
-    """Buffers have as many values with each array; two lanes a cycle are loaded, and 32 codes a port dequantised."""
+    """Buffers have as many values with each array; two lanes a cycle are loaded, and 32 codes dequantised.
+
+    Two ports are joined to a beat a cycle.
+    """
     sizes = [CoreSize.of_array(one) for one in ARRAYS]
     assert {one.rows * one.lanes for one in sizes} == {12_288 * 32}
     assert {one.wide_rows * one.columns for one in sizes} == {4_096 * 16}
     assert [one.load_cycles for one in sizes] == [16, 16, 32]
     assert [one.dequantisation_cycles for one in sizes] == [16, 32, 64]
-    assert CoreSize.of_array("32x32", ports=2).dequantisation_cycles == 16
-    assert CoreSize(ports=2).port_bytes == pytest.approx(22.4)
+    assert CoreSize.of_array("32x32", ports=2).dequantisation_cycles == 32
+    both = [CoreSize(ports=ports) for ports in (1, 2)]
+    assert [one.port_bytes for one in both] == pytest.approx([11.2, 11.2])
+    assert [one.stream_bytes for one in both] == pytest.approx([11.2, 16])
