@@ -46,7 +46,7 @@ class Adapter(wiring.Component):
         m.submodules.array, m.submodules.engine = EnableInserter(move)(array), EnableInserter(move)(engine)
         wiring.connect(m, engine.array, array.port)
         self._results(m, engine, move)
-        if words == 2:
+        if words > 1:
             m.d.comb += array.paired.eq(1)
         batch, labels, rows = engine.batch, engine.labels, engine.rows
         count, samples = Signal(range(spec.batch + 1)), Signal(range(spec.batch + 1))

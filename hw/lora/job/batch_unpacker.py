@@ -1,5 +1,8 @@
 """A batch's samples and records, as beats, into the batch memory's rows of Q8.16."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
@@ -14,6 +17,11 @@ from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_by
 from ...primitives.ram import ram
 from ...primitives.registers import data_register
 from ..job_interfaces import BatchLoad, BatchWrite
+
+_FURTHER = ("second", "third", "fourth")
+"""Names of a row's words behind the first one."""
+_FEWER = ("alone", "two", "three")
+"""Names of a row's last word that leaves the second place, the third, the fourth one empty."""
 
 
 class BatchUnpacker(wiring.Component):
@@ -76,34 +84,36 @@ class BatchUnpacker(wiring.Component):
         sampling = self._samples(m) if mapping.takes_sample else Const(0, 1)
         recording, in_flight = self._records(m, platform, dequant)
         at_record, flags = self._row(
-            m, "record", self._record_flags(), decoded | (written & self._from_record), mapping.record_row
+            m, "record", self._record_places(), decoded | (written & self._from_record), mapping.record_row
         )
         row = at_record
         is_record = decoded | self._from_record
         if mapping.takes_sample:
-            sample_flags = _word_flags(mapping.sample_words, mapping.words_per_cycle)
-            at_sample, sample = self._row(m, "sample", sample_flags, written & ~self._from_record, 0)
+            sample_places = _places(mapping.sample_words, mapping.words_per_cycle)
+            at_sample, sample = self._row(m, "sample", sample_places, written & ~self._from_record, 0)
             row = Mux(is_record, at_record, at_sample)
-            flags = tuple(Mux(is_record, record, sampled) for record, sampled in zip(flags, sample, strict=True))
-        second, alone = flags
+            flags = [Mux(is_record, record, sampled) for record, sampled in zip(flags, sample, strict=True)]
+        further = mapping.words_per_cycle - 1
+        places, empty = flags[:further], flags[further:]
         m.d.comb += self.load.busy.eq(sampling | recording | in_flight.any() | full | self.rows.enable.any())
         m.d.sync += self.rows.enable.eq(0)
         address = data_register(m, self.rows.address, "row_address")
         row_words = data_register(m, self.rows.words, "row_words")
         with m.If(decoded | full):
             m.d.sync += address.eq(row)
-            m.d.sync += self.rows.enable.eq(1 if mapping.words_per_cycle == 1 else Cat(~second, second | alone))
+            words = [at | none for at, none in zip(places, empty, strict=True)]
+            m.d.sync += self.rows.enable.eq(Cat(~reduce(or_, places), *words) if further else 1)
             for lane in range(mapping.lanes):
                 value = Mux(decoded, dequant.o.payload.value[lane], self._assembled[lane])
                 m.d.sync += row_words[lane].eq(value)
-                if mapping.words_per_cycle == 2:
-                    m.d.sync += row_words[mapping.lanes + lane].eq(Mux(alone, 0, value))
+                for number, none in enumerate(empty, 1):
+                    m.d.sync += row_words[number * mapping.lanes + lane].eq(Mux(none, 0, value))
         return m
 
-    def _record_flags(self) -> list[tuple[bool, bool, bool]]:
-        """Flags of a record's words, tensor by tensor."""
+    def _record_places(self) -> list[tuple[int, bool]]:
+        """Places of a record's words in their rows, tensor by tensor."""
         words = self.mapping.words_per_cycle
-        return [flags for tensor in self.mapping.batch_words for flags in _word_flags(tensor, words)]
+        return [place for tensor in self.mapping.batch_words for place in _places(tensor, words)]
 
     def _samples(self, m: Module) -> Value:
         """Assemble the words of samples; whether more of their beats are to come."""
@@ -181,16 +191,16 @@ class BatchUnpacker(wiring.Component):
         return more, in_flight
 
     def _row(
-        self, m: Module, name: str, words: list[tuple[bool, bool, bool]], step: Value, skipped: int
-    ) -> tuple[Value, tuple[Value, Value]]:
-        """Row of a thread's next word; whether it is the row's second word, and whether its only one.
+        self, m: Module, name: str, words: list[tuple[int, bool]], step: Value, skipped: int
+    ) -> tuple[Value, list[Value]]:
+        """Row of a thread's next word; whether it is each of the row's further words, and which of them stay empty.
 
         Parameters
         ----------
         name : str
             Prefix of signals.
-        words : list of (second, alone, last)
-            Flags of all words of a sample that the thread writes.
+        words : list of (place, last)
+            Place in its row of each word of a sample that the thread writes, and whether it is the row's last one.
         step : Value
             The word is written.
         skipped : int
@@ -199,22 +209,28 @@ class BatchUnpacker(wiring.Component):
         mapping, load = self.mapping, self.load
         number = Signal(range(max(len(words), 2)), name=f"{name}_word", reset_less=True)
         row = Signal.like(self.rows.address, name=f"{name}_row", reset_less=True)
-        end, second, alone, close = (Signal(name=f"{name}_{what}") for what in ("end", "second", "alone", "close"))
+        further = mapping.words_per_cycle - 1
+        # named after the words there are in the row
+        names = ("end", *_FURTHER[:further], *_FEWER[:further], "close")
+        end, *flags, close = (Signal(name=f"{name}_{what}") for what in names)
         m.d.comb += [end.eq(number == len(words) - 1), close.eq(1)]
-        if mapping.words_per_cycle > 1:
+        if further:
             with m.Switch(number):
-                for word, flags in enumerate(words):
+                for word, (place, last) in enumerate(words):
                     with m.Case(word):
+                        found = [place == at for at in range(1, further + 1)]
+                        empty = [last and place < at for at in range(1, further + 1)]
                         m.d.comb += [
-                            signal.eq(flag) for signal, flag in zip((second, alone, close), flags, strict=True)
+                            signal.eq(flag)
+                            for signal, flag in zip((*flags, close), (*found, *empty, last), strict=True)
                         ]
         with m.If(load.start):
             m.d.sync += [number.eq(0), row.eq(Mux(load.half, self.batch * mapping.sample_rows, 0) + skipped)]
         with m.Elif(step):
-            filled = sum(close for *_, close in words)
+            filled = sum(last for _, last in words)
             m.d.sync += number.eq(Mux(end, 0, number + 1))
             m.d.sync += row.eq(row + Mux(end, mapping.sample_rows - filled + 1, close))
-        return row, (second, alone)
+        return row, list(flags)
 
     def _assemble(self, m: Module, slot: Signal, beat: Value, values: int) -> None:
         """Store a beat's values at their place of the assembled word; the first beat clears the rest."""
@@ -278,11 +294,7 @@ class BatchUnpacker(wiring.Component):
             ]
 
 
-def _word_flags(words: tuple[Word, ...], words_per_cycle: int) -> list[tuple[bool, bool, bool]]:
-    """For each word of a tensor: whether it is its row's second word, its row's only word, its row's last word."""
-    last = len(words) - 1
-    odd = [words_per_cycle == 2 and number % 2 == 1 for number in range(len(words))]
-    return [
-        (second, number == last and not second, second or number == last or words_per_cycle == 1)
-        for number, second in enumerate(odd)
-    ]
+def _places(words: tuple[Word, ...], words_per_cycle: int) -> list[tuple[int, bool]]:
+    """For each word of a tensor: its place in its row, and whether it is the row's last word."""
+    places = [number % words_per_cycle for number in range(len(words))]
+    return [(place, place == words_per_cycle - 1 or number == len(words) - 1) for number, place in enumerate(places)]

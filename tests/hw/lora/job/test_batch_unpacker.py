@@ -18,6 +18,7 @@ VARIATIONS = {
     "base": {},
     "last": {"last_only": True},
     "two words at once": {"rank": 2},
+    "four words at once": {"columns": 16},
     "words": {"byte_inputs": False},
     "narrow": {"lanes": 16, "columns": 2, "rank": 2},
     "vector": {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "rank": 1},
