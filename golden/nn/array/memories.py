@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...axi.bus import BEAT
 from ...fixed import Q4_12, Q8_16
 from ...memories.plan import MemoryShape
@@ -10,6 +12,9 @@ from .mapping import Mapping
 BEAT_BITS = 8 * BEAT
 MOST_BEAT_ROWS = 2048
 """Most words that are written by the beat where each beat could be waited for."""
+_ULTRA_BITS = 18 * BEAT_BITS
+"""Bits of the weights of a wide word that may be UltraRAM: 16 blocks of 144 bits, what a batch memory of four words
+leaves of a KV260's."""
 _OUTPUT_LUT_ROWS = 32
 """Most outputs of a column and side in LUT RAM."""
 
@@ -29,9 +34,17 @@ def parameter_memory(
     )
 
 
-def weight_memory(mapping: Mapping) -> MemoryShape:
-    """Frozen weights."""
-    return parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
+def weight_memories(mapping: Mapping) -> tuple[MemoryShape, ...]:
+    """Frozen weights: memories that stand side by side in a word, those of its last beats last.
+
+    Words of 512 parameters would take 114 block RAMs, however few they are. A part of them may be UltraRAM, whose two
+    ports serve one address, as weights are written only between samples.
+    """
+    whole = parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
+    if whole.count > 1 or whole.width <= _ULTRA_BITS * 2:
+        return (whole,)
+    rest = replace(whole, width=whole.width - _ULTRA_BITS, ultra=False)
+    return rest, replace(whole, name="last weights of a word", width=_ULTRA_BITS, one_address=True)
 
 
 def activation_memory(mapping: Mapping) -> MemoryShape:
@@ -62,7 +75,8 @@ def cut_memory(mapping: Mapping, rows: int) -> MemoryShape:
 
 def network_memories(mapping: Mapping, kept: int = 0) -> tuple[MemoryShape, ...]:
     """Memories of a forward engine that keeps the outputs of stages from number `kept` on."""
-    return activation_memory(mapping), weight_memory(mapping), bias_memory(mapping), output_memory(mapping, kept)
+    weights = weight_memories(mapping)
+    return activation_memory(mapping), *weights, bias_memory(mapping), output_memory(mapping, kept)
 
 
 def target_memory(mapping: Mapping) -> MemoryShape:

@@ -130,7 +130,7 @@ class BackwardEngine(wiring.Component):
         mapping, load, saved = self.mapping, self.load, self.saved
         sequencer, head, updates = self.sequencer, self.head, self.sequencer.updates
         m.submodules.a = a = WeightMemory(
-            adapter_memory(mapping), mapping.lanes, mapping.columns, mapping.words_per_cycle, early=True
+            (adapter_memory(mapping),), mapping.lanes, mapping.columns, mapping.words_per_cycle, early=True
         )
         busy = Signal()
         with m.If(self.batch.start):
