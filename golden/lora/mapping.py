@@ -29,6 +29,8 @@ SCALES = 4
 """Most NF4 blocks, and so scales, that a word of a record has a part of."""
 BEAT_PARAMETERS = 8 * BEAT // Q4_12.width
 """Parameters of a beat, and so the most of a class and adapter in B, which has one for each."""
+_PAIRED_ENTRIES = 16
+"""Least entries of B, classes x adapters, of which the logit head takes two at once."""
 ZERO_CODE = 7
 """The NF4 code of 0: pads a record's words."""
 
@@ -251,6 +253,12 @@ class AdapterMapping:
     def logits_per_row(self) -> int:
         """Base logits of a row: all of a sample's, where they fit."""
         return min(self.classes, self.lanes * self.words_per_cycle)
+
+    @property
+    def classes_per_cycle(self) -> int:
+        """Classes that the logit head takes at once: two where the array takes four words, and a sample has so many."""
+        entries = self.classes * self.adapters
+        return 2 if self.words_per_cycle == 4 and self.classes <= self.lanes and entries >= _PAIRED_ENTRIES else 1
 
     @property
     def adapter_rows(self) -> int:

@@ -23,6 +23,7 @@ from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .backward_sequencer import FETCH, BackwardSequencer
 from .epoch_loss import GradientWatch
 from .logit_head import LogitHead
+from .paired_head import PairedLogitHead
 
 
 class BackwardEngine(wiring.Component):
@@ -79,7 +80,8 @@ class BackwardEngine(wiring.Component):
     ) -> None:
         self.mapping, self.planned = mapping, batch_memory(mapping, batch, halves)
         self.sequencer = BackwardSequencer(mapping, batch, array.within_width, urng)
-        self.head = LogitHead(mapping, batch, array.within_width, watched)
+        head = PairedLogitHead if mapping.classes_per_cycle == 2 else LogitHead
+        self.head = head(mapping, batch, array.within_width, watched)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
         super().__init__(
             {

@@ -11,6 +11,7 @@ from fabtune.golden.models.network import Network
 from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.golden.nn.softmax import SoftmaxTables
 from fabtune.hw.lora.backward.logit_head import LogitHead
+from fabtune.hw.lora.backward.paired_head import PairedLogitHead
 
 from ...play import play_interface
 
@@ -34,6 +35,11 @@ MAPPINGS = {
     "rows of base logits": mapping(9, 64, first=1),
     "two words at once": mapping(9, 30, rank=2),
     "rows of two words": mapping(9, 70, rank=2),
+    # two classes at a time
+    "four words at once": mapping(9, 10, columns=16),
+    "an odd number of classes": mapping(9, 8, 11, columns=16, rank=3),
+    "as many classes as lanes": mapping(9, 16, columns=16, first=1),
+    "targets of four words": mapping(9, 20, loss="mse", columns=16, lanes=32),
     "targets": mapping(9, 20, loss="mse"),
     "targets of two words": mapping(9, 20, rank=2, loss="mse"),
 }
@@ -115,7 +121,8 @@ def results(one, batches, stall=0.0):
                 }
             )
 
-    dut = LogitHead(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH))
+    kind = PairedLogitHead if one.classes_per_cycle == 2 else LogitHead
+    dut = kind(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH))
     answer = {"targets": read_targets} if one.loss == "mse" else {}
     play_interface(dut, take={"logits": None}, watch={"clipped": None}, answer=answer, body=body, stall=stall)
     return found
