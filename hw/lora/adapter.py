@@ -1,6 +1,6 @@
 """RTL of `adapter`: the backward engine with an array of its own, and streams around it."""
 
-from amaranth.hdl import EnableInserter, Module, Mux, Signal
+from amaranth.hdl import EnableInserter, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
 from ...golden.lora.adapter import AdapterSpec
@@ -8,6 +8,7 @@ from ..nn.mac import MacArray
 from ..ports import elements, members
 from .backward.backward_engine import BackwardEngine
 from .engine_interfaces import VALUES
+from .job_interfaces import writes_apart
 
 
 class Adapter(wiring.Component):
@@ -62,7 +63,7 @@ class Adapter(wiring.Component):
             labels.address.eq(count),
             labels.label.eq(label.label),
             rows.enable.eq((self.i.valid & self.i.ready).replicate(words)),
-            rows.address.eq(address),
+            Value.cast(rows.address).eq(address.replicate(words if writes_apart(mapping) else 1)),
             rows.words.eq(self.i.payload.x),
             batch.count.eq(count),
             batch.learn.eq(1),

@@ -89,8 +89,9 @@ def unpack(cases, stall=0.0):
         stall=stall,
     )
     for enable, address, words in seen.words("rows.enable"):
-        written = [bool(enable >> at & 1) for at in range(mapping.words_per_cycle)]
-        memory[address, written] = np.reshape(words, shape)[written]
+        for at, word in enumerate(np.reshape(words, shape)):
+            if enable >> at & 1:
+                memory[address[at] if isinstance(address, list) else address, at] = word
     return memory
 
 
@@ -106,8 +107,9 @@ def test_a_batch_becomes_rows(name, raw):
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_batches_fill_the_halves_in_turn(raw, stall):
-    cases = [Case({}, raw, count, seed) for seed, count in enumerate((4, 1, 2))]
+@pytest.mark.parametrize("settings", [{}, {"columns": 16}])
+def test_batches_fill_the_halves_in_turn(raw, stall, settings):
+    cases = [Case(settings, raw, count, seed) for seed, count in enumerate((4, 1, 2))]
     memory = unpack(cases, stall)
     half = len(memory) // 2
     last, second, first = cases[2].rows(), cases[1].rows(), cases[0].rows()
