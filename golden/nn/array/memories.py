@@ -12,9 +12,9 @@ from .mapping import Mapping
 BEAT_BITS = 8 * BEAT
 MOST_BEAT_ROWS = 2048
 """Most words that are written by the beat where each beat could be waited for."""
-_ULTRA_BITS = 18 * BEAT_BITS
-"""Bits of the weights of a wide word that may be UltraRAM: 16 blocks of 144 bits, what a batch memory of four words
-leaves of a KV260's."""
+_PART_BEATS, _WIDE_BEATS, _ULTRA_PARTS = 9, 64, 2
+"""Beats of a part of a word of weights, and of a word of 512; parts of such a word that may be UltraRAM: 16 blocks of
+144 bits, what a batch memory of four words leaves of a KV260's."""
 _OUTPUT_LUT_ROWS = 32
 """Most outputs of a column and side in LUT RAM."""
 
@@ -35,16 +35,27 @@ def parameter_memory(
 
 
 def weight_memories(mapping: Mapping) -> tuple[MemoryShape, ...]:
-    """Frozen weights: memories that stand side by side in a word, those of its last beats last.
+    """Frozen weights: memories that stand side by side in a word, or one for each beat.
 
-    Words of 512 parameters would take 114 block RAMs, however few they are. A part of them may be UltraRAM, whose two
-    ports serve one address, as weights are written only between samples.
+    Nine beats fill 16 block RAMs, so that as many are written at once. Words of 512 parameters would take 114 of them,
+    however few they are. The last part of such a word may be UltraRAM, whose two ports serve one address, as weights
+    are written only between samples.
     """
     whole = parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
-    if whole.count > 1 or whole.width <= _ULTRA_BITS * 2:
+    if whole.count > 1:
         return (whole,)
-    rest = replace(whole, width=whole.width - _ULTRA_BITS, ultra=False)
-    return rest, replace(whole, name="last weights of a word", width=_ULTRA_BITS, one_address=True)
+    beats = whole.width // BEAT_BITS
+    if beats <= _PART_BEATS:
+        return (whole,)
+    ultra = _ULTRA_PARTS if beats == _WIDE_BEATS else 0
+    count, rest = divmod(beats - ultra * _PART_BEATS, _PART_BEATS)
+    part = replace(whole, width=_PART_BEATS * BEAT_BITS, ultra=not ultra)
+    found = (
+        replace(part, count=count),
+        replace(part, name="weights, short part", width=rest * BEAT_BITS),
+        replace(part, name="weights, last parts", count=ultra, one_address=True, ultra=True),
+    )
+    return tuple(one for one in found if one.count and one.width)
 
 
 def activation_memory(mapping: Mapping) -> MemoryShape:

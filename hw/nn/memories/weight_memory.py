@@ -17,8 +17,8 @@ _BEATS_AN_ADDRESS = 8
 class WeightMemory(wiring.Component):
     """Memories of words of parameters; read registered.
 
-    There is one for each beat of a word, so that each can be written by itself, or some for words, which are written
-    whole, with their last beat: the beats before it wait in registers.
+    There is one for each beat of a word, so that each can be written by itself, or one for each part of a word, which
+    is written with its last beat: the beats before it wait in registers.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class WeightMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if self.planned[0].count < self.slices:
+        if sum(one.count for one in self.planned) < self.slices:
             self._words(m, platform)
             return m
         low, bits = exact_log2(self.beats_per_write), exact_log2(self.slices)
@@ -101,27 +101,29 @@ class WeightMemory(wiring.Component):
         return registers
 
     def _words(self, m: Module, platform: object) -> None:
-        """Memories of words: the beats of one before its last one wait in registers, each beat in its own."""
+        """Memories of parts of a word: the beats of one before its last one wait in registers, each beat in its own."""
         bits = exact_log2(self.slices)
         place, row = self.index[:bits], self.index[bits:]
-        waiting = [Signal(BEAT_BITS, name=f"waiting{number}", reset_less=True) for number in range(self.slices - 1)]
+        parts = [part for planned in self.planned for part in [planned] * planned.count]
+        beats = [part.width // BEAT_BITS for part in parts]
+        begins = [sum(beats[:number]) for number in range(len(parts))]
+        waiting = [Signal(BEAT_BITS, name=f"waiting{number}", reset_less=True) for number in range(max(beats) - 1)]
         for number, beat in enumerate(waiting):
-            with m.If(self.write & (place == number)):
+            places = [begin + number for begin, count in zip(begins, beats, strict=True) if number < count - 1]
+            with m.If(self.write & Cat(place == at for at in places).any()):
                 m.d.sync += beat.eq(self.beats)
-        written, address, read = Cat(*waiting, self.beats), self._addresses(m, 1)[0], list[Value]()
-        for number, planned in enumerate(self.planned):
-            words = ram(platform, planned)
-            m.submodules["_".join(["words", "last"][: number + 1])] = words
+        address, read = self._addresses(m, 1)[0], list[Value]()
+        for number, (part, begin, count) in enumerate(zip(parts, begins, beats, strict=True)):
+            m.submodules[f"part{number}"] = words = ram(platform, part)
             into, port = words.write_port(), words.read_port()
-            begin = sum(map(len, read))
             m.d.comb += [
-                into.en.eq(self.write & place.all()),
+                into.en.eq(self.write & (place == begin + count - 1)),
                 into.addr.eq(row),
-                into.data.eq(written[begin : begin + planned.width]),
+                into.data.eq(Cat(*waiting[: count - 1], self.beats)),
                 port.addr.eq(address),
             ]
-            if planned.one_address:
-                shared = Signal.like(self.address, name="row")
+            if part.one_address:
+                shared = Signal.like(self.address, name=f"row{number}")
                 m.d.comb += [shared.eq(Mux(into.en, row, address)), into.addr.eq(shared), port.addr.eq(shared)]
                 m.d.comb += port.en.eq(~into.en)
             read.append(port.data)
