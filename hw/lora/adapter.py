@@ -1,6 +1,6 @@
 """RTL of `adapter`: the backward engine with an array of its own, and streams around it."""
 
-from amaranth.hdl import EnableInserter, Module, Mux, Signal, Value
+from amaranth.hdl import EnableInserter, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from ...golden.lora.adapter import AdapterSpec
@@ -63,7 +63,7 @@ class Adapter(wiring.Component):
             labels.address.eq(count),
             labels.label.eq(label.label),
             rows.enable.eq((self.i.valid & self.i.ready).replicate(words)),
-            Value.cast(rows.address).eq(address.replicate(words if writes_apart(mapping) else 1)),
+            *(each.eq(address) for each in (rows.address if writes_apart(mapping) else [rows.address])),
             rows.words.eq(self.i.payload.x),
             batch.count.eq(count),
             batch.learn.eq(1),
