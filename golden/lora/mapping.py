@@ -1,8 +1,8 @@
 """Mapping of adapters and of a sample's record onto the core's memories.
 
 Adapters take their inputs, and a record keeps all stages' outputs, in *words*: `lanes` values of one tensor. Adapters
-whose rank leaves half of the columns idle take two words of their input in a cycle. What adapters take in a cycle is a
-*row*.
+whose rank leaves half of the columns idle take two words of their input in a cycle, and four where it leaves three
+quarters of 16. What adapters take in a cycle is a *row*.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ SCALES = 4
 """Most NF4 blocks, and so scales, that a word of a record has a part of."""
 BEAT_PARAMETERS = 8 * BEAT // Q4_12.width
 """Parameters of a beat, and so the most of a class and adapter in B, which has one for each."""
+_PAIRED_ENTRIES = 16
+"""Least entries of B, classes x adapters, of which the logit head takes two at once."""
 ZERO_CODE = 7
 """The NF4 code of 0: pads a record's words."""
 
@@ -221,8 +223,13 @@ class AdapterMapping:
 
     @property
     def words_per_cycle(self) -> int:
-        """Words of an adapter's input that the array takes at once: two where one leaves half of it idle."""
-        return 2 if 2 << (self.rank - 1).bit_length() <= self.columns else 1
+        """Words of an adapter's input that the array takes at once: two where one leaves half of it idle.
+
+        Four, which take a batch memory of twice the blocks, only on 16 columns: of eight the gradients leave as fast as
+        the samples of a batch pass.
+        """
+        idle = self.columns >> (self.rank - 1).bit_length()
+        return min(idle, 4 if self.columns == 16 else 2)
 
     @property
     def ranks(self) -> int:
@@ -231,7 +238,7 @@ class AdapterMapping:
 
     @cached_property
     def rows_per_adapter(self) -> tuple[int, ...]:
-        """Rows of each adapter's input; the last one of an adapter may have a single word."""
+        """Rows of each adapter's input; the last one of an adapter may have fewer words."""
         return tuple(self._rows(words) for words in self.adapter_words)
 
     def _rows(self, words: Sequence[Word]) -> int:
@@ -246,6 +253,12 @@ class AdapterMapping:
     def logits_per_row(self) -> int:
         """Base logits of a row: all of a sample's, where they fit."""
         return min(self.classes, self.lanes * self.words_per_cycle)
+
+    @property
+    def classes_per_cycle(self) -> int:
+        """Classes that the logit head takes at once: two where the array takes four words, and a sample has so many."""
+        entries = self.classes * self.adapters
+        return 2 if self.words_per_cycle == 4 and self.classes <= self.lanes and entries >= _PAIRED_ENTRIES else 1
 
     @property
     def adapter_rows(self) -> int:

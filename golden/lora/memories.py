@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..axi.bus import BEAT
 from ..fixed import Q4_12, Q8_16, accumulator_width
@@ -31,6 +32,11 @@ def batch_memory(mapping: AdapterMapping, batch: int, halves: int = 2) -> Memory
     return MemoryShape("batch", depth, mapping.lanes * Q8_16.width, mapping.words_per_cycle, lut_rows=0, ultra=True)
 
 
+def half_fifo_depth(mapping: AdapterMapping) -> int:
+    """Depth of each FIFO of logits where there is one for each half of the classes."""
+    return max(LOGIT_FIFO_DEPTH // 2, 2 << (mapping.classes - 1).bit_length())
+
+
 def logit_fifo_depth(mapping: AdapterMapping) -> int:
     """Depth of the FIFO of logits, at least those of a sample."""
     return max(LOGIT_FIFO_DEPTH, 1 << (mapping.classes - 1).bit_length())
@@ -50,7 +56,8 @@ class HeadMemories:
     Attributes
     ----------
     b, db : MemoryShape
-        B of all adapters, and its gradient: an entry for each class and adapter.
+        B of all adapters, and its gradient: an entry for each class and adapter; two each where the head takes two
+        classes at once.
     h, dh : MemoryShape
         Hidden values of a batch, and their gradients.
     bases : MemoryShape
@@ -63,9 +70,10 @@ class HeadMemories:
 
     def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int) -> None:
         self.mapping = mapping
-        entries, values, ranks = mapping.classes * mapping.adapters, batch * mapping.adapters, mapping.ranks
-        self.b = MemoryShape("B of adapters", entries, ranks * Q4_12.width, reads=2)
-        self.db = MemoryShape("gradient of B", entries, ranks * sum_width)
+        banks, values, ranks = mapping.classes_per_cycle, batch * mapping.adapters, mapping.ranks
+        entries = -(-mapping.classes // banks) * mapping.adapters
+        self.b = MemoryShape("B of adapters", entries, ranks * Q4_12.width, banks, reads=2)
+        self.db = MemoryShape("gradient of B", entries, ranks * sum_width, banks)
         self.h = MemoryShape("hidden values", values, ranks * Q8_16.width, reads=2)
         self.dh = MemoryShape("gradients of hidden values", values, ranks * Q4_12.width)
         self.bases = MemoryShape("base logits", batch * mapping.logit_rows, mapping.logits_per_row * Q8_16.width)
@@ -75,13 +83,15 @@ class HeadMemories:
     def __iter__(self) -> Iterator[MemoryShape]:
         yield from (self.b, self.db, self.h, self.dh, self.bases)
         # its memory cannot be given a kind: synthesis chooses
-        depth, width = logit_fifo_depth(self.mapping) - 1, Q8_16.width + 1
-        yield MemoryShape("logits", depth, width, lut_rows=128)
+        count = self.mapping.classes_per_cycle
+        depth = (logit_fifo_depth(self.mapping) if count == 1 else half_fifo_depth(self.mapping)) - 1
+        yield MemoryShape("logits", depth, Q8_16.width + 1, count, lut_rows=128)
         if self.mapping.classes > self.mapping.lanes:
             yield self.gradients
         if self.mapping.loss == "cross_entropy":
             yield self.labels
-            yield from SoftmaxSpec(classes=self.mapping.classes).memories
+            for memory in SoftmaxSpec(classes=self.mapping.classes).memories:
+                yield memory if count == 1 else replace(memory, count=count)
 
 
 def backward_memories(mapping: AdapterMapping, batch: int, halves: int = 2) -> Iterator[MemoryShape]:

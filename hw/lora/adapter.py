@@ -8,6 +8,7 @@ from ..nn.mac import MacArray
 from ..ports import elements, members
 from .backward.backward_engine import BackwardEngine
 from .engine_interfaces import VALUES
+from .job_interfaces import writes_apart
 
 
 class Adapter(wiring.Component):
@@ -46,7 +47,7 @@ class Adapter(wiring.Component):
         m.submodules.array, m.submodules.engine = EnableInserter(move)(array), EnableInserter(move)(engine)
         wiring.connect(m, engine.array, array.port)
         self._results(m, engine, move)
-        if words == 2:
+        if words > 1:
             m.d.comb += array.paired.eq(1)
         batch, labels, rows = engine.batch, engine.labels, engine.rows
         count, samples = Signal(range(spec.batch + 1)), Signal(range(spec.batch + 1))
@@ -62,7 +63,7 @@ class Adapter(wiring.Component):
             labels.address.eq(count),
             labels.label.eq(label.label),
             rows.enable.eq((self.i.valid & self.i.ready).replicate(words)),
-            rows.address.eq(address),
+            *(each.eq(address) for each in (rows.address if writes_apart(mapping) else [rows.address])),
             rows.words.eq(self.i.payload.x),
             batch.count.eq(count),
             batch.learn.eq(1),

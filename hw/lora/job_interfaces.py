@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from amaranth.hdl import unsigned
+from amaranth.hdl import Shape, ShapeLike, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -272,6 +272,11 @@ class LabelWrite(wiring.Signature):
         super().__init__({"enable": Out(1), "address": Out(range(2 * batch)), "label": Out(8)})
 
 
+def writes_apart(mapping: AdapterMapping) -> bool:
+    """Whether words of two rows are written in a cycle, one of a sample and one of a record: where rows have four."""
+    return mapping.words_per_cycle == 4 and mapping.takes_sample
+
+
 class BatchWrite(wiring.Signature):
     """A write to the batch memory.
 
@@ -285,17 +290,21 @@ class BatchWrite(wiring.Signature):
     -------
     enable : Out(words_per_cycle)
         Which words of the row to write in this cycle.
-    address : Out(range(2 * batch * sample_rows))
+    address : Out(range(2 * batch * sample_rows)), or an array of them, one for each word, where words are `apart`
         The row.
     words : Out, `lanes` x `words_per_cycle` values in Q8.16
         The row's words.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        address: ShapeLike = Shape.cast(range(2 * batch * mapping.sample_rows))
+        self.apart = writes_apart(mapping)
+        if self.apart:
+            address = data.ArrayLayout(address, mapping.words_per_cycle)
         super().__init__(
             {
                 "enable": Out(mapping.words_per_cycle),
-                "address": Out(range(2 * batch * mapping.sample_rows)),
+                "address": Out(address),
                 "words": Out(data.ArrayLayout(ACTIVATION, mapping.lanes * mapping.words_per_cycle)),
             }
         )

@@ -57,14 +57,14 @@ class ArrayPort(wiring.Signature):
     within_width : int
         Bits of a sum within a multiplier.
     words_per_cycle : int
-        Words of `x` that are taken at once, 1 or 2.
+        Words of `x` that are taken at once, 1, 2 or 4.
     formats : OperandFormats
         Formats of `x` and `w`: activations and parameters.
 
     Attributes
     ----------
     x : Out, array of lanes * words_per_cycle numbers
-        Activations, word by word. The first half of the columns multiplies the first word.
+        Activations, word by word. The first of as many parts of the columns multiplies the first word.
     w : Out, array of lanes * columns numbers
         Parameters, lane by lane.
     enable : Out, 1

@@ -27,6 +27,9 @@ from .memories.activation_clear import ActivationClear
 from .memories.activation_memory import ActivationMemory
 from .sample_writer import SampleWriter
 
+_WORDS_ROTATED = 2
+"""Most words that are rotated by one register."""
+
 
 class ForwardEngine(wiring.Component):
     """Sequencer, activation, weight, bias and output memories, the array of multipliers, pooling and ReLU.
@@ -112,7 +115,9 @@ class ForwardEngine(wiring.Component):
         m = Module()
         mapping, sides, buffers = self.mapping, self.sides, self.sides.buffers
         m.submodules.array = self.array
-        m.submodules.activations = activations = ActivationMemory(mapping)
+        # words of the array that share a register of the last rotation
+        copies = max(self.array.words_per_cycle // _WORDS_ROTATED, 1)
+        m.submodules.activations = activations = ActivationMemory(mapping, copies)
         m.submodules.sequencer = sequencer = sides.sequencer(self._drain)
         m.submodules.buffers = buffers
         m.submodules.writer = writer = SampleWriter(mapping)

@@ -3,12 +3,14 @@
 from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ...golden.nn.array import latency
 from ...golden.nn.mac import MacSpec
 from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import Pipeline, delayed
+from ..primitives.registers import register
 from ..primitives.rounding import RoundSaturate
 from .array_port import NETWORK_FORMATS, ArrayPort, OperandFormats, SumParts
 
@@ -29,7 +31,7 @@ class MacArray(wiring.Component):
     batch : int
         Most products of a sum within a multiplier.
     words_per_cycle : int
-        Words of `x`, 1 or 2; with two the first half of the columns multiplies one, the second half the other.
+        Words of `x`, 1, 2 or 4; each is multiplied by as large a part of the columns, the first word by the first one.
     parts : int
         0, or lanes / columns: sums within the first column can be rounded like sums across, `columns` lanes a cycle.
     halves : bool
@@ -45,8 +47,8 @@ class MacArray(wiring.Component):
         Biases of a sum across, `bias_cycles` after its first word, so that they need no pipeline of their own; those
         of further parts of the sum follow.
     paired : In, 1
-        Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
-        the second half; those of the second half are then their biases alone.
+        Only with several words a cycle, with the word: a sum across is of a column of the first part and its
+        counterparts in the others; those of the others are then their biases alone.
     parts : In, `SumParts`, only with parts or halves
         Sums in parts.
     clipped : Out, a bit for each column
@@ -67,7 +69,7 @@ class MacArray(wiring.Component):
         self.lane_parts, self.halves, self.formats = parts, halves, formats
         self.has_parts = parts > 0 or halves
         self.lanes, self.columns, self.words_per_cycle = lanes, columns, words_per_cycle
-        self.half = columns // words_per_cycle
+        self.ranks = columns // words_per_cycle
         self.width = formats.sum_width(terms) + 1
         self.within_width = formats.sum_width(batch)
         self.latency = latency.across_latency(lanes, words_per_cycle)
@@ -78,7 +80,7 @@ class MacArray(wiring.Component):
             "bias": In(data.ArrayLayout(signed(formats.w.width), columns)),
             "clipped": Out(columns),
         }
-        if words_per_cycle == 2:
+        if words_per_cycle > 1:
             ports["paired"] = In(1)
         if self.has_parts:
             ports["parts"] = In(SumParts(parts > 0, halves))
@@ -112,7 +114,7 @@ class MacArray(wiring.Component):
             lane, column = divmod(number, self.columns)
             product = Signal(self.formats.product, name=f"product{number}", reset_less=True)
             total = Signal(signed(self.within_width), name=f"total{number}", reset_less=True)
-            m.d.sync += product.eq(x[column // self.half * self.lanes + lane] * w[number])
+            m.d.sync += product.eq(x[column // self.ranks * self.lanes + lane] * w[number])
             with m.If(move):
                 m.d.sync += total.eq(product + Mux(restart, 0, total))
             m.d.comb += port.sums[number].eq(total)
@@ -133,7 +135,7 @@ class MacArray(wiring.Component):
             trees = [
                 adder_tree(m, column_products, f"tree{column}") for column, column_products in enumerate(of_columns)
             ]
-        if self.words_per_cycle == 2:
+        if self.words_per_cycle > 1:
             trees = self._paired(m, pipeline, trees)
         used = enable & ~within
         names = {"sum_first": first, "step": used, "sum_last": used & last}
@@ -159,7 +161,7 @@ class MacArray(wiring.Component):
             "accumulators": latency.ACCUMULATOR,
             "halves": before_halves,
             "trees": latency.LEVEL * levels - before_halves,
-            "pairs": latency.PAIR * (self.words_per_cycle - 1),
+            "pairs": latency.PAIR * exact_log2(self.words_per_cycle),
             "sums": latency.SUM,
             "rounded": latency.ROUNDING,
         }
@@ -214,16 +216,26 @@ class MacArray(wiring.Component):
         return operand
 
     def _paired(self, m: Module, pipeline: Pipeline, trees: list[Value]) -> list[Value]:
-        """Add the second half's trees to the first's, or pass all on, behind one more register."""
-        paired = pipeline.place("inputs", self.paired, "paired").at("trees")
-        lower, upper = [], []
-        for column, (tree, counterpart) in enumerate(zip(trees[: self.half], trees[self.half :], strict=True)):
-            both = Signal(signed(len(tree) + 1), name=f"both{column}", reset_less=True)
-            rest = Signal.like(counterpart, name=f"rest{column}", reset_less=True)
-            m.d.sync += [both.eq(tree + Mux(paired, counterpart, 0)), rest.eq(Mux(paired, 0, counterpart))]
-            lower.append(both)
-            upper.append(rest)
-        return lower + upper
+        """Add the second half's trees to the first's, then likewise in the first half; or pass all on.
+
+        There is a register for each time.
+        """
+        paired: Value = pipeline.place("inputs", self.paired, "paired").at("trees")
+        behind: list[Value] = []
+        for level in range(exact_log2(self.words_per_cycle)):
+            half, sign = len(trees) // 2, "_again" * level
+            if level:
+                paired = delayed(m, paired, 1, "paired_again")
+                behind = [register(m, f"passed{column}", tree) for column, tree in enumerate(behind)]
+            lower, upper = list[Value](), list[Value]()
+            for column, (tree, counterpart) in enumerate(zip(trees[:half], trees[half:], strict=True)):
+                both = Signal(signed(len(tree) + 1), name=f"both{column}{sign}", reset_less=True)
+                rest = Signal.like(counterpart, name=f"rest{column}{sign}", reset_less=True)
+                m.d.sync += [both.eq(tree + Mux(paired, counterpart, 0)), rest.eq(Mux(paired, 0, counterpart))]
+                lower.append(both)
+                upper.append(rest)
+            trees, behind = lower, upper + behind
+        return trees + behind
 
     def _sums(
         self,

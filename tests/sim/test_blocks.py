@@ -83,7 +83,10 @@ SLOW_VARIATIONS = [
     # all sums are rounded at once
     ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=16 lanes=16"),
     ("conv", "channels=2 height=6 width=6 outputs=19 columns=16 lanes=16"),
+    # four words at once; with the logit head of two classes, of labels and of targets
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=16"),
+    ("adapter", "inputs=70,37 classes=9 batch=3 lanes=16 columns=16 rank=3"),
+    ("adapter", "inputs=16 classes=16 batch=2 lanes=16 columns=16 rank=2 loss=mse"),
     # more classes than lanes, and the sample as the target
     ("adapter", "inputs=20,7 classes=20 batch=2 lanes=16 columns=2 rank=1 loss=mse"),
     ("urng", "bits=16 n=63"),

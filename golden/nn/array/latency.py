@@ -14,7 +14,7 @@ ACCUMULATOR = 1
 LEVEL = 1
 """A level of an adder tree."""
 PAIR = 1
-"""Register that joins two columns where the array takes two words at once."""
+"""Register that joins two columns where the array takes several words at once; four are joined in two steps."""
 BIAS = 1
 """Register of the biases, before they enter a sum across the lanes."""
 SUM = 1
@@ -64,10 +64,10 @@ def tree_latency(lanes: int, words_per_cycle: int = 1) -> int:
     lanes : int
         Products of a column, a power of two; the adder tree has a register a level.
     words_per_cycle : int
-        1 or 2.
+        1, 2 or 4.
     """
-    levels = lanes.bit_length() - 1
-    return OPERANDS + PRODUCT + ACCUMULATOR + LEVEL * levels + PAIR * (words_per_cycle - 1)
+    levels, pairs = lanes.bit_length() - 1, words_per_cycle.bit_length() - 1
+    return OPERANDS + PRODUCT + ACCUMULATOR + LEVEL * levels + PAIR * pairs
 
 
 def bias_cycles(lanes: int, words_per_cycle: int = 1) -> int:

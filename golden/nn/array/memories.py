@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...axi.bus import BEAT
 from ...fixed import Q4_12, Q8_16
 from ...memories.plan import MemoryShape
@@ -10,6 +12,9 @@ from .mapping import Mapping
 BEAT_BITS = 8 * BEAT
 MOST_BEAT_ROWS = 2048
 """Most words that are written by the beat where each beat could be waited for."""
+_PART_BEATS, _WIDE_BEATS, _ULTRA_PARTS = 9, 64, 2
+"""Beats of a part of a word of weights, and of a word of 512; parts of such a word that may be UltraRAM: 16 blocks of
+144 bits, what a batch memory of four words leaves of a KV260's."""
 _OUTPUT_LUT_ROWS = 32
 """Most outputs of a column and side in LUT RAM."""
 
@@ -29,9 +34,28 @@ def parameter_memory(
     )
 
 
-def weight_memory(mapping: Mapping) -> MemoryShape:
-    """Frozen weights."""
-    return parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
+def weight_memories(mapping: Mapping) -> tuple[MemoryShape, ...]:
+    """Frozen weights: memories that stand side by side in a word, or one for each beat.
+
+    Nine beats fill 16 block RAMs, so that as many are written at once. Words of 512 parameters would take 114 of them,
+    however few they are. The last part of such a word may be UltraRAM, whose two ports serve one address, as weights
+    are written only between samples.
+    """
+    whole = parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
+    if whole.count > 1:
+        return (whole,)
+    beats = whole.width // BEAT_BITS
+    if beats <= _PART_BEATS:
+        return (whole,)
+    ultra = _ULTRA_PARTS if beats == _WIDE_BEATS else 0
+    count, rest = divmod(beats - ultra * _PART_BEATS, _PART_BEATS)
+    part = replace(whole, width=_PART_BEATS * BEAT_BITS, ultra=not ultra)
+    found = (
+        replace(part, count=count),
+        replace(part, name="weights, short part", width=rest * BEAT_BITS),
+        replace(part, name="weights, last parts", count=ultra, one_address=True, ultra=True),
+    )
+    return tuple(one for one in found if one.count and one.width)
 
 
 def activation_memory(mapping: Mapping) -> MemoryShape:
@@ -62,7 +86,8 @@ def cut_memory(mapping: Mapping, rows: int) -> MemoryShape:
 
 def network_memories(mapping: Mapping, kept: int = 0) -> tuple[MemoryShape, ...]:
     """Memories of a forward engine that keeps the outputs of stages from number `kept` on."""
-    return activation_memory(mapping), weight_memory(mapping), bias_memory(mapping), output_memory(mapping, kept)
+    weights = weight_memories(mapping)
+    return activation_memory(mapping), *weights, bias_memory(mapping), output_memory(mapping, kept)
 
 
 def target_memory(mapping: Mapping) -> MemoryShape:

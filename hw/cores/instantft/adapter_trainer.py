@@ -153,7 +153,7 @@ class AdapterTrainer(wiring.Component):
         ]
         batches_done = (batches_waiting == 0) & show_done & self.memory.settled & self.batches.idle
         m.d.sync += [
-            self.batches.free.eq(batches_waiting != 2),
+            self.batches.computed.eq(run.done),
             self.samples.over.eq(batches_done),
             show_done.eq(self.logits.empty),
         ]

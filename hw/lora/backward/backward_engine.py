@@ -19,10 +19,14 @@ from ...primitives.pipeline import Pipeline, delayed
 from ...primitives.ram import ram
 from ...primitives.registers import data_register, replicas
 from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
-from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
+from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite, writes_apart
 from .backward_sequencer import FETCH, BackwardSequencer
 from .epoch_loss import GradientWatch
 from .logit_head import LogitHead
+from .paired_head import PairedLogitHead
+
+_BEATS_CHOSEN = 32
+"""Most beats of a row of A that a register chooses from alone."""
 
 
 class BackwardEngine(wiring.Component):
@@ -79,7 +83,8 @@ class BackwardEngine(wiring.Component):
     ) -> None:
         self.mapping, self.planned = mapping, batch_memory(mapping, batch, halves)
         self.sequencer = BackwardSequencer(mapping, batch, array.within_width, urng)
-        self.head = LogitHead(mapping, batch, array.within_width, watched)
+        head = PairedLogitHead if mapping.classes_per_cycle == 2 else LogitHead
+        self.head = head(mapping, batch, array.within_width, watched)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
         super().__init__(
             {
@@ -130,7 +135,7 @@ class BackwardEngine(wiring.Component):
         mapping, load, saved = self.mapping, self.load, self.saved
         sequencer, head, updates = self.sequencer, self.head, self.sequencer.updates
         m.submodules.a = a = WeightMemory(
-            adapter_memory(mapping), mapping.lanes, mapping.columns, mapping.words_per_cycle, early=True
+            (adapter_memory(mapping),), mapping.lanes, mapping.columns, mapping.words_per_cycle, early=True
         )
         busy = Signal()
         with m.If(self.batch.start):
@@ -155,11 +160,22 @@ class BackwardEngine(wiring.Component):
             sequencer.b.value.eq(head.b_read.value),
             sequencer.b.gradient.eq(head.b_read.gradient),
         ]
-        part = delayed(m, saved.address[:row_bits], 2, "part", reset_less=True)
+        beat = self._saved_beat(m, a, saved.address[:row_bits])
         whole = delayed(m, saved.address < mapping.a_beats, 2, "whole", reset_less=True)
-        beat = a.word.as_value().word_select(part, BEAT_BITS)
         m.d.sync += data_register(m, saved.beat, "saved_beat").eq(Mux(whole, beat, head.b_read.value.as_value()))
         return a
+
+    def _saved_beat(self, m: Module, a: WeightMemory, address: Value) -> Value:
+        """Beat of a row of A whose number in it came two cycles earlier; of long rows each register chooses a part."""
+        word, count = a.word.as_value(), len(a.word.as_value()) // (BEAT_BITS * _BEATS_CHOSEN)
+        if count < 2:
+            return word.word_select(delayed(m, address, 2, "part", reset_less=True), BEAT_BITS)
+        parts = replicas(count, "part_of_row", address.shape())
+        before = delayed(m, address, 1, "part", reset_less=True)
+        m.d.sync += [part.eq(before) for part in parts]
+        bits = BEAT_BITS // count
+        chosen = [word.word_select(part, BEAT_BITS)[at * bits :][:bits] for at, part in enumerate(parts)]
+        return Cat(*chosen)
 
     def _operands(self, m: Module, pipeline: Pipeline, a: WeightMemory, row: list[Value]) -> None:
         """Rows with their parameters, or with the gradients at the hidden values, `FETCH` cycles after the address."""
@@ -210,7 +226,7 @@ class BackwardEngine(wiring.Component):
             first = number * mapping.lanes
             m.d.comb += [
                 into.en.eq(self.rows.enable[number]),
-                into.addr.eq(self.rows.address),
+                into.addr.eq(self.rows.address[number] if writes_apart(mapping) else self.rows.address),
                 into.data.eq(Cat(self.rows.words[first + lane] for lane in range(mapping.lanes))),
                 fetch.addr.eq(address),
             ]

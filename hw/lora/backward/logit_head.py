@@ -22,7 +22,9 @@ from ...primitives.rounding import RoundSaturate
 from ..engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead, TargetRead
 from ..job_interfaces import LabelWrite
 from ..mseloss import Mseloss
+from .class_halves import ClassHalves
 from .epoch_loss import GradientWatch
+from .softmax_pair import SoftmaxPair
 
 READ, MULTIPLY, SUM = 1, 1, 1
 """Registers of a memory read, of a product, of a sum."""
@@ -71,7 +73,7 @@ class LogitHead(wiring.Component):
         Logits of the tuned network, a sample after the other.
     gradient : Out, `GradientWatch`, where it is shown
         Gradients of the cross entropy with respect to logits.
-    clipped : Out, range(ranks + 2), or ranks + 3 where samples are targets
+    clipped : Out, range(ranks + 1 + classes_per_cycle), or 1 more where samples are targets
         Logits and gradients that were clipped in the cycle before.
     """
 
@@ -92,7 +94,7 @@ class LogitHead(wiring.Component):
                 "b_read": In(BRead(mapping, self.sum_width)),
                 "logits": Out(LOGIT),
                 **({"gradient": Out(GradientWatch())} if watched else {}),
-                "clipped": Out(range(mapping.ranks + 2 + self.has_targets)),
+                "clipped": Out(range(mapping.ranks + 1 + mapping.classes_per_cycle + self.has_targets)),
             }
         )
 
@@ -102,15 +104,9 @@ class LogitHead(wiring.Component):
         memories = self.memories
         m.submodules.b = b = ram(platform, memories.b, b_write.value.shape())
         m.submodules.h = h = ram(platform, memories.h, forward.hidden.shape())
-        b_in, h_in = b.write_port(), h.write_port()
+        b_in = b.write_port()
         m.d.comb += [b_in.en.eq(b_write.enable), b_in.addr.eq(b_write.address), b_in.data.eq(b_write.value)]
-        position = Signal(range(self.batch * mapping.adapters + 1))
-        m.d.comb += [h_in.en.eq(forward.hidden_valid), h_in.addr.eq(position), h_in.data.eq(forward.hidden)]
-        with m.If(self.start):
-            m.d.sync += position.eq(0)
-        with m.Elif(forward.hidden_valid):
-            m.d.sync += position.eq(position + 1)
-
+        position = self._hidden(m, h)
         m.submodules.waiting = logit_fifo = fifo.SyncFIFOBuffered(
             width=len(Value.cast(self.logits.payload)), depth=logit_fifo_depth(mapping)
         )
@@ -125,11 +121,22 @@ class LogitHead(wiring.Component):
         m.d.sync += self.clipped.eq(sum(dh_clipped, Value.cast(logit_clipped)) + loss_clipped)
         return m
 
+    def _hidden(self, m: Module, h: memory.Memory) -> Signal:
+        """Store hidden values as they come; how many of the batch's came."""
+        forward, h_in = self.forward, h.write_port()
+        position = Signal(range(self.batch * self.mapping.adapters + 1))
+        m.d.comb += [h_in.en.eq(forward.hidden_valid), h_in.addr.eq(position), h_in.data.eq(forward.hidden)]
+        with m.If(self.start):
+            m.d.sync += position.eq(0)
+        with m.Elif(forward.hidden_valid):
+            m.d.sync += position.eq(position + 1)
+        return position
+
     def _labelled(
-        self, m: Module, labels: memory.Memory, logit_fifo: fifo.SyncFIFOBuffered
+        self, m: Module, labels: memory.Memory, logit_fifo: fifo.SyncFIFOBuffered | ClassHalves
     ) -> tuple[stream.Interface, Value | int]:
         """Cross entropy: logits go to the softmax, and at the same time out; its gradients, none of them clipped."""
-        m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=self.mapping.classes))
+        m.submodules.softmax = softmax = self._softmax()
         m.submodules.celoss = celoss = Celoss(CelossSpec())
         wiring.connect(m, softmax.o, celoss.i)
         logit = self.logits.payload.shape()(logit_fifo.r_data)
@@ -152,7 +159,11 @@ class LogitHead(wiring.Component):
             ]
         return celoss.o, 0
 
-    def _targeted(self, m: Module, logit_fifo: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value]:
+    def _softmax(self) -> Softmax | SoftmaxPair:
+        """The softmax."""
+        return Softmax(SoftmaxSpec(classes=self.mapping.classes))
+
+    def _targeted(self, m: Module, logit_fifo: fifo.SyncFIFOBuffered | ClassHalves) -> tuple[stream.Interface, Value]:
         """Squared error: a logit goes out, then to the loss with its target; its gradients, and if one is clipped."""
         m.submodules.mseloss = loss = Mseloss(MselossSpec())
         logit, sent = self.logits.payload.shape()(logit_fifo.r_data), Signal()

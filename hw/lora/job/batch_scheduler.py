@@ -1,6 +1,9 @@
-"""Batch scheduler: loads a batch once all of its samples are in the cache: labels, samples, records."""
+"""Batch scheduler: loads a batch once all of its samples are in the cache: labels, samples, records.
 
-from amaranth.hdl import Module, Mux, Signal
+A batch is asked for while the one before is still unpacked, so that the memory's latency costs the first one alone.
+"""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -46,8 +49,8 @@ class BatchScheduler(wiring.Component):
         A new sample's record is complete; one cycle each.
     settled : In(1)
         All beats that were given to be written have arrived in the memory.
-    free : In(1)
-        A half of the batch memory is free.
+    computed : In(1)
+        A batch is computed, and its half of the batch memory free; one cycle each.
     sample_command, record_command : Out streams of `command`
         Reads of the batch's samples and records, entry by entry; of an NF4 record first the scales, then the codes.
         Samples are read only where an adapter takes the network's input.
@@ -74,7 +77,7 @@ class BatchScheduler(wiring.Component):
             {
                 "job": In(JobSettings(batch, address, options)),
                 "batch": In(BatchDescriptor(batch, options)),
-                **dict.fromkeys(("recorded", "settled", "free"), In(1)),
+                **dict.fromkeys(("recorded", "settled", "computed"), In(1)),
                 "sample_command": Out(command(address)),
                 "record_command": Out(command(address)),
                 "load": Out(BatchLoad(batch)),
@@ -83,53 +86,89 @@ class BatchScheduler(wiring.Component):
                 "idle": Out(1),
             }
         )
+        # of the batch that was taken last
+        self._count = Signal.like(self.batch.count)
+        names = self.batch.options.signature.members
+        self._options = {name: Signal.like(getattr(self.batch.options, name), name=f"own_{name}") for name in names}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        batch, load, number, half = self.batch, self.load, self.batch.number, self.load.half
+        batch, load, number, half = self.batch, self.load, self.batch.number, Signal()
         m.submodules.address_generator = address = AddressGenerator(self._address - OFFSET_BITS)
         goal, recorded, missing = Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
-        m.d.sync += [recorded.eq(recorded + self.recorded), missing.eq(goal - recorded)]
+        # batches that have a half of the batch memory
+        held, begin, resting = Signal(2), Signal(), Signal()
+        m.d.sync += [
+            recorded.eq(recorded + self.recorded),
+            missing.eq(goal - recorded),
+            held.eq(held + begin - self.computed),
+        ]
+        waiting, unpacking = self._unpack(m, begin)
+        # in a scratch the records of a batch are read before others take their place
+        ahead = ~self.job.infer if self.cached else Const(0, 1)
         m.d.comb += [
             load.raw.eq(self.job.raw),
-            self.loaded.half.eq(half),
-            self.loaded.count.eq(load.count),
+            self.idle.eq(resting & ~waiting & ~unpacking),
             self.label.address.eq(number + Mux(half, self.most, 0)),
             self.sample_command.payload.address.eq(byte_address(address.address)),
             self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [self.idle.eq(1), batch.ready.eq(1)]
+                m.d.comb += [resting.eq(1), batch.ready.eq(~waiting & (ahead | ~unpacking))]
                 m.d.sync += number.eq(0)
                 with m.If(self.job.start):
                     m.d.sync += half.eq(0)
-                with m.If(batch.valid):
-                    m.d.sync += [load.count.eq(batch.count), goal.eq(batch.goal)]
-                    for name in batch.options.signature.members:
-                        m.d.sync += getattr(self.loaded.options, name).eq(getattr(batch.options, name))
+                with m.If(batch.valid & batch.ready):
+                    m.d.sync += [self._count.eq(batch.count), goal.eq(batch.goal)]
+                    for name, option in self._options.items():
+                        m.d.sync += option.eq(getattr(batch.options, name))
                     m.next = "COMPARE"
             # new samples are in the cache before they are read
             with m.State("COMPARE"):
                 m.next = "COMPLETE"
             with m.State("COMPLETE"), m.If((missing == 0) | missing[-1]):
                 m.next = "SETTLE"
-            with m.State("SETTLE"), m.If(self.settled & self.free):
-                m.next = "LOAD"
-            with m.State("LOAD"):
-                m.d.comb += load.start.eq(1)
+            with m.State("SETTLE"), m.If(self.settled & ~held[1]):
+                m.d.comb += begin.eq(1)
                 m.next = "SELECT"
             self._entry(m, address)
-            with m.State("LOADED"), m.If(~load.busy):
-                m.d.comb += self.loaded.valid.eq(1)
+            with m.State("ASKED"):
                 m.d.sync += half.eq(~half)
-                m.next = "AFTER"
-            # `idle` stays low until `loaded` is counted
-            with m.State("AFTER"):
-                m.next = "REST"
-            with m.State("REST"):
                 m.next = "IDLE"
         return m
+
+    def _unpack(self, m: Module, begin: Value) -> tuple[Value, Value]:
+        """Have the batches unpacked that are asked for; whether one waits for that, and whether one is unpacked."""
+        load, loaded = self.load, self.loaded
+        waiting, unpacking = Signal(), Signal()
+        m.d.comb += [loaded.half.eq(load.half), loaded.count.eq(load.count)]
+        with m.If(begin):
+            m.d.sync += waiting.eq(1)
+        with m.FSM():
+            with m.State("WAIT"):
+                m.d.sync += load.count.eq(self._count)
+                for name, option in self._options.items():
+                    m.d.sync += getattr(loaded.options, name).eq(option)
+                with m.If(self.job.start):
+                    m.d.sync += load.half.eq(0)
+                with m.If(waiting):
+                    m.next = "START"
+            with m.State("START"):
+                m.d.comb += [load.start.eq(1), unpacking.eq(1)]
+                m.d.sync += waiting.eq(0)
+                m.next = "UNPACK"
+            with m.State("UNPACK"):
+                m.d.comb += unpacking.eq(1)
+                with m.If(~load.busy):
+                    m.d.comb += loaded.valid.eq(1)
+                    m.d.sync += load.half.eq(~load.half)
+                    m.next = "COUNTED"
+            # `idle` stays low until `loaded` is counted
+            with m.State("COUNTED"):
+                m.d.comb += unpacking.eq(1)
+                m.next = "WAIT"
+        return waiting, unpacking
 
     def _entry(self, m: Module, address: AddressGenerator) -> None:
         """Read an entry: its sample, its record's scales, its record's codes or words."""
@@ -191,5 +230,5 @@ class BatchScheduler(wiring.Component):
             with m.If(read.ready):
                 m.d.sync += number.eq(number + 1)
                 m.next = "SELECT"
-                with m.If(number == self.load.count - 1):
-                    m.next = "LOADED"
+                with m.If(number == self._count - 1):
+                    m.next = "ASKED"

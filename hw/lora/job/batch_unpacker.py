@@ -1,5 +1,9 @@
 """A batch's samples and records, as beats, into the batch memory's rows of Q8.16."""
 
+from functools import reduce
+from operator import or_
+from typing import Any
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
@@ -13,7 +17,12 @@ from ...nn.interfaces import ACTIVATION, BEAT_BITS, BEATS
 from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
 from ...primitives.ram import ram
 from ...primitives.registers import data_register
-from ..job_interfaces import BatchLoad, BatchWrite
+from ..job_interfaces import BatchLoad, BatchWrite, writes_apart
+
+_FURTHER = ("second", "third", "fourth")
+"""Names of a row's words behind the first one."""
+_FEWER = ("alone", "two", "three")
+"""Names of a row's last word that leaves the second place, the third, the fourth one empty."""
 
 
 class BatchUnpacker(wiring.Component):
@@ -21,7 +30,8 @@ class BatchUnpacker(wiring.Component):
 
     Samples and records may come from two memories, so that each has a thread of its own. NF4 codes are dequantised, a
     word a cycle. All else, samples and raw records, is put together in one register of a word's size; where records
-    are raw, the threads take turns, a sample, then its record.
+    are raw, the threads take turns, a sample, then its record. Such a word waits while one of NF4 codes is written,
+    but in rows of four words only while that one takes the same place in its row.
 
     Parameters
     ----------
@@ -42,7 +52,7 @@ class BatchUnpacker(wiring.Component):
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
-        self.mapping, self.batch = mapping, batch
+        self.mapping, self.batch, self._apart = mapping, batch, writes_apart(mapping)
         super().__init__(
             {
                 "load": In(BatchLoad(batch)),
@@ -65,9 +75,7 @@ class BatchUnpacker(wiring.Component):
         m.submodules.dequant = dequant = Nf4Dequant(Nf4DequantSpec(lanes=mapping.lanes, scales=SCALES))
         m.d.comb += dequant.o.ready.eq(1)
         decoded, full = dequant.o.valid, self._full
-        # an assembled word waits while decoded words are written
         written = Signal()
-        m.d.comb += [self._room.eq(~full | ~decoded), written.eq(full & ~decoded)]
         with m.If(written):
             m.d.sync += full.eq(0)
         with m.If(self.load.start):
@@ -76,34 +84,85 @@ class BatchUnpacker(wiring.Component):
         sampling = self._samples(m) if mapping.takes_sample else Const(0, 1)
         recording, in_flight = self._records(m, platform, dequant)
         at_record, flags = self._row(
-            m, "record", self._record_flags(), decoded | (written & self._from_record), mapping.record_row
+            m, "record", self._record_places(), decoded | (written & self._from_record), mapping.record_row
         )
-        row = at_record
-        is_record = decoded | self._from_record
+        at_sample, sample = at_record, flags
         if mapping.takes_sample:
-            sample_flags = _word_flags(mapping.sample_words, mapping.words_per_cycle)
-            at_sample, sample = self._row(m, "sample", sample_flags, written & ~self._from_record, 0)
-            row = Mux(is_record, at_record, at_sample)
-            flags = tuple(Mux(is_record, record, sampled) for record, sampled in zip(flags, sample, strict=True))
-        second, alone = flags
+            sample_places = _places(mapping.sample_words, mapping.words_per_cycle)
+            at_sample, sample = self._row(m, "sample", sample_places, written & ~self._from_record, 0)
         m.d.comb += self.load.busy.eq(sampling | recording | in_flight.any() | full | self.rows.enable.any())
+        write = self._write_apart if self._apart else self._write
+        write(m, dequant, written, (at_record, flags), (at_sample, sample))
+        return m
+
+    def _write(
+        self,
+        m: Module,
+        dequant: Nf4Dequant,
+        written: Signal,
+        record: tuple[Value, list[Value]],
+        sample: tuple[Value, list[Value]],
+    ) -> None:
+        """Write a decoded word, or else an assembled one; row and flags of the threads' next words are given."""
+        mapping, decoded, full = self.mapping, dequant.o.valid, self._full
+        # an assembled word waits while decoded words are written
+        m.d.comb += [self._room.eq(~full | ~decoded), written.eq(full & ~decoded)]
+        row, flags = record
+        if mapping.takes_sample:
+            is_record, (at_sample, of_sample) = decoded | self._from_record, sample
+            row = Mux(is_record, row, at_sample)
+            flags = [Mux(is_record, one, other) for one, other in zip(flags, of_sample, strict=True)]
+        further = mapping.words_per_cycle - 1
+        places, empty = flags[:further], flags[further:]
         m.d.sync += self.rows.enable.eq(0)
         address = data_register(m, self.rows.address, "row_address")
         row_words = data_register(m, self.rows.words, "row_words")
         with m.If(decoded | full):
             m.d.sync += address.eq(row)
-            m.d.sync += self.rows.enable.eq(1 if mapping.words_per_cycle == 1 else Cat(~second, second | alone))
+            words = [at | none for at, none in zip(places, empty, strict=True)]
+            m.d.sync += self.rows.enable.eq(Cat(~reduce(or_, places), *words) if further else 1)
             for lane in range(mapping.lanes):
                 value = Mux(decoded, dequant.o.payload.value[lane], self._assembled[lane])
                 m.d.sync += row_words[lane].eq(value)
-                if mapping.words_per_cycle == 2:
-                    m.d.sync += row_words[mapping.lanes + lane].eq(Mux(alone, 0, value))
-        return m
+                for number, none in enumerate(empty, 1):
+                    m.d.sync += row_words[number * mapping.lanes + lane].eq(Mux(none, 0, value))
 
-    def _record_flags(self) -> list[tuple[bool, bool, bool]]:
-        """Flags of a record's words, tensor by tensor."""
+    def _write_apart(
+        self,
+        m: Module,
+        dequant: Nf4Dequant,
+        written: Signal,
+        record: tuple[Value, list[Value]],
+        sample: tuple[Value, list[Value]],
+    ) -> None:
+        """Write a decoded word, and an assembled one that needs none of its places; see `_write`."""
+        mapping, decoded, full, from_record = self.mapping, dequant.o.valid, self._full, self._from_record
+        (at_record, of_record), (at_sample, of_sample) = record, sample
+        words = mapping.words_per_cycle
+        # beside decoded words those that are assembled are of samples
+        both = Cat(one & other for one, other in zip(of_record[:words], of_sample[:words], strict=True)).any()
+        m.d.comb += [written.eq(full & ~(decoded & both)), self._room.eq(~full | written)]
+        address = data_register(m, self.rows.address, "row_address")
+        row_words = data_register(m, self.rows.words, "row_words")
+        for number in range(words):
+            own, recorded = Signal(name=f"decoded{number}"), Signal(name=f"recorded{number}")
+            m.d.comb += [own.eq(decoded & of_record[number]), recorded.eq(own | from_record)]
+            assembled = written & Mux(from_record, of_record[number], of_sample[number])
+            m.d.sync += [
+                self.rows.enable[number].eq(own | assembled),
+                address[number].eq(Mux(recorded, at_record, at_sample)),
+            ]
+            for lane in range(mapping.lanes):
+                value = Mux(own, dequant.o.payload.value[lane], self._assembled[lane])
+                if number:
+                    place = words + number - 1
+                    value = Mux(Mux(recorded, of_record[place], of_sample[place]), 0, value)
+                m.d.sync += row_words[number * mapping.lanes + lane].eq(value)
+
+    def _record_places(self) -> list[tuple[int, bool]]:
+        """Places of a record's words in their rows, tensor by tensor."""
         words = self.mapping.words_per_cycle
-        return [flags for tensor in self.mapping.batch_words for flags in _word_flags(tensor, words)]
+        return [place for tensor in self.mapping.batch_words for place in _places(tensor, words)]
 
     def _samples(self, m: Module) -> Value:
         """Assemble the words of samples; whether more of their beats are to come."""
@@ -181,16 +240,19 @@ class BatchUnpacker(wiring.Component):
         return more, in_flight
 
     def _row(
-        self, m: Module, name: str, words: list[tuple[bool, bool, bool]], step: Value, skipped: int
-    ) -> tuple[Value, tuple[Value, Value]]:
-        """Row of a thread's next word; whether it is the row's second word, and whether its only one.
+        self, m: Module, name: str, words: list[tuple[int, bool]], step: Value, skipped: int
+    ) -> tuple[Value, list[Value]]:
+        """Row of a thread's next word; whether it is each of the row's further words, and which of them stay empty.
+
+        Where words are written apart it is instead the places that are written, from the first one on, with those that
+        stay empty; and flags are registers.
 
         Parameters
         ----------
         name : str
             Prefix of signals.
-        words : list of (second, alone, last)
-            Flags of all words of a sample that the thread writes.
+        words : list of (place, last)
+            Place in its row of each word of a sample that the thread writes, and whether it is the row's last one.
         step : Value
             The word is written.
         skipped : int
@@ -198,23 +260,42 @@ class BatchUnpacker(wiring.Component):
         """
         mapping, load = self.mapping, self.load
         number = Signal(range(max(len(words), 2)), name=f"{name}_word", reset_less=True)
-        row = Signal.like(self.rows.address, name=f"{name}_row", reset_less=True)
-        end, second, alone, close = (Signal(name=f"{name}_{what}") for what in ("end", "second", "alone", "close"))
-        m.d.comb += [end.eq(number == len(words) - 1), close.eq(1)]
-        if mapping.words_per_cycle > 1:
-            with m.Switch(number):
-                for word, flags in enumerate(words):
-                    with m.Case(word):
-                        m.d.comb += [
-                            signal.eq(flag) for signal, flag in zip((second, alone, close), flags, strict=True)
-                        ]
+        row = Signal(range(2 * self.batch * mapping.sample_rows), name=f"{name}_row", reset_less=True)
+        further = mapping.words_per_cycle - 1
+        # named after the words there are in the row
+        names = ("end", *["first"][: self._apart], *_FURTHER[:further], *_FEWER[:further], "close")
+        end, *flags, close = (Signal(name=f"{name}_{what}") for what in names)
+        m.d.comb += end.eq(number == len(words) - 1)
+        if self._apart:
+            following = Signal.like(number, name=f"{name}_following")
+            m.d.comb += following.eq(Mux(load.start | end, 0, number + 1))
+            with m.If(load.start | step):
+                self._flags(m, words, following, m.d.sync, (*flags, close))
+        else:
+            m.d.comb += close.eq(1)
+            if further:
+                self._flags(m, words, number, m.d.comb, (*flags, close))
         with m.If(load.start):
             m.d.sync += [number.eq(0), row.eq(Mux(load.half, self.batch * mapping.sample_rows, 0) + skipped)]
         with m.Elif(step):
-            filled = sum(close for *_, close in words)
+            filled = sum(last for _, last in words)
             m.d.sync += number.eq(Mux(end, 0, number + 1))
             m.d.sync += row.eq(row + Mux(end, mapping.sample_rows - filled + 1, close))
-        return row, (second, alone)
+        return row, list(flags)
+
+    def _flags(
+        self, m: Module, words: list[tuple[int, bool]], number: Value, domain: Any, flags: tuple[Signal, ...]
+    ) -> None:
+        """Look up the flags of the word with a number, see `_row`; the last one says that it is its row's last one."""
+        further = range(1, self.mapping.words_per_cycle)
+        with m.Switch(number):
+            for word, (place, last) in enumerate(words):
+                found, empty = [place == at for at in further], [last and place < at for at in further]
+                if self._apart:
+                    found = [place == 0, *(one or none for one, none in zip(found, empty, strict=True))]
+                with m.Case(word):
+                    for flag, value in zip(flags, (*found, *empty, last), strict=True):
+                        domain += flag.eq(value)
 
     def _assemble(self, m: Module, slot: Signal, beat: Value, values: int) -> None:
         """Store a beat's values at their place of the assembled word; the first beat clears the rest."""
@@ -278,11 +359,7 @@ class BatchUnpacker(wiring.Component):
             ]
 
 
-def _word_flags(words: tuple[Word, ...], words_per_cycle: int) -> list[tuple[bool, bool, bool]]:
-    """For each word of a tensor: whether it is its row's second word, its row's only word, its row's last word."""
-    last = len(words) - 1
-    odd = [words_per_cycle == 2 and number % 2 == 1 for number in range(len(words))]
-    return [
-        (second, number == last and not second, second or number == last or words_per_cycle == 1)
-        for number, second in enumerate(odd)
-    ]
+def _places(words: tuple[Word, ...], words_per_cycle: int) -> list[tuple[int, bool]]:
+    """For each word of a tensor: its place in its row, and whether it is the row's last word."""
+    places = [number % words_per_cycle for number in range(len(words))]
+    return [(place, place == words_per_cycle - 1 or number == len(words) - 1) for number, place in enumerate(places)]

@@ -82,7 +82,7 @@ class SharedArray:
     Parameters
     ----------
     array : MacArray
-        The array: it may have more terms than the engine needs, sums within multipliers, or two words a cycle.
+        The array: it may have more terms than the engine needs, sums within multipliers, or several words a cycle.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class SharedArray:
         for number, bias in enumerate(array.bias):
             given = Value.cast(word.bias).word_select(number, array.formats.w.width)
             m.d.comb += bias.eq(Mux(of_column[number], given, 0))
-        if array.words_per_cycle == 2:
+        if array.words_per_cycle > 1:
             m.d.comb += array.paired.eq(~running)
 
     def give(self, m: Module, engine: wiring.Component, running: Signal) -> None:

@@ -54,7 +54,10 @@ class OperandIssue:
         if mapping.has_residuals:
             weights = self._identity(weights, halved, within, delayed(m, residual, 1, "identity"))
         flags = {name: delayed(m, getattr(sequencer.word, name), read, name) for name in ("enable", "first", "last")}
-        word = self._activations(activations, halved).replicate(self.array.words_per_cycle)
+        words, copies = self.array.words_per_cycle, activations.copies
+        odds = [activations.odd] if copies == 1 else list(activations.odd)
+        each = [self._activations(activations, odd, halved).replicate(words // copies) for odd in odds]
+        word = each[0] if copies == 1 else Cat(each)
         return ArrayWord({"x": word, "w": weights, **flags, "within": within}, halved, biases)
 
     def _addressed(
@@ -81,11 +84,11 @@ class OperandIssue:
         m.d.sync += following.eq(number + 1)
         return number
 
-    def _activations(self, activations: ActivationMemory, halved: Value) -> Value:
+    def _activations(self, activations: ActivationMemory, odd: Value, halved: Value) -> Value:
         """The word's activations behind their last rotation; where sums are halved both halves have the lower one."""
         lanes, half = self.mapping.lanes, self.mapping.lanes // 2
         word: list[Value] = [
-            Mux(activations.odd, activations.word[(lane + 1) % lanes], activations.word[lane]) for lane in range(lanes)
+            Mux(odd, activations.word[(lane + 1) % lanes], activations.word[lane]) for lane in range(lanes)
         ]
         if self.mapping.has_halves:
             pairs = zip(word[:half], word[half:], strict=True)

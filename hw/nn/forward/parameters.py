@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 
 from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
-from ....golden.nn.array.memories import bias_memory, weight_memory
+from ....golden.nn.array.memories import bias_memory, weight_memories
 from ...primitives.ram import ram
 from ..interfaces import BEAT_BITS, PARAMETER
 from ..memories.weight_memory import WeightMemory
@@ -78,7 +78,7 @@ class FrozenParameters:
     def store(self, m: Module, engine: wiring.Component, platform: object) -> ParameterMemories:
         """Add the memories, which the engine's port `load` fills."""
         mapping = self.mapping
-        m.submodules.weights = weights = WeightMemory(weight_memory(mapping), mapping.lanes, mapping.columns)
+        m.submodules.weights = weights = WeightMemory(weight_memories(mapping), mapping.lanes, mapping.columns)
         m.submodules.biases = biases = ram(platform, bias_memory(mapping), data.ArrayLayout(PARAMETER, mapping.columns))
         store = biases.write_port()
         self._load(m, engine, weights, store)

@@ -4,7 +4,7 @@ import itertools
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -13,7 +13,7 @@ from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
 from ....golden.nn.array.memories import activation_memory
 from ...primitives.ram import ram
-from ...primitives.registers import data_register
+from ...primitives.registers import data_register, replicas
 from ..interfaces import ACTIVATION, ActivationWrite, activation_address
 
 
@@ -24,6 +24,8 @@ class ActivationMemory(wiring.Component):
     ----------
     mapping : Mapping
         Its lanes, columns, row replicas, and the number of values.
+    copies : int
+        Registers of `odd`, for so many parts of its readers.
 
     Attributes
     ----------
@@ -31,21 +33,21 @@ class ActivationMemory(wiring.Component):
         Address of the word's first value.
     word : Out, array of lanes Q8.16
         The word, `LATENCY` cycles later, its last rotation still to be done: where `odd` is 1, lane i is at i + 1.
-    odd : Out, 1
-        The word is still to be rotated by one lane.
+    odd : Out, a bit for each of `copies`
+        The word is still to be rotated by one lane: registers for some of the readers each.
     write : In, `ActivationWrite`
         A write a cycle; reads see it `golden.nn.array.latency.ACTIVATION_WRITE` cycles later.
     """
 
     LATENCY = latency.ACTIVATION_READ
 
-    def __init__(self, mapping: Mapping) -> None:
-        self.mapping = mapping
+    def __init__(self, mapping: Mapping, copies: int = 1) -> None:
+        self.mapping, self.copies = mapping, copies
         super().__init__(
             {
                 "address": In(activation_address(mapping)),
                 "word": Out(data.ArrayLayout(ACTIVATION, mapping.lanes)),
-                "odd": Out(1),
+                "odd": Out(copies),
                 "write": In(ActivationWrite(mapping)),
             }
         )
@@ -88,7 +90,12 @@ class ActivationMemory(wiring.Component):
             for lane, into in enumerate(turned):
                 m.d.sync += into.eq(Array(done[(lane + unit * by) % lanes] for by in range(1 << width))[select])
             done, high = turned, high - width
-        m.d.comb += [self.odd.eq(turn[-1][0]), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
+        odd: Value = turn[-1][0]
+        if self.copies > 1:
+            registers = replicas(self.copies, "odd_copy")
+            m.d.sync += [each.eq(turn[-2][0]) for each in registers]
+            odd = Cat(registers)
+        m.d.comb += [self.odd.eq(odd), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
         """Two registers: rows of all elements, and which bank the run begins in; then for each bank its element."""

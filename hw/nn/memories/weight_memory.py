@@ -1,6 +1,6 @@
 """Weight memory: words of parameters as wide as the array, written by the beat or by the word."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -17,13 +17,14 @@ _BEATS_AN_ADDRESS = 8
 class WeightMemory(wiring.Component):
     """Memories of words of parameters; read registered.
 
-    There is one for each beat of a word, so that each can be written by itself, or one of words, which are written
-    whole, with their last beat: the beats before it wait in registers.
+    There is one for each beat of a word, so that each can be written by itself, or one for each part of a word, which
+    is written with its last beat: the beats before it wait in registers.
 
     Parameters
     ----------
-    planned : MemoryShape
-        The memories, see `golden.nn.array.memories.parameter_memory`.
+    planned : tuple of MemoryShape
+        The memories, see `golden.nn.array.memories`: alike ones for each beat, or those that stand side by side in a
+        word.
     lanes, columns : int
         Parameters of a word.
     beats_per_write : int
@@ -48,10 +49,15 @@ class WeightMemory(wiring.Component):
     """
 
     def __init__(
-        self, planned: MemoryShape, lanes: int, columns: int, beats_per_write: int = 1, early: bool = False
+        self,
+        planned: tuple[MemoryShape, ...],
+        lanes: int,
+        columns: int,
+        beats_per_write: int = 1,
+        early: bool = False,
     ) -> None:
         self.planned, self.beats_per_write, self.early = planned, beats_per_write, early
-        depth = planned.depth
+        depth = planned[0].depth
         word = data.ArrayLayout(PARAMETER, lanes * columns)
         self.slices = word.size // BEAT_BITS
         super().__init__(
@@ -66,13 +72,13 @@ class WeightMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if self.planned.count < self.slices:
+        if sum(one.count for one in self.planned) < self.slices:
             self._words(m, platform)
             return m
         low, bits = exact_log2(self.beats_per_write), exact_log2(self.slices)
         parts, addresses = [], self._addresses(m, -(-self.slices // _BEATS_AN_ADDRESS))
         for number in range(self.slices):
-            part = ram(platform, self.planned)
+            part = ram(platform, self.planned[0])
             m.submodules[f"beat{number}"] = part
             into, port = part.write_port(), part.read_port()
             group, place = divmod(number, self.beats_per_write)
@@ -95,19 +101,30 @@ class WeightMemory(wiring.Component):
         return registers
 
     def _words(self, m: Module, platform: object) -> None:
-        """One memory: the beats of a word before its last one wait in registers, each beat in its own."""
+        """Memories of parts of a word: the beats of one before its last one wait in registers, each beat in its own."""
         bits = exact_log2(self.slices)
-        m.submodules.words = words = ram(platform, self.planned)
-        into, port = words.write_port(), words.read_port()
-        place = self.index[:bits]
-        waiting = [Signal(BEAT_BITS, name=f"waiting{number}", reset_less=True) for number in range(self.slices - 1)]
+        place, row = self.index[:bits], self.index[bits:]
+        parts = [part for planned in self.planned for part in [planned] * planned.count]
+        beats = [part.width // BEAT_BITS for part in parts]
+        begins = [sum(beats[:number]) for number in range(len(parts))]
+        waiting = [Signal(BEAT_BITS, name=f"waiting{number}", reset_less=True) for number in range(max(beats) - 1)]
         for number, beat in enumerate(waiting):
-            with m.If(self.write & (place == number)):
+            places = [begin + number for begin, count in zip(begins, beats, strict=True) if number < count - 1]
+            with m.If(self.write & Cat(place == at for at in places).any()):
                 m.d.sync += beat.eq(self.beats)
-        m.d.comb += [
-            into.en.eq(self.write & place.all()),
-            into.addr.eq(self.index[bits:]),
-            into.data.eq(Cat(*waiting, self.beats)),
-            port.addr.eq(self._addresses(m, 1)[0]),
-            self.word.eq(port.data),
-        ]
+        address, read = self._addresses(m, 1)[0], list[Value]()
+        for number, (part, begin, count) in enumerate(zip(parts, begins, beats, strict=True)):
+            m.submodules[f"part{number}"] = words = ram(platform, part)
+            into, port = words.write_port(), words.read_port()
+            m.d.comb += [
+                into.en.eq(self.write & (place == begin + count - 1)),
+                into.addr.eq(row),
+                into.data.eq(Cat(*waiting[: count - 1], self.beats)),
+                port.addr.eq(address),
+            ]
+            if part.one_address:
+                shared = Signal.like(self.address, name=f"row{number}")
+                m.d.comb += [shared.eq(Mux(into.en, row, address)), into.addr.eq(shared), port.addr.eq(shared)]
+                m.d.comb += port.en.eq(~into.en)
+            read.append(port.data)
+        m.d.comb += self.word.eq(Cat(read))

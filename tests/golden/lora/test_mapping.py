@@ -34,7 +34,7 @@ MAPPINGS |= {
 }
 MAPPINGS |= {
     f"own, {columns} columns, rank {rank}": AdapterMapping.of(OWN, rank=rank, columns=columns)
-    for columns, rank in ((16, 8), (16, 4), (8, 5), (8, 4), (8, 3), (4, 2), (4, 1), (2, 1))
+    for columns, rank in ((16, 8), (16, 4), (16, 1), (8, 5), (8, 4), (8, 3), (4, 2), (4, 1), (2, 1))
 }
 
 # parts of 3, 2 and 1 words of 16 lanes
@@ -97,7 +97,8 @@ def test_adapters_walk(name: str) -> None:
     """Rows of words through the image as the multipliers take them: the words' ranks are beside each other."""
     mapping = MAPPINGS[name]
     words_per_cycle, ranks = mapping.words_per_cycle, mapping.columns // mapping.words_per_cycle
-    assert words_per_cycle == (2 if mapping.columns >= 2 * {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 8: 8}[mapping.rank] else 1)
+    idle = mapping.columns // {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 8: 8}[mapping.rank]
+    assert words_per_cycle == (1 if idle == 1 else 4 if mapping.columns == 16 and idle >= 4 else 2)
     rng = np.random.default_rng(2)
     adapters = Adapters(mapping.shape, rng.integers(-900, 900, mapping.shape.parameters))
     image = adapters_image(mapping, adapters).view("<i2").astype(np.int64)

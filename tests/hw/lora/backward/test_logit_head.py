@@ -11,6 +11,7 @@ from fabtune.golden.models.network import Network
 from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.golden.nn.softmax import SoftmaxTables
 from fabtune.hw.lora.backward.logit_head import LogitHead
+from fabtune.hw.lora.backward.paired_head import PairedLogitHead
 
 from ...play import play_interface
 
@@ -34,6 +35,11 @@ MAPPINGS = {
     "rows of base logits": mapping(9, 64, first=1),
     "two words at once": mapping(9, 30, rank=2),
     "rows of two words": mapping(9, 70, rank=2),
+    # two classes at a time
+    "four words at once": mapping(9, 8, 7, 6, 10, columns=16),
+    "an odd number of classes": mapping(9, 8, 11, columns=16, rank=3),
+    "as many classes as lanes": mapping(9, 16, columns=16, first=1),
+    "targets of four words": mapping(9, 20, loss="mse", columns=16, lanes=32),
     "targets": mapping(9, 20, loss="mse"),
     "targets of two words": mapping(9, 20, rank=2, loss="mse"),
 }
@@ -72,6 +78,12 @@ class Batch:
         logits = [{"logit": x, "last": end} for row in self.logits.tolist() for x, end in zip(row, last, strict=True)]
         rows = {name: getattr(self, name).reshape(-1, self.h.shape[2]).tolist() for name in ("dh", "b", "db")}
         return {"logits": logits if self.show else [], "clipped": self.clipped, **rows}
+
+
+def head_of(one):
+    """A head; it takes two classes at a time where the mapping says so."""
+    kind = PairedLogitHead if one.classes_per_cycle == 2 else LogitHead
+    return kind(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH))
 
 
 def results(one, batches, stall=0.0):
@@ -115,7 +127,7 @@ def results(one, batches, stall=0.0):
                 }
             )
 
-    dut = LogitHead(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH))
+    dut = head_of(one)
     answer = {"targets": read_targets} if one.loss == "mse" else {}
     play_interface(dut, take={"logits": None}, watch={"clipped": None}, answer=answer, body=body, stall=stall)
     return found
@@ -136,8 +148,30 @@ def test_nothing_of_a_batch_stays_for_the_next(name):
     assert results(one, batches) == [batch.results() for batch in batches]
 
 
-def test_clipped_logits_and_gradients_are_counted():
-    one = MAPPINGS["many adapters"]
+@pytest.mark.parametrize(("name", "period"), [("one adapter", 22), ("many adapters", 19), ("four words at once", 26)])
+def test_cycles_of_a_sample(name, period):
+    """Those of the softmax; all entries of B, and until their logits wait; or with four words half of them, and one."""
+    one, cycles = MAPPINGS[name], []
+
+    async def body(bench):
+        await bench.pulse("start")
+        for _ in range(BATCH):
+            await bench.pulse("forward.base_valid")
+            await bench.tick()
+            bench.set({"forward.hidden_valid": 1})
+            await bench.tick(one.adapters)
+            bench.set({"forward.hidden_valid": 0})
+        for count in range(1, BATCH + 1):
+            await bench.until("finished", count)
+            cycles.append(bench.cycle)
+
+    play_interface(head_of(one), take={"logits": None}, body=body)
+    assert np.diff(cycles).tolist() == [period] * (BATCH - 1)
+
+
+@pytest.mark.parametrize("name", ["many adapters", "an odd number of classes"])
+def test_clipped_logits_and_gradients_are_counted(name):
+    one = MAPPINGS[name]
     batch = Batch(one, BATCH, scale=50.0)
     assert batch.clipped > 4
     assert results(one, [batch]) == [batch.results()]

@@ -22,11 +22,11 @@ class Around:
         self.mapping = InstantftSpec(network=NETWORK, batch=BATCH, last_only=last_only).mapping
         self.dut = BatchScheduler(self.mapping, BATCH)
         self.samples, self.records = Memory(stall), Memory(stall, seed=5)
-        self.entries, self.left = [], 0
+        self.entries, self.left, self.cycles = [], 0, 60
 
     def play(self, body, **job):
         """Play until ``body(bench)`` returns: labels that were written, batches whose loading began and ended."""
-        wires = {"job.samples": SAMPLES_AT, "job.cache": CACHE_AT, "settled": 1, "free": 1}
+        wires = {"job.samples": SAMPLES_AT, "job.cache": CACHE_AT, "settled": 1}
         memories = [self.samples.reader(self.dut.sample_command), self.records.reader(self.dut.record_command)]
         return play_interface(
             self.dut,
@@ -45,6 +45,7 @@ class Around:
         """Hand a batch over, and wait until it is loaded."""
         await self.give(bench, entries, goal, side)
         await bench.until("loaded.valid")
+        await bench.pulse("computed")
 
     async def give(self, bench, entries, goal=0, side=0):
         """Hand a batch over."""
@@ -59,7 +60,7 @@ class Around:
         return None
 
     def _unpack(self, port):
-        self.left = 60 if port["start"] else max(self.left - 1, 0)
+        self.left = self.cycles if port["start"] else max(self.left - 1, 0)
         return {"busy": self.left > 0}
 
     def expected(self, entries, raw=False):
@@ -109,28 +110,63 @@ def test_an_inference_reads_records_by_their_number():
     assert around.records.reads == around.expected([(BATCH + at, 0) for at in range(4)], raw=True)
 
 
+@pytest.mark.parametrize("infer", [0, 1])
+def test_a_batch_is_asked_for_while_the_one_before_is_unpacked(infer):
+    """But not in an inference; and the one behind it waits until a half of the batch memory is free."""
+    around = Around()
+    around.cycles = 400
+
+    async def body(bench):
+        await around.give(bench, FIRST)
+        await around.give(bench, SECOND, side=1)
+        assert len(bench.seen["loaded.valid"]) == infer
+        await bench.tick(100)
+        assert bench.seen.words("label.enable")[-1] == (BATCH, 2)
+        assert len(bench.seen["load.start"]) == 1 + infer
+        while len(bench.seen["loaded.valid"]) < 2:
+            await bench.tick()
+        await around.give(bench, SECOND)
+        await bench.tick(100)
+        assert len(bench.seen["load.start"]) == 2
+        assert not bench.get("idle")
+        await bench.pulse("computed")
+        await bench.until("loaded.valid")
+        await bench.tick(2)
+        assert bench.get("idle")
+
+    seen = around.play(body, raw=infer, infer=infer)
+    assert seen.words("load.start") == seen.words("loaded.valid") == [(0, 4), (1, 1), (0, 1)]
+
+
 def test_a_batch_waits_for_its_records_the_memory_and_room():
     around = Around()
 
     async def body(bench):
-        bench.set(settled=0, free=0)
+        await around.load(bench, FIRST)
+        for half in (1, 0):
+            await around.give(bench, FIRST, side=half)
+            await bench.until("loaded.valid")
+        begun = len(bench.seen["load.start"])
+        bench.set(settled=0)
         await around.give(bench, SECOND, goal=3)
-        for flag in ("recorded", "recorded", "recorded", "settled", "free"):
+        for flag in ("recorded", "recorded", "recorded", "settled", "computed"):
             await bench.tick(10)
-            assert bench.seen["load.start"] == []
+            assert len(bench.seen["load.start"]) == begun
             assert not bench.get("idle")
-            if flag == "recorded":
-                await bench.pulse(flag)
-            else:
+            if flag == "settled":
                 bench.set({flag: 1})
+            else:
+                await bench.pulse(flag)
         await bench.until("loaded.valid")
+        await bench.pulse("computed")
+        await bench.pulse("computed")
         # the count of records goes on modulo 1024
         bench.set(recorded=1)
         await bench.tick(1020)
         bench.set(recorded=0)
         await around.give(bench, SECOND, goal=1)
         await bench.tick(20)
-        assert len(bench.seen["load.start"]) == 1
+        assert len(bench.seen["load.start"]) == begun + 1
         bench.set(recorded=1)
         await bench.tick(2)
         bench.set(recorded=0)

@@ -18,6 +18,7 @@ VARIATIONS = {
     "base": {},
     "last": {"last_only": True},
     "two words at once": {"rank": 2},
+    "four words at once": {"columns": 16},
     "words": {"byte_inputs": False},
     "narrow": {"lanes": 16, "columns": 2, "rank": 2},
     "vector": {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "rank": 1},
@@ -88,8 +89,9 @@ def unpack(cases, stall=0.0):
         stall=stall,
     )
     for enable, address, words in seen.words("rows.enable"):
-        written = [bool(enable >> at & 1) for at in range(mapping.words_per_cycle)]
-        memory[address, written] = np.reshape(words, shape)[written]
+        for at, word in enumerate(np.reshape(words, shape)):
+            if enable >> at & 1:
+                memory[address[at] if isinstance(address, list) else address, at] = word
     return memory
 
 
@@ -105,8 +107,9 @@ def test_a_batch_becomes_rows(name, raw):
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_batches_fill_the_halves_in_turn(raw, stall):
-    cases = [Case({}, raw, count, seed) for seed, count in enumerate((4, 1, 2))]
+@pytest.mark.parametrize("settings", [{}, {"columns": 16}])
+def test_batches_fill_the_halves_in_turn(raw, stall, settings):
+    cases = [Case(settings, raw, count, seed) for seed, count in enumerate((4, 1, 2))]
     memory = unpack(cases, stall)
     half = len(memory) // 2
     last, second, first = cases[2].rows(), cases[1].rows(), cases[0].rows()

@@ -1,5 +1,7 @@
 """Weight memory: words read as their beats were written, one or several beats at once, by mask."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,15 +14,22 @@ from ...simulation import beats_of
 DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 
 
-def memory_of(beats_per_write, depth=DEPTH, frozen=False):
-    """A memory, and whether it is one of whole words."""
+def memory_of(beats_per_write, depth=DEPTH, frozen=False, last_beats=0):
+    """A memory, and whether it is one of parts of words, of which the last one has so many beats and one address."""
     planned = parameter_memory("words", depth, LANES, COLUMNS, beats_per_write, frozen)
-    return WeightMemory(planned, LANES, COLUMNS, beats_per_write), planned.count == 1
+    parts = (planned,)
+    if last_beats:
+        rest = replace(planned, width=planned.width - last_beats * 128, ultra=False)
+        parts = (rest, replace(planned, width=last_beats * 128, one_address=True))
+    return WeightMemory(parts, LANES, COLUMNS, beats_per_write), planned.count == 1
 
 
-@pytest.mark.parametrize(("beats_per_write", "frozen"), [(1, False), (2, False), (4, False), (1, True)])
-def test_words_are_read_a_cycle_later(beats_per_write, frozen):
-    dut, whole = memory_of(beats_per_write, 33 if frozen else DEPTH, frozen)
+@pytest.mark.parametrize(
+    ("beats_per_write", "frozen", "last_beats"),
+    [(1, False, 0), (2, False, 0), (4, False, 0), (1, True, 0), (1, True, 1), (1, True, 3)],
+)
+def test_words_are_read_a_cycle_later(beats_per_write, frozen, last_beats):
+    dut, whole = memory_of(beats_per_write, 33 if frozen else DEPTH, frozen, last_beats)
     assert whole == frozen
     beats = LANES * COLUMNS // VALUES
     words = np.random.default_rng(0).integers(-(1 << 15), 1 << 15, (DEPTH, LANES * COLUMNS))
