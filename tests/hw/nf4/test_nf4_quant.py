@@ -26,12 +26,20 @@ class Vast(Nf4QuantSpec):
     address_bits = 30
 
 
-@pytest.mark.parametrize(("length", "lengths"), [(196, 2 * RECORD), (43, SHORT_MEMORY), (400, SHORT_QUEUE)])
-def test_codes_and_cycles(length, lengths, fast_simulator):
-    spec = Nf4QuantSpec(length=length)
-    values = np.random.default_rng(length).integers(-(1 << 23), 1 << 23, (2, sum(lengths), 1))
-    jobs = [{"i": {"value": part, "last": last_flags(lengths)}} for part in values]
-    wanted = [spec.run(job, sum(lengths)) for job in jobs]
+@pytest.mark.parametrize(
+    ("length", "lengths", "values"),
+    [(196, 2 * RECORD, 1), (43, SHORT_MEMORY, 1), (400, SHORT_QUEUE, 1), (196, RECORD, 2)],
+)
+def test_codes_and_cycles(length, lengths, values, fast_simulator):
+    spec = Nf4QuantSpec(length=length, values=values)
+    last = last_flags(list(map(spec.words, lengths)))
+    given = np.random.default_rng(length).integers(-(1 << 23), 1 << 23, (2, len(last), values))
+    jobs = [{"i": {"value": part, "last": last}} for part in given]
+    if values == 2:
+        single = last.copy()
+        single[last[:, 0] == 1, 0] = np.array(lengths) % 2
+        jobs = [{"i": job["i"] | {"single": single}} for job in jobs]
+    wanted = [spec.run(job, len(last)) for job in jobs]
     first = Phase(jobs[0], wanted[0], reset=True, cycles=spec.cycles(lengths), quiet=True)
     verdict = verify_phases(spec, [first, Phase(jobs[1], wanted[1], quiet=True)], fast_simulator)
     assert verdict.passed, verdict
