@@ -104,7 +104,11 @@ class Nf4Quant(wiring.Component):
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
             self.o.valid.eq(code_valid.at("code")),
-            *(Value.cast(result.code).eq(Cat(code)), result.scale.eq(shown_scale), result.last.eq(code_last.at("code"))),
+            *(
+                Value.cast(result.code).eq(Cat(code)),
+                result.scale.eq(shown_scale),
+                result.last.eq(code_last.at("code")),
+            ),
         ]
         return m
 

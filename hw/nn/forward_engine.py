@@ -102,7 +102,7 @@ class ForwardEngine(wiring.Component):
                 "hold": In(1),
                 "running": Out(1),
                 "done": Out(1),
-                "outputs": Out(StageOutputs(mapping)),
+                "outputs": Out(StageOutputs(mapping, self.sides.reads)),
                 "clipped": Out(range(mapping.columns + 1)),
                 **{name: member for members in ports for name, member in members.items()},
             }

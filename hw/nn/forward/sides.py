@@ -10,7 +10,7 @@ from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
 from ..alternating_sequencer import AlternatingSequencer
 from ..interfaces import Passes
-from ..memories.output_memory import OutputMemory, SidedOutputMemory
+from ..memories.output_memory import OutputMemory, PairedOutputMemory, SidedOutputMemory
 from ..sample_buffers import RestoringBuffers, SampleBuffers
 from ..sequencer import Sequencer
 
@@ -22,6 +22,8 @@ class OneSide:
     ----------
     mapping : Mapping
         The network.
+    reads : int
+        Values of the outputs that are read at once, 1 or 2.
 
     Attributes
     ----------
@@ -29,8 +31,8 @@ class OneSide:
         Ports that the engine has for them: none.
     """
 
-    def __init__(self, mapping: Mapping) -> None:
-        self.mapping = mapping
+    def __init__(self, mapping: Mapping, reads: int = 1) -> None:
+        self.mapping, self.reads = mapping, reads
         self.ports: dict[str, Member] = {}
 
     @cached_property
@@ -48,12 +50,22 @@ class OneSide:
 
     def output_memory(self, kept: int) -> OutputMemory:
         """Make the output memory, for outputs of stages from number `kept` on."""
-        return OutputMemory(self.mapping, kept)
+        if self.reads == 1:
+            return OutputMemory(self.mapping, kept)
+        if kept:
+            raise ValueError(f"two values are read at once, where all outputs are kept: give kept = 0, not {kept}")
+        return PairedOutputMemory(self.mapping)
 
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
     ) -> None:
-        """Connect the sides of the output memory: there is one."""
+        """Connect the sides of the output memory, of which there is one, and the second value that is read."""
+        if self.reads == 2:
+            m.d.comb += [
+                outputs.second_address.eq(engine.outputs.second_address),
+                outputs.second_column.eq(engine.outputs.second_column),
+                engine.outputs.second_value.eq(outputs.second_value),
+            ]
 
     def until_outputs(self, m: Module, value: Value, cycles: int, name: str, reset_less: bool = False) -> Value:
         """Delay control of a stage until its outputs need it: it stays until they are there."""
@@ -86,6 +98,9 @@ class TwoSides:
         passes : In, `Passes`
             Stages of a pass, and where its inputs come from.
     """
+
+    reads = 1
+    """Values of the outputs that are read at once."""
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
