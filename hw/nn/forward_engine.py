@@ -32,7 +32,7 @@ class ForwardEngine(wiring.Component):
     """Sequencer, activation, weight, bias and output memories, the array of multipliers, pooling and ReLU.
 
     A word goes through the array in every cycle in which a stage runs. From a stage's last word to the next one's first
-    it takes `golden.nn.array.latency.drain_cycles` and a few states; see there.
+    it takes a few states, and what `golden.nn.array.pauses` says; of a single stage until its outputs are written.
 
     It is composed of parts, and has the ports below, and those of its parts. Without a choice it is what inference
     needs: an array of its own, parameters as they were loaded, one side.
@@ -113,7 +113,7 @@ class ForwardEngine(wiring.Component):
         mapping, sides, buffers = self.mapping, self.sides, self.sides.buffers
         m.submodules.array = self.array
         m.submodules.activations = activations = ActivationMemory(mapping)
-        m.submodules.sequencer = sequencer = sides.sequencer(self._drain)
+        m.submodules.sequencer = sequencer = sides.sequencer(self._drain, self.array.latency)
         m.submodules.buffers = buffers
         m.submodules.writer = writer = SampleWriter(mapping)
         m.submodules.clear = clear = self.clear

@@ -7,16 +7,21 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member
 
 from ....golden.nn.array.mapping import Mapping
+from ....golden.nn.array.pauses import stage_pauses
 from ...primitives.pipeline import delayed
 from ..alternating_sequencer import AlternatingSequencer
 from ..interfaces import Passes
 from ..memories.output_memory import OutputMemory, PairedOutputMemory, SidedOutputMemory
-from ..sample_buffers import RestoringBuffers, SampleBuffers
+from ..overlapping_sequencer import OverlappingSequencer
+from ..sample_buffers import OverlappingBuffers, RestoringBuffers, SampleBuffers
 from ..sequencer import Sequencer
 
 
 class OneSide:
-    """Passes of all stages; a stage begins as the outputs of the one before are written.
+    """Passes of all stages, a sample after the other.
+
+    Of several stages each begins as soon as its words find what they read: before all outputs of the one before are
+    there, so that control follows the words. A single stage begins as the outputs before were written.
 
     Parameters
     ----------
@@ -32,21 +37,25 @@ class OneSide:
     """
 
     def __init__(self, mapping: Mapping, reads: int = 1) -> None:
-        self.mapping, self.reads = mapping, reads
+        self.mapping, self.reads, self._overlap = mapping, reads, len(mapping.stages) > 1
         self.ports: dict[str, Member] = {}
 
     @cached_property
     def buffers(self) -> SampleBuffers:
         """Buffers of the samples, made where the engine is elaborated."""
-        return SampleBuffers(self.mapping)
+        return OverlappingBuffers(self.mapping) if self._overlap else SampleBuffers(self.mapping)
 
-    def sequencer(self, drain: int) -> Sequencer:
-        """Make the sequencer."""
-        return Sequencer(self.mapping, drain)
+    def sequencer(self, drain: int, across: int) -> Sequencer:
+        """Make the sequencer; `drain` as for it, and the latency of the array."""
+        if not self._overlap:
+            return Sequencer(self.mapping, drain)
+        return OverlappingSequencer(self.mapping, drain, stage_pauses(self.mapping, across))
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
         """Connect what controls the passes."""
         m.d.comb += self.buffers.done.eq(sequencer.done)
+        if self._overlap:
+            m.d.comb += self.buffers.issued.eq(sequencer.issued)
 
     def output_memory(self, kept: int) -> OutputMemory:
         """Make the output memory, for outputs of stages from number `kept` on."""
@@ -68,8 +77,8 @@ class OneSide:
             ]
 
     def until_outputs(self, m: Module, value: Value, cycles: int, name: str, reset_less: bool = False) -> Value:
-        """Delay control of a stage until its outputs need it: it stays until they are there."""
-        return value
+        """Delay control of a stage until its outputs need it: that of a single stage stays until they are there."""
+        return delayed(m, value, cycles, name, reset_less) if self._overlap else value
 
     def own_sums(self, valid: Value) -> Value:
         """Tell whether sums of the array are those of a sample."""
@@ -111,8 +120,8 @@ class TwoSides:
         """Buffers of the samples, made where the engine is elaborated."""
         return RestoringBuffers(self.mapping)
 
-    def sequencer(self, drain: int) -> Sequencer:
-        """Make the sequencer."""
+    def sequencer(self, drain: int, across: int) -> Sequencer:
+        """Make the sequencer; parameters as for `OneSide`."""
         return AlternatingSequencer(self.mapping, drain)
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
