@@ -29,6 +29,8 @@ class OverlappingSequencer(Sequencer):
     ----------
     done : Out, 1
         The last stage is complete, for one cycle.
+    consumed : Out, 1
+        All words that read the sample were issued, for one cycle.
     issued : Out, 1
         All words of a sample were issued, for one cycle; `start` may come from the cycle after on.
     """
@@ -38,13 +40,14 @@ class OverlappingSequencer(Sequencer):
         super().__init__(mapping, drain)
 
     def _ports(self) -> dict[str, Member]:
-        return {"issued": Out(1)}
+        return dict.fromkeys(("consumed", "issued"), Out(1))
 
     def _run(
         self, m: Module, loops: Loops, load: Callable[[Module, Signal, Value | int], None], running: Signal
     ) -> None:
         """Run one stage after the other."""
         count = len(self.mapping.stages)
+        last_reader = max(number for number, own in enumerate(self.mapping.network_stages) if -1 in own.reads)
         stage, ready, ended = Signal(range(count)), Signal(), Signal()
         # cycles to wait before the next stage, and for the one that follows the present one
         pause, following = Signal(range(max(self._pauses) + 1)), Signal(range(max(self._pauses) + 1))
@@ -63,7 +66,7 @@ class OverlappingSequencer(Sequencer):
                 m.d.comb += running.eq(1)
                 loops.step(m)
                 with m.If(loops.over):
-                    m.d.comb += ended.eq(1)
+                    m.d.comb += [ended.eq(1), self.consumed.eq(stage == last_reader)]
                     m.d.sync += stage.eq(stage + 1)
                     m.next = "WAIT"
                     with m.If(stage == count - 1):

@@ -95,6 +95,8 @@ class OverlappingBuffers(SampleBuffers):
 
     Attributes
     ----------
+    consumed : In, 1
+        The last word that reads the sample that was started last is issued: its buffer is free.
     issued : In, 1
         The last word of the sample that was started last is issued.
     done : In, 1
@@ -105,7 +107,7 @@ class OverlappingBuffers(SampleBuffers):
         A sample is computed: from the cycle after `begin` to the one of `done`.
     """
 
-    ports: ClassVar = {"issued": In(1)}
+    ports: ClassVar = dict.fromkeys(("consumed", "issued"), In(1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -118,7 +120,7 @@ class OverlappingBuffers(SampleBuffers):
             self.runs_next.eq(started_next != 0),
         ]
         m.d.sync += [
-            held.eq(held + self.enter - self.done),
+            held.eq(held + self.enter - self.consumed),
             waiting.eq(waiting + self.arrived - self.begin),
             started.eq(started_next),
             issuing.eq((issuing | self.begin) & ~self.issued),

@@ -55,7 +55,7 @@ class OneSide:
         """Connect what controls the passes."""
         m.d.comb += self.buffers.done.eq(sequencer.done)
         if self._overlap:
-            m.d.comb += self.buffers.issued.eq(sequencer.issued)
+            m.d.comb += [self.buffers.consumed.eq(sequencer.consumed), self.buffers.issued.eq(sequencer.issued)]
 
     def output_memory(self, kept: int) -> OutputMemory:
         """Make the output memory, for outputs of stages from number `kept` on."""

@@ -65,13 +65,17 @@ def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
     dut, rng, started = OverlappingBuffers(SMALL), np.random.default_rng(seed), []
 
     async def bench(ctx):
-        filling = waiting = issuing = draining = 0
+        filling = waiting = issuing = read = draining = 0
         for _ in range(800):
-            held, hold = filling + waiting + issuing + draining, bool(rng.random() < 0.3)
+            held, hold = filling + waiting + issuing - read, bool(rng.random() < 0.3)
             begins = bool(waiting and not issuing and not hold)
             enter, arrived = held < 2 and not filling and rng.random() < 0.7, filling and rng.random() < 0.5
-            issued, done = issuing and rng.random() < 0.3, draining and rng.random() < 0.3
+            consumed = issuing and not read and rng.random() < 0.3
+            done = draining and rng.random() < 0.3
+            # the last stage waits until its outputs of the sample before are written
+            issued = (read or consumed) and draining <= bool(done) and rng.random() < 0.3
             inputs = {"hold": hold, "enter": enter, "arrived": arrived, "issued": issued, "done": done}
+            inputs["consumed"] = consumed
             for name, value in inputs.items():
                 ctx.set(getattr(dut, name), int(bool(value)))
             expected = {"room": held < 2, "begin": begins, "running": issuing + draining > 0}
@@ -79,6 +83,7 @@ def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
             if begins:
                 started.append(ctx.get(dut.current))
             filling, waiting = filling + bool(enter) - bool(arrived), waiting + bool(arrived) - begins
+            read = int(bool((read or consumed) and not issued))
             issuing, draining = issuing + begins - bool(issued), draining + bool(issued) - bool(done)
             await ctx.tick()
 

@@ -142,7 +142,7 @@ def test_overlapping_stages_follow_each_other_after_their_pauses():
         bench.set({"start": 0})
         await bench.until("done")
 
-    watch = {"word.enable": (), "filled": None, "issued": None, "done": None}
+    watch = {"word.enable": (), "filled": None, "consumed": None, "issued": None, "done": None}
     seen = play_interface(dut, watch=watch, body=body)
     words, filled, first = seen.cycles("word.enable"), seen.cycles("filled"), 0
     assert len(words) == 2 * mapping.cycles
@@ -156,6 +156,8 @@ def test_overlapping_stages_follow_each_other_after_their_pauses():
             assert words[first] - cycles[-1] == pause
     assert seen.words("filled") == [1, 2, 4] * 2
     assert seen.cycles("issued") == [words[mapping.cycles - 1] - 1, words[-1] - 1]
+    # the first stage alone reads the sample
+    assert seen.cycles("consumed") == [words[at + mapping.stages[0].cycles - 1] - 1 for at in (0, mapping.cycles)]
     assert seen.cycles("done") == [filled[2], filled[5]]
 
 
