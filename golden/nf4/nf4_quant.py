@@ -61,8 +61,7 @@ class Nf4QuantSpec(Spec):
     @property
     def value_memory(self) -> MemoryShape:
         """Words of blocks whose thresholds are not there yet."""
-        single = 1 if self.values == 2 else 0
-        return MemoryShape("values to quantise", 1 << self.address_bits, self.values * Q8_16.width + single)
+        return MemoryShape("values to quantise", 1 << self.address_bits, self.values * Q8_16.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:

@@ -46,7 +46,8 @@ class Nf4Quant(wiring.Component):
         bits = self.spec.address_bits
         m.submodules.values = values = ram(platform, self.spec.value_memory)
         write, read = values.write_port(), values.read_port()
-        block = data.StructLayout({"scale": SCALE.width, "rest": bits})
+        pairs = self.spec.values == 2
+        block = data.StructLayout({"scale": SCALE.width, "rest": bits, **({"single": 1} if pairs else {})})
         m.submodules.ends = ends = Fifo(block, self.spec.waiting)
         self._take(m, write, read.en, ends)
 
@@ -57,6 +58,7 @@ class Nf4Quant(wiring.Component):
 
         # a block is due as soon as its first value and its last threshold will arrive together
         due, giving, out_of_values, first, remaining = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
+        single = Signal(reset_less=True)
         with m.If(nearly_complete):
             m.d.sync += due.eq(1)
         with m.If(move):
@@ -70,6 +72,8 @@ class Nf4Quant(wiring.Component):
                 m.d.sync += giving.eq(due)
                 with m.If(due):
                     m.d.sync += [due.eq(0), remaining.eq(derived.rest), out_of_values.eq(derived.rest == 0)]
+                    if pairs:
+                        m.d.sync += single.eq(derived.single)
         m.d.comb += [read.en.eq(move & giving), take_over.eq(move & first[1])]
 
         borders = [Signal(signed(Q8_16.width), name=f"border_{k}", reset_less=True) for k in range(len(thresholds))]
@@ -77,40 +81,45 @@ class Nf4Quant(wiring.Component):
             m.d.sync += [given_scale.eq(derived.scale), Cat(borders).eq(Cat(thresholds))]
         pipeline = Pipeline(m, {"read": 0, "word": 1, "value": 1, "above": 1, "code": 1}, enable=move)
         delay = pipeline.latency("read", "code")
-        flow, final = Signal(delay), Signal(delay)
-        names = ("", "_of_second")[: self.spec.values]
-        # as `written`
-        values_read: list[Value] = [read.data]
-        if self.spec.values == 2:
-            values_read = [read.data.word_select(number, Q8_16.width) for number in range(2)]
-            single = pipeline.place("word", read.data[-1], "single", reset_less=True)
-            m.d.comb += self.o.payload.single.eq(single.at("code"))
-        value = [Signal(signed(Q8_16.width), name=f"value{name}", reset_less=True) for name in names]
-        above = [Signal(len(borders), name=f"above{name}", reset_less=True) for name in names]
-        code = [Signal(4, name=f"code{name}", reset_less=True) for name in names]
+        flow, final, singles = Signal(delay), Signal(delay), Signal(delay)
         compared_scale, shown_scale = Signal(SCALE.width, reset_less=True), Signal(SCALE.width, reset_less=True)
         code_valid = pipeline.place_flag("read", giving, flow)
         code_last = pipeline.place_flag("read", giving & out_of_values, final)
+        code = self._codes(m, move, read.data, borders)
         with m.If(move):
-            for into, one in zip(value, values_read, strict=True):
-                m.d.sync += into.eq(one)
-            for into, one in zip(above, value, strict=True):
-                m.d.sync += into.eq(Cat(one > border for border in borders))
-            m.d.sync += compared_scale.eq(given_scale)
-            for into, one in zip(code, above, strict=True):
-                m.d.sync += into.eq(_count(one))
-            m.d.sync += shown_scale.eq(compared_scale)
+            m.d.sync += [compared_scale.eq(given_scale), shown_scale.eq(compared_scale)]
         result = self.o.payload
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
             self.o.valid.eq(code_valid.at("code")),
             *(
-                Value.cast(result.code).eq(Cat(code)),
+                Value.cast(result.code).eq(code),
                 result.scale.eq(shown_scale),
                 result.last.eq(code_last.at("code")),
             ),
         ]
+        if pairs:
+            m.d.comb += result.single.eq(
+                pipeline.place_flag("read", giving & out_of_values & single, singles).at("code")
+            )
         return m
+
+    def _codes(self, m: Module, move: Value, word: Value, borders: list[Signal]) -> Value:
+        """Codes of a word that was read, three cycles later."""
+        codes: list[Value] = []
+        for number in range(self.spec.values):
+            name = "_of_second" if number else ""
+            value = Signal(signed(Q8_16.width), name=f"value{name}", reset_less=True)
+            above = Signal(len(borders), name=f"above{name}", reset_less=True)
+            code = Signal(4, name=f"code{name}", reset_less=True)
+            with m.If(move):
+                m.d.sync += [
+                    value.eq(word.word_select(number, Q8_16.width) if self.spec.values == 2 else word),
+                    above.eq(Cat(value > border for border in borders)),
+                    code.eq(_count(above)),
+                ]
+            codes.append(code)
+        return Cat(codes)
 
     def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Fifo) -> None:
         """Values to the memory; a cycle after a block's last one its scale, and how many followed its first."""
@@ -123,7 +132,7 @@ class Nf4Quant(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(~used[bits] & (~closed | ends.i.ready)),
             enter.eq(self.i.valid & self.i.ready),
-            write.data.eq(Cat(word.value, word.single) if self.spec.values == 2 else word.value),
+            write.data.eq(word.value),
             write.en.eq(enter),
             magnitude.eq(largest[1:] + largest[0]),
             ends.i.valid.eq(closed),
@@ -131,6 +140,11 @@ class Nf4Quant(wiring.Component):
             ends.i.payload.rest.eq(count),
         ]
         m.d.sync += used.eq(used + Cat(enter ^ leave, (leave & ~enter).replicate(bits)))
+        if self.spec.values == 2:
+            single = Signal(reset_less=True)
+            m.d.comb += ends.i.payload.single.eq(single)
+            with m.If(enter):
+                m.d.sync += single.eq(word.single)
         with m.If(ends.i.ready):
             m.d.sync += closed.eq(0)
         with m.If(enter):

@@ -12,9 +12,9 @@ from ...primitives.pipeline import delayed
 from ..alternating_sequencer import AlternatingSequencer
 from ..interfaces import Passes
 from ..memories.output_memory import OutputMemory, PairedOutputMemory, SidedOutputMemory
-from ..overlapping_sequencer import OverlappingSequencer
 from ..sample_buffers import OverlappingBuffers, RestoringBuffers, SampleBuffers
 from ..sequencer import Sequencer
+from .overlapping_sequencer import OverlappingSequencer
 
 
 class OneSide:

@@ -13,7 +13,7 @@ from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.copies import tail_lanes
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.alternating_sequencer import AlternatingSequencer
-from fabtune.hw.nn.overlapping_sequencer import OverlappingSequencer
+from fabtune.hw.nn.forward.overlapping_sequencer import OverlappingSequencer
 from fabtune.hw.nn.sequencer import Sequencer
 
 from ..play import play_interface

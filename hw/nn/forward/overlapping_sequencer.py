@@ -5,10 +5,10 @@ from collections.abc import Callable
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import Member, Out
 
-from ...golden.nn.array.mapping import Mapping
-from ..primitives.pipeline import delayed
-from .loops import Loops
-from .sequencer import Sequencer
+from ....golden.nn.array.mapping import Mapping
+from ...primitives.pipeline import delayed
+from ..loops import Loops
+from ..sequencer import Sequencer
 
 
 class OverlappingSequencer(Sequencer):
