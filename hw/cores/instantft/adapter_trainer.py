@@ -258,7 +258,7 @@ class AdapterTrainer(wiring.Component):
         # until a record's first beat is there, others may write
         port, announced = self.memory.records_write, Signal()
         m.d.comb += [
-            port.command.valid.eq(records.o.valid & engine.record.valid & ~announced),
+            port.command.valid.eq(records.o.valid & engine.record.valid & ~announced & ~self.batches.settling),
             port.command.payload.address.eq(byte_address(records.o.payload)),
             port.command.payload.beats.eq(Mux(engine.raw, self.mapping.raw_beats, self.mapping.record_beats)),
             records.o.ready.eq(port.command.valid & port.command.ready),

@@ -46,6 +46,8 @@ class BatchScheduler(wiring.Component):
         A new sample's record is complete; one cycle each.
     settled : In(1)
         All beats that were given to be written have arrived in the memory.
+    settling : Out(1)
+        A batch waits for `settled`: no further record is to begin to be written.
     free : In(1)
         A half of the batch memory is free.
     sample_command, record_command : Out streams of `command`
@@ -80,7 +82,7 @@ class BatchScheduler(wiring.Component):
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
                 "loaded": Out(LoadedBatch(batch, options)),
-                "idle": Out(1),
+                **dict.fromkeys(("settling", "idle"), Out(1)),
             }
         )
 
@@ -114,8 +116,11 @@ class BatchScheduler(wiring.Component):
                 m.next = "COMPLETE"
             with m.State("COMPLETE"), m.If((missing == 0) | missing[-1]):
                 m.next = "SETTLE"
-            with m.State("SETTLE"), m.If(self.settled & self.free):
-                m.next = "LOAD"
+            with m.State("SETTLE"):
+                # where one record follows the other, the memory would never settle
+                m.d.comb += self.settling.eq(self.free)
+                with m.If(self.settled & self.free):
+                    m.next = "LOAD"
             with m.State("LOAD"):
                 m.d.comb += load.start.eq(1)
                 m.next = "SELECT"

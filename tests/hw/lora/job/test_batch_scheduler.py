@@ -109,6 +109,26 @@ def test_an_inference_reads_records_by_their_number():
     assert around.records.reads == around.expected([(BATCH + at, 0) for at in range(4)], raw=True)
 
 
+def test_while_a_batch_waits_for_the_memory_no_record_is_to_begin():
+    around = Around()
+
+    async def body(bench):
+        bench.set(settled=0)
+        await around.give(bench, SECOND, goal=1)
+        await bench.tick(10)
+        assert not bench.get("settling")
+        await bench.pulse("recorded")
+        await bench.until("settling")
+        await bench.tick(10)
+        assert bench.get("settling")
+        bench.set(settled=1)
+        await bench.until("load.start")
+        assert not bench.get("settling")
+        await bench.until("loaded.valid")
+
+    around.play(body)
+
+
 def test_a_batch_waits_for_its_records_the_memory_and_room():
     around = Around()
 
@@ -117,6 +137,7 @@ def test_a_batch_waits_for_its_records_the_memory_and_room():
         await around.give(bench, SECOND, goal=3)
         for flag in ("recorded", "recorded", "recorded", "settled", "free"):
             await bench.tick(10)
+            assert not bench.get("settling")
             assert bench.seen["load.start"] == []
             assert not bench.get("idle")
             if flag == "recorded":
