@@ -173,6 +173,15 @@ class AdapterMapping:
         """Scales of a record."""
         return sum(count for count, _ in self.blocks)
 
+    @cached_property
+    def packed_at_once(self) -> int:
+        """Values of a record that are packed in a cycle.
+
+        Two on an array of 16 columns whose words of a new sample are fewer than the values of its record.
+        """
+        values = sum(count * length for count, length in self.blocks)
+        return 2 if self.columns >= 16 and values > self.forward.cycles else 1
+
     # -- adapters --------------------------------------------------------------------------------------------------
 
     @property

@@ -128,4 +128,9 @@ def record_memories(mapping: AdapterMapping) -> Iterator[MemoryShape]:
     """List the memories of packing and unpacking records."""
     yield read_scale_memory(mapping)
     yield written_scale_memory(mapping)
-    yield from Nf4QuantSpec(length=max(length for _, length in mapping.blocks)).memories
+    yield from quantiser(mapping).memories
+
+
+def quantiser(mapping: AdapterMapping) -> Nf4QuantSpec:
+    """Quantiser of records."""
+    return Nf4QuantSpec(length=max(length for _, length in mapping.blocks), values=mapping.packed_at_once)

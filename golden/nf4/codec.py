@@ -66,8 +66,13 @@ def quantise(values: Integers) -> tuple[Codes, Integers]:
     _check_blocks(values)
     _check_integers("a value", values, Q8_16.minimum, Q8_16.maximum)
     scales = np.minimum(np.maximum(values.max(axis=-1), -values.min(axis=-1).astype(np.int64)), Q8_16.maximum)
+    return codes_of(values, scales), scales
+
+
+def codes_of(values: Integers, scales: Integers) -> Codes:
+    """Quantise values of blocks (..., length) whose scales (...) are known; any value has a code."""
     # an integer is above a real number if and only if it is above the floor of it
-    return _count_below(values, (scales[..., None] * THRESHOLDS) >> THRESHOLD_FRACTION), scales
+    return _count_below(values, (scales[..., None] * THRESHOLDS) >> THRESHOLD_FRACTION)
 
 
 def dequantise(codes: Codes, scales: Integers) -> Integers:

@@ -1,4 +1,4 @@
-"""`nf4_quant`: blocks of Q8.16 values to NF4, one code per cycle, in two passes.
+"""`nf4_quant`: blocks of Q8.16 values to NF4, one code or two per cycle, in two passes.
 
 Results are those of `codec.quantise`. A block's scale is known at its end: its values are stored in a circular buffer
 while its fifteen thresholds are computed. The output of one block, the thresholds of the next one and the input of
@@ -16,9 +16,9 @@ from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q8_16, Integers
 from ..memories.plan import MemoryShape
-from ..packets import last_flags, packets_of
+from ..packets import packets_of
 from ..rng.urng import BIT
-from .codec import quantise
+from .codec import codes_of, quantise
 from .nf4_dequant import CODE, SCALE
 
 
@@ -30,51 +30,60 @@ class Nf4QuantSpec(Spec):
     ----------
     length : int
         Number of values of the longest block.
+    values : int
+        Values of a cycle, 1 or 2: of a block with an odd number of them the last word has a single one.
     """
 
     name: ClassVar[str] = "nf4_quant"
     summary: ClassVar[str] = "blocks of Q8.16 to NF4 codes and scales, by fifteen thresholds per block"
     turn: ClassVar[int] = 16
-    """Cycles for a block's thresholds: in a steady stream a block of n values takes n cycles, and at least these."""
+    """Cycles for a block's thresholds: in a steady stream a block of n words takes n cycles, and at least these."""
     preparation: ClassVar[int] = 24
-    """Cycles between a block's last value and its first code."""
+    """Cycles between a block's last word and its first codes."""
     waiting: ClassVar[int] = 16
     """Number of blocks that the FIFO before the thresholds stores."""
 
     length: int = 196
+    values: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.length <= 1 << 16:
             raise UserError(f"length = {self.length} is not in 1 to {1 << 16}")
+        if self.values not in (1, 2):
+            raise UserError(f"values = {self.values}: give 1 or 2")
 
     @property
     def address_bits(self) -> int:
-        """Address width of the buffer, for the longest block and the values that arrive before an entry is free."""
-        return (self.length + self.preparation - 4).bit_length()
+        """Address width of the buffer, for the longest block and the words that arrive before an entry is free."""
+        return (self.words(self.length) + self.preparation - 4).bit_length()
 
     @property
     def value_memory(self) -> MemoryShape:
-        """Values of blocks whose thresholds are not there yet."""
-        return MemoryShape("values to quantise", 1 << self.address_bits, Q8_16.width)
+        """Words of blocks whose thresholds are not there yet."""
+        return MemoryShape("values to quantise", 1 << self.address_bits, self.values * Q8_16.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
         """Values of blocks."""
         return (self.value_memory,)
 
+    def words(self, length: int) -> int:
+        """Words of a block."""
+        return -(-length // self.values)
+
     def cycles(self, lengths: list[int]) -> int:
-        """Cycles from the first value to the last code without stalls on either side."""
+        """Cycles from the first word to the last one's codes without stalls on either side; `lengths` are in values."""
         depth = 1 << self.address_bits
-        read: list[int] = []  # when each value leaves the memory
+        read: list[int] = []  # when each word leaves the memory
         leaves: list[int] = []  # when each block's end leaves the FIFO's memory
         free = derived = taken_over = begin = last = 0
-        for number, length in enumerate(lengths):
+        for number, length in enumerate(map(self.words, lengths)):
             for entry in range(len(read), len(read) + length):
-                # an entry is free in the cycle after its value has been read
+                # an entry is free in the cycle after its word has been read
                 arrived = free if entry < depth else max(free, read[entry - depth] + 1)
                 free = arrived + 1
-            # the FIFO takes the block's end a cycle after its last value; until then the next block waits
+            # the FIFO takes the block's end a cycle after its last word; until then the next block waits
             entered = free if number < self.waiting else max(free, leaves[number - self.waiting] + 1)
             free = entered
             leaves.append(max(entered + 1, derived))
@@ -88,21 +97,32 @@ class Nf4QuantSpec(Spec):
         return last + 5
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes values, `o` gives codes with their block's scale; `last` ends a block on both."""
+        """Streams: `i` takes values, `o` gives codes with their block's scale; `last` ends a block on both.
+
+        With two values a word's second one does not count where `single` is 1, which is so only with `last`.
+        """
+        single = (Field("single", BIT),) if self.values == 2 else ()
         return {
-            "i": Stream("in", (Field("value", Q8_16), Field("last", BIT))),
-            "o": Stream("out", (Field("code", CODE), Field("scale", SCALE), Field("last", BIT))),
+            "i": Stream("in", (Field("value", Q8_16, self.values), *single, Field("last", BIT))),
+            "o": Stream("out", (Field("code", CODE, self.values), *single, Field("scale", SCALE), Field("last", BIT))),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Quantise all complete blocks."""
-        values = inputs["i"]["value"][:, 0]
-        columns: dict[str, list[Integers]] = {name: [np.empty((0, 1), np.int64)] for name in ("code", "scale", "last")}
-        for start, end in packets_of(inputs["i"]["last"]):
-            if end - start > self.length:
-                raise UserError(f"a block of {end - start} values; the longest here is {self.length}")
-            codes, scale = quantise(values[start:end])
-            columns["code"].append(codes.astype(np.int64)[:, None])
-            columns["scale"].append(np.full((end - start, 1), scale))
-            columns["last"].append(last_flags([end - start]))
-        return {"o": {name: np.concatenate(parts)[:words] for name, parts in columns.items()}}
+        """Quantise all complete blocks; a value that does not count has a code, too."""
+        given = inputs["i"]
+        results: dict[str, list[Integers]] = {
+            name: [np.empty((0, lanes), np.int64)] for name, lanes in (("code", self.values), ("scale", 1))
+        }
+        ends = packets_of(given["last"])
+        for start, end in ends:
+            block = given["value"][start:end]
+            counts = block.size - (int(given["single"][end - 1, 0]) if self.values == 2 else 0)
+            if counts > self.length:
+                raise UserError(f"a block of {counts} values; the longest here is {self.length}")
+            scale = quantise(block.reshape(-1)[:counts])[1]
+            results["code"].append(codes_of(block, scale).astype(np.int64))
+            results["scale"].append(np.full((end - start, 1), scale))
+        whole = ends[-1][1] if ends else 0
+        passed = {name: given[name][:whole] for name in ("single", "last") if name in given}
+        found = {name: np.concatenate(parts) for name, parts in results.items()} | passed
+        return {"o": {name: column[:words] for name, column in found.items()}}

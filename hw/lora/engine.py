@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ...golden.lora.mapping import AdapterMapping
 from ...golden.rng.urng import UrngSpec
 from ..nn.forward.array_access import SharedArray
+from ..nn.forward.sides import OneSide
 from ..nn.forward_engine import ForwardEngine
 from ..nn.interfaces import BEATS, LOGIT, SampleInput
 from ..nn.mac import MacArray
@@ -82,7 +83,7 @@ class AdapterEngine(wiring.Component):
         array = MacArray(
             mapping.lanes, mapping.columns, terms, batch_terms, words, forward.lane_parts, forward.has_halves
         )
-        self.forward = ForwardEngine(forward, SharedArray(array))
+        self.forward = ForwardEngine(forward, SharedArray(array), sides=OneSide(forward, reads=mapping.packed_at_once))
         self.backward = BackwardEngine(mapping, batch, array, urng=urng, watched=watched)
         super().__init__(
             {

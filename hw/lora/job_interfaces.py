@@ -184,17 +184,17 @@ class NewSample(wiring.Signature):
     Members
     -------
     start : Out(1)
-        A sample's read command was accepted: its beats are on their way; one cycle, only while `ready`.
+        A sample's read command was accepted, and its beats are to be taken; one cycle, only while `ready`.
     record : Out, `address` bits
         Byte address of its record, valid with `start`.
+    near : In(1)
+        There is a buffer for it, and soon all beats of the sample before have arrived: it may be read.
     ready : In(1)
-        There is a buffer for it.
-    done : In(1)
-        All its beats have arrived; one cycle.
+        There is a buffer for it, and the sample before has arrived; two cycles after `start` at the latest 0 again.
     """
 
     def __init__(self, address: int) -> None:
-        super().__init__({"start": Out(1), "record": Out(address), "ready": In(1), "done": In(1)})
+        super().__init__({"start": Out(1), "record": Out(address), "near": In(1), "ready": In(1)})
 
 
 class BatchLoad(wiring.Signature):

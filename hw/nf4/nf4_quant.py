@@ -7,7 +7,7 @@ from ...golden.fixed import Q8_16
 from ...golden.nf4.codec import THRESHOLD_FRACTION, THRESHOLDS
 from ...golden.nf4.nf4_dequant import SCALE
 from ...golden.nf4.nf4_quant import Nf4QuantSpec
-from ..ports import members
+from ..ports import elements, members
 from ..primitives.fifo import Fifo
 from ..primitives.mux_tree import mux_tree
 from ..primitives.pipeline import Pipeline
@@ -18,22 +18,22 @@ _LOW = 17
 
 
 class Nf4Quant(wiring.Component):
-    """Blocks of Q8.16 values to NF4 codes, one value a cycle in and one code a cycle out.
+    """Blocks of Q8.16 values to NF4 codes, a word of one or two values a cycle in and its codes out.
 
-    The first code is valid 25 cycles after the last value of its block. In the steady state a block of n takes n
-    cycles, or 16 where it is shorter. Values are taken, and thresholds computed, while a code is on offer and not
+    The first code is valid 25 cycles after the last word of its block. In the steady state a block of n words takes n
+    cycles, or 16 where it is shorter. Words are taken, and thresholds computed, while a code is on offer and not
     taken, as far as the buffer and the FIFO have room.
 
     Parameters
     ----------
     spec : Nf4QuantSpec
-        Length of the longest block.
+        Length of the longest block, and values of a word.
 
     Attributes
     ----------
-    i : In, stream of ``value`` (Q8.16), ``last`` (1 bit)
-        Values of a block; `last` marks the final one.
-    o : Out, stream of ``code`` (4 bits), ``scale`` (U7.16), ``last`` (1 bit)
+    i : In, stream of ``value`` (Q8.16), ``last`` (1 bit); with two values ``single`` (1 bit)
+        Values of a block; `last` marks the final word, of which with `single` the second value does not count.
+    o : Out, stream of ``code`` (4 bits), ``scale`` (U7.16), ``last`` (1 bit); with two values ``single`` (1 bit)
         Codes of the same block in order, each with the block's largest magnitude.
     """
 
@@ -46,7 +46,8 @@ class Nf4Quant(wiring.Component):
         bits = self.spec.address_bits
         m.submodules.values = values = ram(platform, self.spec.value_memory)
         write, read = values.write_port(), values.read_port()
-        block = data.StructLayout({"scale": SCALE.width, "rest": bits})
+        pairs = self.spec.values == 2
+        block = data.StructLayout({"scale": SCALE.width, "rest": bits, **({"single": 1} if pairs else {})})
         m.submodules.ends = ends = Fifo(block, self.spec.waiting)
         self._take(m, write, read.en, ends)
 
@@ -57,6 +58,7 @@ class Nf4Quant(wiring.Component):
 
         # a block is due as soon as its first value and its last threshold will arrive together
         due, giving, out_of_values, first, remaining = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
+        single = Signal(reset_less=True)
         with m.If(nearly_complete):
             m.d.sync += due.eq(1)
         with m.If(move):
@@ -70,6 +72,8 @@ class Nf4Quant(wiring.Component):
                 m.d.sync += giving.eq(due)
                 with m.If(due):
                     m.d.sync += [due.eq(0), remaining.eq(derived.rest), out_of_values.eq(derived.rest == 0)]
+                    if pairs:
+                        m.d.sync += single.eq(derived.single)
         m.d.comb += [read.en.eq(move & giving), take_over.eq(move & first[1])]
 
         borders = [Signal(signed(Q8_16.width), name=f"border_{k}", reset_less=True) for k in range(len(thresholds))]
@@ -77,28 +81,45 @@ class Nf4Quant(wiring.Component):
             m.d.sync += [given_scale.eq(derived.scale), Cat(borders).eq(Cat(thresholds))]
         pipeline = Pipeline(m, {"read": 0, "word": 1, "value": 1, "above": 1, "code": 1}, enable=move)
         delay = pipeline.latency("read", "code")
-        flow, final = Signal(delay), Signal(delay)
-        value = Signal(signed(Q8_16.width), reset_less=True)
-        above = Signal(len(borders), reset_less=True)
-        code = Signal(4, reset_less=True)
+        flow, final, singles = Signal(delay), Signal(delay), Signal(delay)
         compared_scale, shown_scale = Signal(SCALE.width, reset_less=True), Signal(SCALE.width, reset_less=True)
         code_valid = pipeline.place_flag("read", giving, flow)
         code_last = pipeline.place_flag("read", giving & out_of_values, final)
+        code = self._codes(m, move, read.data, borders)
         with m.If(move):
-            m.d.sync += [
-                value.eq(read.data),
-                above.eq(Cat(value > border for border in borders)),
-                compared_scale.eq(given_scale),
-                code.eq(_count(above)),
-                shown_scale.eq(compared_scale),
-            ]
+            m.d.sync += [compared_scale.eq(given_scale), shown_scale.eq(compared_scale)]
         result = self.o.payload
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
             self.o.valid.eq(code_valid.at("code")),
-            *(result.code.eq(code), result.scale.eq(shown_scale), result.last.eq(code_last.at("code"))),
+            *(
+                Value.cast(result.code).eq(code),
+                result.scale.eq(shown_scale),
+                result.last.eq(code_last.at("code")),
+            ),
         ]
+        if pairs:
+            m.d.comb += result.single.eq(
+                pipeline.place_flag("read", giving & out_of_values & single, singles).at("code")
+            )
         return m
+
+    def _codes(self, m: Module, move: Value, word: Value, borders: list[Signal]) -> Value:
+        """Codes of a word that was read, three cycles later."""
+        codes: list[Value] = []
+        for number in range(self.spec.values):
+            name = "_of_second" if number else ""
+            value = Signal(signed(Q8_16.width), name=f"value{name}", reset_less=True)
+            above = Signal(len(borders), name=f"above{name}", reset_less=True)
+            code = Signal(4, name=f"code{name}", reset_less=True)
+            with m.If(move):
+                m.d.sync += [
+                    value.eq(word.word_select(number, Q8_16.width) if self.spec.values == 2 else word),
+                    above.eq(Cat(value > border for border in borders)),
+                    code.eq(_count(above)),
+                ]
+            codes.append(code)
+        return Cat(codes)
 
     def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Fifo) -> None:
         """Values to the memory; a cycle after a block's last one its scale, and how many followed its first."""
@@ -106,10 +127,8 @@ class Nf4Quant(wiring.Component):
         word = self.i.payload
         used, enter = Signal(bits + 1), Signal()
         first, closed, count = Signal(init=1), Signal(), Signal(bits)
-        # the largest magnitude, as twice itself less the sign: no negation, and the order is the same
-        sign = word.value[-1]
-        doubled = Cat(sign, word.value[:-1] ^ sign.replicate(Q8_16.width - 1))
         largest, magnitude = Signal(Q8_16.width), Signal(Q8_16.width)
+        doubled, exceeds = self._largest_of_word(m, largest)
         m.d.comb += [
             self.i.ready.eq(~used[bits] & (~closed | ends.i.ready)),
             enter.eq(self.i.valid & self.i.ready),
@@ -121,6 +140,11 @@ class Nf4Quant(wiring.Component):
             ends.i.payload.rest.eq(count),
         ]
         m.d.sync += used.eq(used + Cat(enter ^ leave, (leave & ~enter).replicate(bits)))
+        if self.spec.values == 2:
+            single = Signal(reset_less=True)
+            m.d.comb += ends.i.payload.single.eq(single)
+            with m.If(enter):
+                m.d.sync += single.eq(word.single)
         with m.If(ends.i.ready):
             m.d.sync += closed.eq(0)
         with m.If(enter):
@@ -130,8 +154,25 @@ class Nf4Quant(wiring.Component):
                 closed.eq(word.last),
                 count.eq(Mux(first, 0, count + 1)),
             ]
-            with m.If(first | (doubled > largest)):
+            with m.If(first | exceeds):
                 m.d.sync += largest.eq(doubled)
+
+    def _largest_of_word(self, m: Module, largest: Signal) -> tuple[Value, Value]:
+        """The larger magnitude of the word on offer, as twice itself less the sign, and whether it is above `largest`.
+
+        So there is no negation, and the order is the same.
+        """
+        word = self.i.payload
+        doubled: list[Value] = []
+        for value in elements(word.value, self.spec.streams()["i"].fields[0]):
+            sign = value[-1]
+            doubled.append(Cat(sign, value[:-1] ^ sign.replicate(Q8_16.width - 1)))
+        if self.spec.values == 1:
+            return doubled[0], doubled[0] > largest
+        # all three comparisons at once
+        first, second = doubled
+        chosen = ~word.single & (second > first)
+        return Mux(chosen, second, first), (first > largest) | (~word.single & (second > largest))
 
     def _thresholds(self, m: Module, ends: Fifo, take_over: Value, derived: data.View) -> tuple[list[Signal], Value]:
         """Scale times each constant, one a cycle: floor((scale high + floor(scale low / 2**17)) / 2**11).

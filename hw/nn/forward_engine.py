@@ -35,7 +35,7 @@ class ForwardEngine(wiring.Component):
     """Sequencer, activation, weight, bias and output memories, the array of multipliers, pooling and ReLU.
 
     A word goes through the array in every cycle in which a stage runs. From a stage's last word to the next one's first
-    it takes `golden.nn.array.latency.drain_cycles` and a few states; see there.
+    it takes a few states, and what `golden.nn.array.pauses` says; of a single stage until its outputs are written.
 
     It is composed of parts, and has the ports below, and those of its parts. Without a choice it is what inference
     needs: an array of its own, parameters as they were loaded, one side.
@@ -105,7 +105,7 @@ class ForwardEngine(wiring.Component):
                 "hold": In(1),
                 "running": Out(1),
                 "done": Out(1),
-                "outputs": Out(StageOutputs(mapping)),
+                "outputs": Out(StageOutputs(mapping, self.sides.reads)),
                 "clipped": Out(range(mapping.columns + 1)),
                 **{name: member for members in ports for name, member in members.items()},
             }
@@ -118,7 +118,7 @@ class ForwardEngine(wiring.Component):
         # words of the array that share a register of the last rotation
         copies = max(self.array.words_per_cycle // _WORDS_ROTATED, 1)
         m.submodules.activations = activations = ActivationMemory(mapping, copies)
-        m.submodules.sequencer = sequencer = sides.sequencer(self._drain)
+        m.submodules.sequencer = sequencer = sides.sequencer(self._drain, self.array.latency)
         m.submodules.buffers = buffers
         m.submodules.writer = writer = SampleWriter(mapping)
         m.submodules.clear = clear = self.clear

@@ -95,6 +95,12 @@ class StageOutputs(wiring.Signature):
     Outputs lie in the order of their computation: at address `StageMapping.output` + group * cells + cell, in the
     column of their channel within its group.
 
+    Parameters
+    ----------
+    mapping : Mapping
+    reads : int
+        Values that are read at once, 1 or 2.
+
     Attributes
     ----------
     filled : Out, a bit for each stage, and of a stage for each of `Mapping.sides`
@@ -111,9 +117,12 @@ class StageOutputs(wiring.Signature):
     column : In, log2(columns) bits
     value : Out, Q8.16
         The value at `address` and `column` of the last cycle with `enable`, one cycle later; it stays until the next.
+    second_address, second_column, second_value
+        Only where two values are read at once: as those above, for a value in another column at the same address, or
+        at a neighbouring address in the same column.
     """
 
-    def __init__(self, mapping: Mapping) -> None:
+    def __init__(self, mapping: Mapping, reads: int = 1) -> None:
         bits = len(mapping.stages) * mapping.sides
         members = {
             "filled": Out(bits),
@@ -125,6 +134,8 @@ class StageOutputs(wiring.Signature):
         }
         if mapping.sides == 2:
             members["side"] = In(1)
+        if reads == 2:
+            members |= {f"second_{name}": members[name] for name in ("address", "column", "value")}
         super().__init__(members)
 
 

@@ -85,6 +85,52 @@ class SampleBuffers(wiring.Component):
         return ready, self.begin, self.done
 
 
+class OverlappingBuffers(SampleBuffers):
+    """Sample buffers where a sample is started as soon as all words of the one before are issued.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        As for `SampleBuffers`.
+
+    Attributes
+    ----------
+    consumed : In, 1
+        The last word that reads the sample that was started last is issued: its buffer is free.
+    issued : In, 1
+        The last word of the sample that was started last is issued.
+    done : In, 1
+        The sample that was started first is computed.
+    current : Out, 1
+        Buffer of the sample whose words are issued, or will be next.
+    running : Out, 1
+        A sample is computed: from the cycle after `begin` to the one of `done`.
+    """
+
+    ports: ClassVar = dict.fromkeys(("consumed", "issued"), In(1))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        held, waiting, started, issuing = Signal(2), Signal(2), Signal(2), Signal()
+        started_next = Signal(2)
+        m.d.comb += [
+            self.room.eq(held != self.buffers),
+            self.begin.eq((waiting != 0) & ~issuing & ~self.hold),
+            started_next.eq(started + self.begin - self.done),
+            self.runs_next.eq(started_next != 0),
+        ]
+        m.d.sync += [
+            held.eq(held + self.enter - self.consumed),
+            waiting.eq(waiting + self.arrived - self.begin),
+            started.eq(started_next),
+            issuing.eq((issuing | self.begin) & ~self.issued),
+            self.running.eq(self.runs_next),
+        ]
+        if self.buffers == 2:
+            m.d.sync += [self.into.eq(self.into ^ self.arrived), self.current.eq(self.current ^ self.issued)]
+        return m
+
+
 class RestoringBuffers(SampleBuffers):
     """Sample buffers, and passes that begin with what was restored, and not with a sample.
 

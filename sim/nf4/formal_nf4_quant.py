@@ -10,28 +10,29 @@ from ...golden.nf4.nf4_quant import Nf4QuantSpec
 from ..formal.checker import Checker
 
 
-class _SmallSpec(Nf4QuantSpec):
+class SmallSpec(Nf4QuantSpec):
     """Quantiser with a short FIFO and a short buffer, which is slower and for the rest the same."""
 
     waiting: ClassVar[int] = 2
     preparation: ClassVar[int] = 4
 
 
-SPEC = _SmallSpec(length=2)
+SPEC = SmallSpec(length=2)
 CUT = ("multipliers", "memory:*values*")
 LARGE = True
 _SLOW = 60
 """Cycles without a code that are too many: twice the turn for thresholds, and the stages before and behind it."""
 
 
-def check(checker: Checker, spec: Nf4QuantSpec) -> None:
-    """Add the rules. The counts of words follow from the lengths of the blocks inside, at once."""
+def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
+    """Add the rules; the number of blocks inside. Counts of words follow from the lengths of the blocks, at once."""
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
-    taken, given = checker.packets("i", 1, spec.length), checker.packets("o", 1, spec.length)
+    longest = spec.words(spec.length)
+    taken, given = checker.packets("i", 1, longest), checker.packets("o", 1, longest)
     # two blocks at a time: a third waits until the first has left
     blocks = checker.words("i", "o", capacity=2, only="last")
     checker.assume(~(i.valid & (blocks > 1)))
-    first, second = (Signal(range(spec.length + 1), name=f"{name}_length") for name in ("first", "second"))
+    first, second = (Signal(range(longest + 1), name=f"{name}_length") for name in ("first", "second"))
     leaves = checker.moves("o") & o.payload.last
     with m.If(leaves):
         m.d.sync += first.eq(second)
@@ -41,10 +42,11 @@ def check(checker: Checker, spec: Nf4QuantSpec) -> None:
         with m.Else():
             m.d.sync += second.eq(taken + 1)
     checker.lemma("o_ends", ~o.valid | ((blocks != 0) & (o.payload.last == (given + 1 == first))))
-    checker.words("i", "o", capacity=2 * spec.length)
+    checker.words("i", "o", capacity=2 * longest)
     moved, before = Signal(name="o_moved"), Signal.like(o.payload.scale, name="o_scale")
     with m.If(checker.moves("o")):
         m.d.sync += [moved.eq(~o.payload.last), before.eq(o.payload.scale)]
     checker.rule("o_one_scale", ~(o.valid & moved) | (o.payload.scale == before))
     checker.takes("i", Const(1))
     checker.passes("o_comes", (blocks != 0) & o.ready & ~o.valid, _SLOW)
+    return blocks

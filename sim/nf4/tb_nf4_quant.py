@@ -18,9 +18,19 @@ from ..stimulus import random_lengths, two_jobs
 
 def stimulus(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Make blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0."""
-    lengths = random_lengths(rng, words, spec.length)
+    counts = random_lengths(rng, words, spec.words(spec.length))
+    odd = [int(rng.integers(spec.values) or spec.values * count > spec.length) for count in counts]
+    lengths = [spec.values * count - is_odd for count, is_odd in zip(counts, odd, strict=True)]
     blocks = [_block(rng, length, kind % 6) for kind, length in enumerate(lengths)]
-    return {"i": {"value": np.concatenate(blocks)[:, None], "last": last_flags(lengths)}}
+    last = last_flags(counts)
+    if spec.values == 1:
+        return {"i": {"value": np.concatenate(blocks)[:, None], "last": last}}
+    # a value that does not count may be any: the last one again, or the largest magnitude of all
+    fillers = [rng.choice([block[-1], Q8_16.minimum], is_odd) for block, is_odd in zip(blocks, odd, strict=True)]
+    values = np.concatenate([part for pair in zip(blocks, fillers, strict=True) for part in pair])
+    single = np.zeros_like(last)
+    single[last[:, 0] == 1, 0] = odd
+    return {"i": {"value": values.reshape(-1, 2), "single": single, "last": last}}
 
 
 def _block(rng: np.random.Generator, length: int, kind: int) -> Integers:
@@ -44,5 +54,5 @@ def _block(rng: np.random.Generator, length: int, kind: int) -> Integers:
 def scenario(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs of whole blocks; the first one's cycles are what the spec's `cycles` gives."""
     first, second = two_jobs(spec, rng, words, stimulus)
-    lengths = [end - start for start, end in packets_of(first.inputs["i"]["last"])]
+    lengths = [spec.values * (end - start) for start, end in packets_of(first.inputs["i"]["last"])]
     return [replace(first, cycles=spec.cycles(lengths)), second]

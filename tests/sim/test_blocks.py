@@ -34,6 +34,7 @@ VARIATIONS = [
     ("pezo", "replay=false"),
     ("pezo", "leap=4"),
     ("nf4_quant", "length=1"),
+    ("nf4_quant", "length=25 values=2"),
     ("nf4_dequant", "lanes=3 scales=5 tag=7"),
     ("sparse_add", "lanes=64"),
     ("sparse_add", "lanes=8 queue=64"),

@@ -98,6 +98,12 @@ def output_latency(across: int, pooling: int) -> int:
     return ISSUE + ACTIVATION_READ + across + pooling + OUTPUT_WRITE
 
 
+def write_to_read(across: int, pooling: int) -> int:
+    """Cycles from a sum's last word to the first word that may read the output. Parameters: see `output_latency`."""
+    written = ISSUE + ACTIVATION_READ + across + pooling + ACTIVATION_WRITE
+    return written - (ISSUE + BANK_ADDRESS)
+
+
 def drain_cycles(across: int, pooling: int) -> int:
     """Cycles that the sequencer counts down behind a stage's last word.
 
@@ -105,6 +111,5 @@ def drain_cycles(across: int, pooling: int) -> int:
     may begin `READABLE` cycles after `filled`, nor the next stage. Parameters: see `output_latency`.
     """
     outputs = output_latency(across, pooling) - (DRAIN + FILLED + READABLE)
-    written = ISSUE + ACTIVATION_READ + across + pooling + ACTIVATION_WRITE
-    activations = written - (DRAIN + STAGE_STATES + 1 + ISSUE + BANK_ADDRESS)
+    activations = write_to_read(across, pooling) - (DRAIN + STAGE_STATES + 1)
     return max(outputs, activations)

@@ -30,6 +30,8 @@ WRITES = ("records", "logits", "parameters")
 """Requesters that write, the highest rank first."""
 RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
 """Bits of `mode`."""
+BEATS_AHEAD = 16
+"""Beats of a sample that are still to be taken as the next one is asked for."""
 RECORDS_AHEAD = 4
 """Record addresses that wait for their records."""
 
@@ -220,7 +222,10 @@ class AdapterTrainer(wiring.Component):
             ]
 
     def _record(self, m: Module, records: Fifo, waiting: Value) -> None:
-        """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read."""
+        """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read.
+
+        It is asked for a little before the one before has arrived: its beats are not to wait in front of others.
+        """
         engine, new = self.engine, self.samples.new_sample
         m.d.comb += [
             engine.hold.eq(waiting),
@@ -228,11 +233,17 @@ class AdapterTrainer(wiring.Component):
             records.i.valid.eq(new.start),
             records.i.payload.eq(beat_number(new.record)),
         ]
+        # beats of the sample that comes in, which are still to be taken
+        coming, left = Signal(), Signal(range(self.mapping.forward.sample_beats + 1))
         m.d.sync += [
-            new.ready.eq(engine.sample.room & records.i.ready),
-            new.done.eq(engine.sample.done),
+            coming.eq((coming | new.start) & ~engine.sample.done),
+            left.eq(left - (engine.sample.beats.valid & engine.sample.beats.ready)),
+            new.near.eq(engine.sample.room & (left <= BEATS_AHEAD)),
+            new.ready.eq(engine.sample.room & records.i.ready & ~coming & ~new.start),
             self.batches.recorded.eq(engine.record_done),
         ]
+        with m.If(new.start):
+            m.d.sync += left.eq(self.mapping.forward.sample_beats)
 
     def _connect(self, m: Module, records: Fifo) -> None:
         """The engine's memories and results; a record's write command goes out with its first beat."""
@@ -247,7 +258,7 @@ class AdapterTrainer(wiring.Component):
         # until a record's first beat is there, others may write
         port, announced = self.memory.records_write, Signal()
         m.d.comb += [
-            port.command.valid.eq(records.o.valid & engine.record.valid & ~announced),
+            port.command.valid.eq(records.o.valid & engine.record.valid & ~announced & ~self.batches.settling),
             port.command.payload.address.eq(byte_address(records.o.payload)),
             port.command.payload.beats.eq(Mux(engine.raw, self.mapping.raw_beats, self.mapping.record_beats)),
             records.o.ready.eq(port.command.valid & port.command.ready),

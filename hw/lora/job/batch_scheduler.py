@@ -49,6 +49,8 @@ class BatchScheduler(wiring.Component):
         A new sample's record is complete; one cycle each.
     settled : In(1)
         All beats that were given to be written have arrived in the memory.
+    settling : Out(1)
+        A batch waits for `settled`: no further record is to begin to be written.
     computed : In(1)
         A batch is computed, and its half of the batch memory free; one cycle each.
     sample_command, record_command : Out streams of `command`
@@ -83,7 +85,7 @@ class BatchScheduler(wiring.Component):
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
                 "loaded": Out(LoadedBatch(batch, options)),
-                "idle": Out(1),
+                **dict.fromkeys(("settling", "idle"), Out(1)),
             }
         )
         # of the batch that was taken last
@@ -129,9 +131,11 @@ class BatchScheduler(wiring.Component):
                 m.next = "COMPLETE"
             with m.State("COMPLETE"), m.If((missing == 0) | missing[-1]):
                 m.next = "SETTLE"
-            with m.State("SETTLE"), m.If(self.settled & ~held[1]):
-                m.d.comb += begin.eq(1)
-                m.next = "SELECT"
+            with m.State("SETTLE"):
+                # where one record follows the other, the memory would never settle
+                m.d.comb += [self.settling.eq(~held[1]), begin.eq(self.settled & ~held[1])]
+                with m.If(begin):
+                    m.next = "SELECT"
             self._entry(m, address)
             with m.State("ASKED"):
                 m.d.sync += half.eq(~half)

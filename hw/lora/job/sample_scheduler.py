@@ -23,8 +23,8 @@ ORDER_WORD = Shape.cast(ENTRY).width
 class SampleScheduler(wiring.Component):
     """Looks through the order list a batch ahead of `BatchScheduler`.
 
-    An entry whose record is in the cache takes six cycles; a new one also has its sample read, and waits for the
-    sample's last beat. Indices from `cache_entries` up and labels from the mapping's number of them up are faults.
+    An entry whose record is in the cache takes six cycles; a new one also has its sample read, as the one before is
+    nearly there. Indices from `cache_entries` up and labels from the mapping's number of them up are faults.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class SampleScheduler(wiring.Component):
     def _record_sample(self, m: Module) -> None:
         """Have a new sample read, and tell where its record goes."""
         job, address, new = self.job, self._address, self.new_sample
-        with m.State("NEW"), m.If(address.done & new.ready):
+        with m.State("NEW"), m.If(address.done & new.near):
             m.next = "ASK"
         with m.State("ASK"):
             m.d.comb += [
@@ -280,11 +280,9 @@ class SampleScheduler(wiring.Component):
                 m.next = "RECORD"
         with m.State("RECORD"), m.If(address.done):
             m.next = "ANNOUNCE"
-        with m.State("ANNOUNCE"):
+        with m.State("ANNOUNCE"), m.If(new.ready):
             m.d.comb += new.start.eq(1)
             m.d.sync += self.batch.goal.eq(self.batch.goal + 1)
-            m.next = "ARRIVE"
-        with m.State("ARRIVE"), m.If(new.done):
             m.next = "NEXT"
 
     def _hand_over(self, m: Module) -> None:

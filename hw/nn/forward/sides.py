@@ -7,21 +7,28 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member
 
 from ....golden.nn.array.mapping import Mapping
+from ....golden.nn.array.pauses import stage_pauses
 from ...primitives.pipeline import delayed
 from ..alternating_sequencer import AlternatingSequencer
 from ..interfaces import Passes
-from ..memories.output_memory import OutputMemory, SidedOutputMemory
-from ..sample_buffers import RestoringBuffers, SampleBuffers
+from ..memories.output_memory import OutputMemory, PairedOutputMemory, SidedOutputMemory
+from ..sample_buffers import OverlappingBuffers, RestoringBuffers, SampleBuffers
 from ..sequencer import Sequencer
+from .overlapping_sequencer import OverlappingSequencer
 
 
 class OneSide:
-    """Passes of all stages; a stage begins as the outputs of the one before are written.
+    """Passes of all stages, a sample after the other.
+
+    Of several stages each begins as soon as its words find what they read: before all outputs of the one before are
+    there, so that control follows the words. A single stage begins as the outputs before were written.
 
     Parameters
     ----------
     mapping : Mapping
         The network.
+    reads : int
+        Values of the outputs that are read at once, 1 or 2.
 
     Attributes
     ----------
@@ -29,35 +36,49 @@ class OneSide:
         Ports that the engine has for them: none.
     """
 
-    def __init__(self, mapping: Mapping) -> None:
-        self.mapping = mapping
+    def __init__(self, mapping: Mapping, reads: int = 1) -> None:
+        self.mapping, self.reads, self._overlap = mapping, reads, len(mapping.stages) > 1
         self.ports: dict[str, Member] = {}
 
     @cached_property
     def buffers(self) -> SampleBuffers:
         """Buffers of the samples, made where the engine is elaborated."""
-        return SampleBuffers(self.mapping)
+        return OverlappingBuffers(self.mapping) if self._overlap else SampleBuffers(self.mapping)
 
-    def sequencer(self, drain: int) -> Sequencer:
-        """Make the sequencer."""
-        return Sequencer(self.mapping, drain)
+    def sequencer(self, drain: int, across: int) -> Sequencer:
+        """Make the sequencer; `drain` as for it, and the latency of the array."""
+        if not self._overlap:
+            return Sequencer(self.mapping, drain)
+        return OverlappingSequencer(self.mapping, drain, stage_pauses(self.mapping, across))
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
         """Connect what controls the passes."""
         m.d.comb += self.buffers.done.eq(sequencer.done)
+        if self._overlap:
+            m.d.comb += [self.buffers.consumed.eq(sequencer.consumed), self.buffers.issued.eq(sequencer.issued)]
 
     def output_memory(self, kept: int) -> OutputMemory:
         """Make the output memory, for outputs of stages from number `kept` on."""
-        return OutputMemory(self.mapping, kept)
+        if self.reads == 1:
+            return OutputMemory(self.mapping, kept)
+        if kept:
+            raise ValueError(f"two values are read at once, where all outputs are kept: give kept = 0, not {kept}")
+        return PairedOutputMemory(self.mapping)
 
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
     ) -> None:
-        """Connect the sides of the output memory: there is one."""
+        """Connect the sides of the output memory, of which there is one, and the second value that is read."""
+        if self.reads == 2:
+            m.d.comb += [
+                outputs.second_address.eq(engine.outputs.second_address),
+                outputs.second_column.eq(engine.outputs.second_column),
+                engine.outputs.second_value.eq(outputs.second_value),
+            ]
 
     def until_outputs(self, m: Module, value: Value, cycles: int, name: str, reset_less: bool = False) -> Value:
-        """Delay control of a stage until its outputs need it: it stays until they are there."""
-        return value
+        """Delay control of a stage until its outputs need it: that of a single stage stays until they are there."""
+        return delayed(m, value, cycles, name, reset_less) if self._overlap else value
 
     def own_sums(self, valid: Value) -> Value:
         """Tell whether sums of the array are those of a sample."""
@@ -87,6 +108,9 @@ class TwoSides:
             Stages of a pass, and where its inputs come from.
     """
 
+    reads = 1
+    """Values of the outputs that are read at once."""
+
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
         self.ports: dict[str, Member] = {"both": In(1), "passes": In(Passes(mapping))}
@@ -96,8 +120,8 @@ class TwoSides:
         """Buffers of the samples, made where the engine is elaborated."""
         return RestoringBuffers(self.mapping)
 
-    def sequencer(self, drain: int) -> Sequencer:
-        """Make the sequencer."""
+    def sequencer(self, drain: int, across: int) -> Sequencer:
+        """Make the sequencer; parameters as for `OneSide`."""
         return AlternatingSequencer(self.mapping, drain)
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:

@@ -1,7 +1,5 @@
 """Output memory: the stages' outputs in the order of their computation, a bank a column; and its reader."""
 
-from typing import ClassVar
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
@@ -42,9 +40,6 @@ class OutputMemory(wiring.Component):
         The value at `address` and `column` of the last cycle with `enable`, one cycle later.
     """
 
-    ports: ClassVar[dict[str, Member]] = {}
-    """Ports of a subclass."""
-
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
         self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
         self.banks = output_memory(mapping, kept)
@@ -61,11 +56,14 @@ class OutputMemory(wiring.Component):
         }
         if self.has_positions:
             ports["position"] = In(range(self.depth))
-        super().__init__(ports | self.ports)
+        super().__init__(ports | self._ports(mapping))
+
+    def _ports(self, mapping: Mapping) -> dict[str, Member]:
+        """Ports of a subclass."""
+        return {}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        column = Signal.like(self.column, reset_less=True)
         write, first, address, depth = self.write, self.first, self.address, self.depth - self.dropped
         if self.dropped:
             keeping, write, address, first = Signal(), Signal(), Signal(range(depth)), Signal(range(depth))
@@ -84,24 +82,39 @@ class OutputMemory(wiring.Component):
                 m.d.sync += position.eq(first)
             with m.Elif(self.write):
                 m.d.sync += position.eq(position + 1)
-        with m.If(self.enable):
-            m.d.sync += column.eq(self.column)
+        reads = self._reads(m)
         position, address = self._of_side(m, position, address)
         bank_values = []
-        for number, value in enumerate(self.values):
+        for number in range(len(self.values)):
             bank = ram(platform, self.banks, ACTIVATION)
             m.submodules[f"bank{number}"] = bank
             port, into = bank.read_port(), bank.write_port()
             m.d.comb += [
                 into.en.eq(write),
                 into.addr.eq(position),
-                into.data.eq(value),
+                into.data.eq(self._written(number, position)),
                 port.en.eq(self.enable),
-                port.addr.eq(address),
+                port.addr.eq(self._row(number, address)),
             ]
             bank_values.append(port.data)
-        m.d.comb += self.value.eq(Cat(bank_values).word_select(column, ACTIVATION.width).as_signed())
+        for value, place in reads:
+            m.d.comb += value.eq(Cat(bank_values).word_select(place, ACTIVATION.width).as_signed())
         return m
+
+    def _reads(self, m: Module) -> list[tuple[Signal, Signal]]:
+        """List the values that are read, and for each the bank that has it."""
+        column = Signal.like(self.column, name="column", reset_less=True)
+        with m.If(self.enable):
+            m.d.sync += column.eq(self.column)
+        return [(self.value, column)]
+
+    def _written(self, number: int, position: Value) -> Value:
+        """Value that is written to a bank."""
+        return self.values[number]
+
+    def _row(self, number: int, address: Value) -> Value:
+        """Row of a bank that is read."""
+        return address
 
     def _of_side(self, m: Module, position: Value, address: Value) -> tuple[Value, Value]:
         """Addresses of a write and of a read in the memory; `position` and `address` are within a side."""
@@ -124,13 +137,54 @@ class SidedOutputMemory(OutputMemory):
         Side whose output is read, in the cycle of `enable`.
     """
 
-    ports: ClassVar = dict.fromkeys(("into", "side"), In(1))
+    def _ports(self, mapping: Mapping) -> dict[str, Member]:
+        return dict.fromkeys(("into", "side"), In(1))
 
     def _of_side(self, m: Module, position: Value, address: Value) -> tuple[Value, Value]:
         side = Signal(reset_less=True)
         with m.If(self.begin):
             m.d.sync += side.eq(self.into)
         return Cat(position, side), Cat(address, self.side)
+
+
+class PairedOutputMemory(OutputMemory):
+    """Output memory of which two values are read at once: neighbours in a row, or in a column.
+
+    At odd addresses neighbouring columns are exchanged: of two addresses a column is in two banks.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        As for `OutputMemory`; all stages' outputs are kept.
+
+    Attributes
+    ----------
+    second_address, second_column, second_value
+        See `StageOutputs`.
+    """
+
+    def _ports(self, mapping: Mapping) -> dict[str, Member]:
+        return {
+            "second_address": In(range(mapping.output_depth)),
+            "second_column": In(exact_log2(mapping.columns)),
+            "second_value": Out(ACTIVATION),
+        }
+
+    def _reads(self, m: Module) -> list[tuple[Signal, Signal]]:
+        first, second = (Signal.like(self.column, name=f"{name}_bank", reset_less=True) for name in ("first", "second"))
+        with m.If(self.enable):
+            m.d.sync += [
+                first.eq(self.column ^ self.address[0]),
+                second.eq(self.second_column ^ self.second_address[0]),
+            ]
+        return [(self.value, first), (self.second_value, second)]
+
+    def _written(self, number: int, position: Value) -> Value:
+        return Mux(position[0], self.values[number ^ 1], self.values[number])
+
+    def _row(self, number: int, address: Value) -> Value:
+        is_first = (self.column[0] ^ address[0]) == number % 2
+        return Mux(is_first, address, self.second_address)
 
 
 class OutputReader(wiring.Component):

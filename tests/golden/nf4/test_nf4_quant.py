@@ -20,6 +20,15 @@ def test_blocks_follow_one_another():
     assert result["last"][:, 0].tolist() == [0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 1]
 
 
+def test_of_two_values_a_word_a_last_one_may_not_count():
+    spec = Nf4QuantSpec(values=2)
+    words = {"value": np.array([[-65536, 0], [20000, 32768], [40000, 1 << 22]]), "last": last_flags([2, 1])}
+    result = spec.run({"i": words | {"single": np.array([[0], [0], [1]])}}, 100)["o"]
+    assert result["code"].tolist() == [[0, 7], [11, 12], [15, 15]]
+    assert result["scale"][:, 0].tolist() == [65536, 65536, 40000]
+    assert result["single"][:, 0].tolist() == [0, 0, 1]
+
+
 def test_a_block_that_has_not_ended_gives_nothing():
     inputs = stream(np.array([1, 2]), np.array([3, 4]))
     inputs["i"]["last"][-1] = 0
@@ -45,8 +54,16 @@ def test_a_record_takes_little_more_cycles_than_values():
     spec = Nf4QuantSpec()
     assert spec.cycles([10]) == 10 + spec.preparation + 10
     assert spec.cycles(3 * record) - spec.cycles(2 * record) == sum(record) + 9
+    # blocks of 25 are 13 words, which take the turn of their thresholds
+    pairs = Nf4QuantSpec(values=2)
+    assert pairs.cycles(3 * record) - pairs.cycles(2 * record) == 962 + 3
     # a long block after short ones: its input takes longer than their thresholds
     assert spec.cycles([1, 100]) == 1 + 100 + spec.preparation + 100
+
+
+def test_three_values_a_word_are_refused():
+    with pytest.raises(UserError, match="values = 3"):
+        Nf4QuantSpec(values=3)
 
 
 @pytest.mark.parametrize("length", [0, 1 << 17])

@@ -27,17 +27,23 @@ class Vast(Nf4QuantSpec):
 
 
 @pytest.mark.parametrize(
-    ("length", "lengths"),
+    ("length", "lengths", "values"),
     [
-        (43, SHORT_MEMORY),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((196, 2 * RECORD), (400, SHORT_QUEUE))),
+        (43, SHORT_MEMORY, 1),
+        *(pytest.param(*one, 1, marks=pytest.mark.slow) for one in ((196, 2 * RECORD), (400, SHORT_QUEUE))),
+        pytest.param(196, RECORD, 2, marks=pytest.mark.slow),
     ],
 )
-def test_codes_and_cycles(length, lengths, fast_simulator):
-    spec = Nf4QuantSpec(length=length)
-    values = np.random.default_rng(length).integers(-(1 << 23), 1 << 23, (2, sum(lengths), 1))
-    jobs = [{"i": {"value": part, "last": last_flags(lengths)}} for part in values]
-    wanted = [spec.run(job, sum(lengths)) for job in jobs]
+def test_codes_and_cycles(length, lengths, values, fast_simulator):
+    spec = Nf4QuantSpec(length=length, values=values)
+    last = last_flags(list(map(spec.words, lengths)))
+    given = np.random.default_rng(length).integers(-(1 << 23), 1 << 23, (2, len(last), values))
+    jobs = [{"i": {"value": part, "last": last}} for part in given]
+    if values == 2:
+        single = last.copy()
+        single[last[:, 0] == 1, 0] = np.array(lengths) % 2
+        jobs = [{"i": job["i"] | {"single": single}} for job in jobs]
+    wanted = [spec.run(job, len(last)) for job in jobs]
     first = Phase(jobs[0], wanted[0], reset=True, cycles=spec.cycles(lengths), quiet=True)
     verdict = verify_phases(spec, [first, Phase(jobs[1], wanted[1], quiet=True)], fast_simulator)
     assert verdict.passed, verdict

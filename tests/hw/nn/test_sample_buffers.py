@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.array.mapping import Mapping
-from fabtune.hw.nn.sample_buffers import RestoringBuffers, SampleBuffers
+from fabtune.hw.nn.sample_buffers import OverlappingBuffers, RestoringBuffers, SampleBuffers
 
 from ..simulation import simulate
 
@@ -57,6 +57,39 @@ def test_random_arrivals_and_ends(mapping, seed):
     simulate(dut, bench)
     assert len(started) > 50
     assert started == [at % mapping.sample_buffers for at in range(len(started))]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
+    """Samples that are issued, and those that are still computed, against lists."""
+    dut, rng, started = OverlappingBuffers(SMALL), np.random.default_rng(seed), []
+
+    async def bench(ctx):
+        filling = waiting = issuing = read = draining = 0
+        for _ in range(800):
+            held, hold = filling + waiting + issuing - read, bool(rng.random() < 0.3)
+            begins = bool(waiting and not issuing and not hold)
+            enter, arrived = held < 2 and not filling and rng.random() < 0.7, filling and rng.random() < 0.5
+            consumed = issuing and not read and rng.random() < 0.3
+            done = draining and rng.random() < 0.3
+            # the last stage waits until its outputs of the sample before are written
+            issued = (read or consumed) and draining <= bool(done) and rng.random() < 0.3
+            inputs = {"hold": hold, "enter": enter, "arrived": arrived, "issued": issued, "done": done}
+            inputs["consumed"] = consumed
+            for name, value in inputs.items():
+                ctx.set(getattr(dut, name), int(bool(value)))
+            expected = {"room": held < 2, "begin": begins, "running": issuing + draining > 0}
+            assert {name: bool(ctx.get(getattr(dut, name))) for name in expected} == expected
+            if begins:
+                started.append(ctx.get(dut.current))
+            filling, waiting = filling + bool(enter) - bool(arrived), waiting + bool(arrived) - begins
+            read = int(bool((read or consumed) and not issued))
+            issuing, draining = issuing + begins - bool(issued), draining + bool(issued) - bool(done)
+            await ctx.tick()
+
+    simulate(dut, bench)
+    assert len(started) > 50
+    assert started == [at % 2 for at in range(len(started))]
 
 
 def test_restored_passes_take_no_samples():

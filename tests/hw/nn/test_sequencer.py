@@ -13,6 +13,7 @@ from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.copies import tail_lanes
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.alternating_sequencer import AlternatingSequencer
+from fabtune.hw.nn.forward.overlapping_sequencer import OverlappingSequencer
 from fabtune.hw.nn.sequencer import Sequencer
 
 from ..play import play_interface
@@ -75,9 +76,9 @@ def word_of(values):
     return (*word, pool["first"], pool["last"], pool["target"], pool["mask"])
 
 
-def walk(mapping, buffer=0, full=None, drain=DRAIN):
+def walk(mapping, buffer=0, full=None, drain=DRAIN, pauses=None):
     """Words with their cycles; cycles in which each stage is filled; the cycle of `done`."""
-    dut = Sequencer(mapping, drain)
+    dut = OverlappingSequencer(mapping, drain, pauses) if pauses else Sequencer(mapping, drain)
 
     async def body(bench):
         await bench.pulse("start", buffer=buffer)
@@ -118,6 +119,46 @@ def test_a_stage_waits_for_room_in_the_output_memory():
     held, filled, _ = walk(mapping, full={1: 900})
     assert [word for _, word in held] == [word for _, word in free]
     assert filled[0] < 900 < held[mapping.stages[0].cycles][0]
+
+
+@pytest.mark.parametrize("name", [name for name, mapping in VARIATIONS.items() if len(mapping.stages) > 1])
+def test_overlapping_stages_issue_the_same_words(name):
+    mapping = VARIATIONS[name]
+    pauses = tuple((5 * number) % 7 for number in range(len(mapping.stages)))
+    plain, overlapping = walk(mapping), walk(mapping, pauses=pauses)
+    assert [word for _, word in overlapping[0]] == [word for _, word in plain[0]]
+    assert overlapping[2] == overlapping[1][len(mapping.stages) - 1]
+
+
+def test_overlapping_stages_follow_each_other_after_their_pauses():
+    """Also two samples; each stage is filled as long after its last word as if it had been waited for."""
+    mapping, drain, pauses = VARIATIONS["base"], 40, (3, 0, 5)
+    dut, stages = OverlappingSequencer(mapping, drain, pauses), 2 * mapping.stages
+
+    async def body(bench):
+        bench.set({"start": 1})
+        await bench.until("issued")
+        await bench.until("done")
+        bench.set({"start": 0})
+        await bench.until("done")
+
+    watch = {"word.enable": (), "filled": None, "consumed": None, "issued": None, "done": None}
+    seen = play_interface(dut, watch=watch, body=body)
+    words, filled, first = seen.cycles("word.enable"), seen.cycles("filled"), 0
+    assert len(words) == 2 * mapping.cycles
+    for number, stage in enumerate(stages):
+        cycles = words[first : first + stage.cycles]
+        assert cycles == list(range(cycles[0], cycles[0] + stage.cycles))
+        assert filled[number] == cycles[-1] + drain
+        first += stage.cycles
+        if number + 1 < len(stages):
+            pause = 4 + pauses[(number + 1) % 3]
+            assert words[first] - cycles[-1] == pause
+    assert seen.words("filled") == [1, 2, 4] * 2
+    assert seen.cycles("issued") == [words[mapping.cycles - 1] - 1, words[-1] - 1]
+    # the first stage alone reads the sample
+    assert seen.cycles("consumed") == [words[at + mapping.stages[0].cycles - 1] - 1 for at in (0, mapping.cycles)]
+    assert seen.cycles("done") == [filled[2], filled[5]]
 
 
 PAIRED = replace(VARIATIONS["base"], sides=2)

@@ -7,7 +7,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
-from fabtune.hw.lora.job.record_packer import CodePacker
+from fabtune.hw.lora.job.word_packers import CodePacker
 from fabtune.hw.nn.memories.activation_clear import ActivationClear
 from fabtune.hw.verilog import generate
 from fabtune.sim import verify as verify_module

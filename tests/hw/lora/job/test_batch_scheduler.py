@@ -138,6 +138,26 @@ def test_a_batch_is_asked_for_while_the_one_before_is_unpacked(infer):
     assert seen.words("load.start") == seen.words("loaded.valid") == [(0, 4), (1, 1), (0, 1)]
 
 
+def test_while_a_batch_waits_for_the_memory_no_record_is_to_begin():
+    around = Around()
+
+    async def body(bench):
+        bench.set(settled=0)
+        await around.give(bench, SECOND, goal=1)
+        await bench.tick(10)
+        assert not bench.get("settling")
+        await bench.pulse("recorded")
+        await bench.until("settling")
+        await bench.tick(10)
+        assert bench.get("settling")
+        bench.set(settled=1)
+        await bench.until("load.start")
+        assert not bench.get("settling")
+        await bench.until("loaded.valid")
+
+    around.play(body)
+
+
 def test_a_batch_waits_for_its_records_the_memory_and_room():
     around = Around()
 
@@ -151,6 +171,7 @@ def test_a_batch_waits_for_its_records_the_memory_and_room():
         await around.give(bench, SECOND, goal=3)
         for flag in ("recorded", "recorded", "recorded", "settled", "computed"):
             await bench.tick(10)
+            assert not bench.get("settling")
             assert len(bench.seen["load.start"]) == begun
             assert not bench.get("idle")
             if flag == "settled":

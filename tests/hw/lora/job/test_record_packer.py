@@ -15,6 +15,8 @@ from ...simulation import beats_of
 MAPPING = InstantftSpec(columns=8).mapping
 """Of LeNet-5."""
 VALUES = sum(count * length for count, length in MAPPING.blocks)
+PAIRS = {"network": "1x7x11 conv5k2 relu conv3k2 relu conv18k3 relu flatten fc21 relu fc3", "columns": 16}
+"""Pixels in pairs, five columns apart; maps with even and odd numbers of values, in two groups; vectors of both."""
 VARIATIONS = {
     "base": {},
     "narrow": {"lanes": 16, "columns": 2, "rank": 2},
@@ -24,6 +26,8 @@ VARIATIONS = {
         "columns": 8,
     },
     "vector": {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False},
+    "two values at once": PAIRS,
+    "two values at once on few lanes": PAIRS | {"lanes": 16},
 }
 
 
@@ -55,9 +59,14 @@ def pack(settings, raw, count=2, stall=0.0):
     contents = contents_of(mapping, values[0])
 
     def outputs(port):
-        # an idle packer may ask for an address behind the last one
-        row = min(port["address"], len(contents) - 1)
-        return {"value": contents[row, port["column"]]} if port["enable"] else None
+        # an idle packer may ask for an address behind the last one, a second value is not always used
+        names = ("", "second_") if mapping.packed_at_once == 2 else ("",)
+        places = [(min(port[f"{name}address"], len(contents) - 1), port[f"{name}column"]) for name in names]
+        if len(places) == 2:
+            banks = [column ^ (row & 1) for row, column in places]
+            assert banks[0] != banks[1] or places[1][0] != port["second_address"]
+        values = {f"{name}value": contents[place] for name, place in zip(names, places, strict=True)}
+        return values if port["enable"] else None
 
     async def body(bench):
         """Fill the stages one after the other, for each record again."""
@@ -98,17 +107,25 @@ def test_a_stalled_writer_changes_no_beat(raw):
     assert found == expected
 
 
-def period(raw):
+def test_two_values_at_once_where_the_array_is_faster():
+    assert InstantftSpec(columns=16).mapping.packed_at_once == 2
+    assert all(InstantftSpec(**preset).mapping.packed_at_once == 1 for preset in InstantftSpec.presets.values())
+    mapping = InstantftSpec(**PAIRS).mapping
+    assert [stage.spread for stage in mapping.forward.stages] == [5, 0, 0, 0, 0]
+    assert mapping.packed_at_once == 2
+
+
+def period(raw, mapping=MAPPING):
     """Cycles from one record's last beat to the next one's."""
     wires = {"raw": raw, "outputs.filled": (1 << len(MAPPING.forward.stages)) - 1}
     seen = play_interface(
-        RecordPacker(MAPPING),
+        RecordPacker(mapping),
         take={"o": None},
         watch={"done": None},
         wires=wires,
         body=lambda bench: bench.tick(4 * VALUES),
     )
-    first, second, third = seen.cycles("done")
+    first, second, third, *_ = seen.cycles("done")
     assert third - second == second - first
     return third - second
 
@@ -123,3 +140,12 @@ def test_a_record_in_nf4_takes_the_time_of_its_blocks_and_a_cycle_a_stage():
 
 def test_a_raw_record_takes_little_more_cycles_than_values():
     assert VALUES <= period(raw=1) < 1.01 * VALUES
+
+
+def test_two_values_at_once_take_little_more_than_half_the_cycles():
+    wide = InstantftSpec(columns=16).mapping
+    blocks = [length for count, length in wide.blocks for _ in range(count)]
+    spec = Nf4QuantSpec(values=2)
+    # blocks of 25 values take the time of their thresholds
+    assert period(raw=0, mapping=wide) == spec.cycles(4 * blocks) - spec.cycles(3 * blocks) == 962 + 3
+    assert VALUES // 2 <= period(raw=1, mapping=wide) < 1.1 * VALUES / 2

@@ -1,7 +1,10 @@
 """The sample scheduler: what is new, where its record goes, batches in order, faults."""
 
+import itertools
+
 import numpy as np
 import pytest
+from amaranth.hdl import Cat
 
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import Error
@@ -68,16 +71,16 @@ class Around:
         self.records, self.missed = bench.seen.fresh("new_sample.start"), sum(bench.seen.fresh("missed"))
 
     async def _write_samples(self, ctx):
-        new = self.dut.new_sample
-        ctx.set(new.ready, 1)
+        """A sample may be asked for before the one before is there, and is announced when it is."""
+        new, waits = self.dut.new_sample, itertools.cycle((3, 30, 12))
+        ctx.set(Cat(new.near, new.ready), 3)
         while True:
             if (await ctx.tick().sample(new.start))[2]:
-                ctx.set(new.ready, 0)
-                await ctx.tick().repeat(3)
-                ctx.set(new.done, 1)
-                await ctx.tick()
-                ctx.set(new.done, 0)
-                ctx.set(new.ready, 1)
+                ctx.set(Cat(new.near, new.ready), 0)
+                for flag in (new.near, new.ready):
+                    for _ in range(next(waits)):
+                        await ctx.tick()
+                    ctx.set(flag, 1)
 
     async def _take_batches(self, ctx):
         batch, options = self.dut.batch, self.dut.options
