@@ -179,7 +179,7 @@ def test_an_autoencoder_gets_cores_with_its_loss(fabtune):
 def test_a_preset_that_does_not_fit_is_named(fabtune):
     result = imported(fabtune, "mine.py:single", "--input", "6")
     assert any("has one stage and is not cut" in one for one in result["advice"])
-    assert [one["preset"] for one in result["cores"] if not one["refusal"]] == ["tiny", "small", "fast", "chip"]
+    assert [one["preset"] for one in result["cores"] if not one["refusal"]] == ["tiny", "small", "fast", "chip", "wide"]
 
 
 @pytest.fixture
