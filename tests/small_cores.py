@@ -21,7 +21,7 @@ OPTIONS = {
 }
 """All that `instantft` has by choice."""
 SMALLER = {
-    "adapter": "inputs=20 classes=2 batch=2 lanes=16 columns=2 rank=1",
+    "adapter": "inputs=37 classes=2 batch=2 lanes=16 columns=2 rank=1",
     "fc": "inputs=33 outputs=5 columns=2 relu=false",
     "conv": "channels=3 height=5 width=6 padding=0 outputs=5 pool=1 relu=false columns=2 lanes=16",
     # more parts than words
