@@ -72,6 +72,12 @@ Reasons = Iterator[tuple[bool, Refusal]]
 """Reasons in the order in which the core checks them, each with whether it applies."""
 
 
+def core_buses(ports: int = 1) -> dict[str, str]:
+    """Buses of a core's RTL, by port: the registers, and the halves of so many ports to the memory outside."""
+    halves = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(ports) for half in ("reader", "writer")}
+    return {"control": "s_axi_control", **halves}
+
+
 @dataclass(frozen=True, kw_only=True)
 class CoreSpec(BusSpec):
     """Parameters that all cores share, and the contract of a core.

@@ -20,7 +20,7 @@ from ...memories.plan import MemoryShape
 from ...nn.arithmetic.loss import Loss
 from ...nn.array.mapping import Mapping
 from ...nn.array.memories import network_memories
-from ..core import Reasons, Refusal, SettingValues
+from ..core import Reasons, Refusal, SettingValues, core_buses
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
 from .registers import CORE, REGISTERS, STOPPING_CORE, VALIDATING_CORE, Command, Error
@@ -145,8 +145,7 @@ class InstantftSpec(NetworkCoreSpec):
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
         """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
-        ports = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(self.ports) for half in ("reader", "writer")}
-        return {"control": "s_axi_control", **ports}
+        return core_buses(self.ports)
 
     @property
     def address_buses(self) -> dict[str, str]:

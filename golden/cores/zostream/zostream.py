@@ -31,7 +31,7 @@ from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.loss_difference import LossDifferenceSpec
 from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
-from ..core import CoreSpec, Reasons, Refusal, SettingValues
+from ..core import CoreSpec, Reasons, Refusal, SettingValues, core_buses
 from ..fit import TransformerFit
 from ..shell import CoreRegisters
 from .memory_layout import ZostreamLayout
@@ -139,12 +139,11 @@ class ZostreamSpec(CoreSpec):
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
         """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
-        ports = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(self.ports) for half in ("reader", "writer")}
-        return {"control": "s_axi_control", **ports}
+        return core_buses(self.ports)
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """Of two ports the second one has the weights, of which the first one reads every other burst, too."""
+        """As of any core; the second of two ports has the weights, of which the first one reads every other burst, too."""
         return super().address_buses | ({"weights": "m_axi_gmem1"} if self.ports == 2 else {})
 
     @cached_property

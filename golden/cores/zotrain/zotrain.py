@@ -30,7 +30,7 @@ from ...zo.network_model import check_cut
 from ...zo.rows import bias_offset_memory, delta_memory, offset_memories
 from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
-from ..core import Reasons, Refusal, SettingValues
+from ..core import Reasons, Refusal, SettingValues, core_buses
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
 from .memory_layout import ZotrainLayout
@@ -81,11 +81,7 @@ class ZotrainSpec(NetworkCoreSpec):
     name: ClassVar[str] = "zotrain"
     registers: ClassVar[CoreRegisters] = CORE
     summary: ClassVar[str] = "a network that trains all its weights by zeroth order, behind AXI"
-    buses: ClassVar[dict[str, str]] = {
-        "control": "s_axi_control",
-        "reader0": "m_axi_gmem0",
-        "writer0": "m_axi_gmem0",
-    }
+    buses: ClassVar[dict[str, str]] = core_buses()
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {"network": "digits", "lanes": 16, "columns": 4, "cut_rows": 1280},

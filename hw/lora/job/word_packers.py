@@ -14,7 +14,7 @@ from ...primitives.ram import ram
 
 
 class Taken(NamedTuple):
-    """What a packer takes in a cycle.
+    """Items that a packer takes in a cycle.
 
     Attributes
     ----------
