@@ -143,7 +143,7 @@ class ZostreamSpec(CoreSpec):
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """As of any core; with two ports the second one has the weights, every other burst of which the first one reads."""
+        """As of any core; with two ports the second one has the weights, and the first one reads half of them."""
         return super().address_buses | ({"weights": "m_axi_gmem1"} if self.ports == 2 else {})
 
     @cached_property
