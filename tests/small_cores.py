@@ -20,6 +20,10 @@ OPTIONS = {
     "validation": True,
 }
 """All that `instantft` has by choice."""
+ONE_STAGE = {"network": "64 fc10", "lanes": 16, "columns": 2}
+"""Settings of the smallest cores, for tests that read what is generated and simulate little."""
+ADAPTERS = ONE_STAGE | {"rank": 2, "batch": 4, "cache_entries": 64}
+"""The same for `instantft`."""
 SMALLER = {
     "adapter": "inputs=37 classes=2 batch=2 lanes=16 columns=2 rank=1",
     "fc": "inputs=33 outputs=5 columns=2 relu=false",
@@ -69,6 +73,16 @@ def task(spec, **settings):
 
     frozen = random_parameters(network, rng)
     return ExampleTask("npz:own.npz", "own", frozen, samples(10), samples(13), **settings)
+
+
+def words(settings):
+    """List settings as `build` takes them."""
+    return [f"{name}={value}" for name, value in settings.items()]
+
+
+def options(settings):
+    """List settings as the command line takes them."""
+    return [word for setting in words(settings) for word in ("--set", setting)]
 
 
 def instantft(**settings):

@@ -10,14 +10,13 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.nn.arithmetic.multipliers import MAX_SMALL_PRODUCT, takes_dsp
 from fabtune.hw.verilog import emit
 
-from ..small_cores import zostream
+from ..small_cores import ADAPTERS, ONE_STAGE, zostream
 
 AUTOENCODER = {"network": "20 fc6 relu fc20", "lanes": 16, "columns": 2, "loss": "mse"}
 POOLED = "2x11x11 conv4k3 leaky0.1 avg3 flatten fc6 leaky0.25 fc3"
-SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 SPECS = {
-    "instantft": InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64),
-    "zotrain": ZotrainSpec(**SMALL),
+    "instantft": InstantftSpec(**ADAPTERS),
+    "zotrain": ZotrainSpec(**ONE_STAGE),
     "zostream": zostream(),
     "instantft, mse": InstantftSpec(**AUTOENCODER, rank=2, batch=4, cache_entries=64),
     "zotrain, mse": ZotrainSpec(**AUTOENCODER, byte_inputs=False),

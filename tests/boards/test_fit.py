@@ -11,7 +11,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 
-SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
+from ..small_cores import ONE_STAGE
 
 
 def board_with(**resources):
@@ -20,7 +20,7 @@ def board_with(**resources):
 
 
 def test_a_core_that_fits_lacks_nothing():
-    fit = BoardFit(ZotrainSpec(**SMALL), BOARDS["kv260"])
+    fit = BoardFit(ZotrainSpec(**ONE_STAGE), BOARDS["kv260"])
     assert (fit.lacks, fit.remedies, fit.text) == ({}, [], "")
     assert fit.needs["dsp"] == 16 * 2 + 31 + 1
 
@@ -45,5 +45,5 @@ def test_too_few_dsps_ask_for_a_smaller_array():
 
 
 def test_where_nothing_fits_what_was_tried_is_named():
-    text = BoardFit(ZotrainSpec(**SMALL), board_with(bram36=1, uram=0)).text
+    text = BoardFit(ZotrainSpec(**ONE_STAGE), board_with(bram36=1, uram=0)).text
     assert text.endswith("no smaller deltas, fold makes it fit: take a smaller network")

@@ -16,7 +16,9 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.hw.verilog import emit
 
-SPECS = [ZotrainSpec(network="16 fc8 relu fc4", lanes=16, columns=columns, byte_inputs=True) for columns in (2, 4)]
+from ..small_cores import ONE_STAGE
+
+SPECS = [ZotrainSpec(**ONE_STAGE | {"columns": columns}) for columns in (2, 4)]
 
 
 def test_a_core_has_the_presets_name_or_its_signature_behind_its_own():

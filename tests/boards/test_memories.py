@@ -27,11 +27,7 @@ from fabtune.golden.settings import build
 from fabtune.hw import yosys
 from fabtune.hw.verilog import emit
 
-from ..small_cores import NETWORK, zostream
-
-# as in vivado/test_ip: a core is generated once
-SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
-
+from ..small_cores import ADAPTERS, NETWORK, ONE_STAGE, zostream
 
 PRESETS = [(core, preset) for core, kind in CORES.items() for preset in kind.presets]
 DEEP = ZotrainSpec(network=NETWORK, lanes=16, columns=2, cut_rows=4096)
@@ -112,8 +108,8 @@ def test_the_memory_of_a_block_is_found_and_counted_as_synthesis_does():
     ("spec", "board", "ultra"),
     [
         (DEEP, "kv260", True),
-        (InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64), "kv260", False),
-        (ZotrainSpec(**SMALL), "zcu102", False),
+        (InstantftSpec(**ADAPTERS), "kv260", False),
+        (ZotrainSpec(**ONE_STAGE), "zcu102", False),
         pytest.param(build(InstantftSpec, (), "tiny"), "zcu102", False, marks=pytest.mark.slow),
         pytest.param(build(ZotrainSpec, (), "small"), "kv260", True, marks=pytest.mark.slow),
     ],
@@ -184,10 +180,10 @@ def spec_of(core, network, preset):
 
 
 SPECS = {
-    "zotrain, one stage": (ZotrainSpec(**SMALL), "kv260"),
-    "instantft, one stage": (InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64), "kv260"),
+    "zotrain, one stage": (ZotrainSpec(**ONE_STAGE), "kv260"),
+    "instantft, one stage": (InstantftSpec(**ADAPTERS), "kv260"),
     "zotrain, UltraRAM": (DEEP, "kv260"),
-    "zostream": (zostream(), "kv260"),
+    "zostream": (zostream(ports=2), "kv260"),
 }
 
 
@@ -253,7 +249,7 @@ def test_a_network_of_33834_parameters_leaves_most_of_the_kv260():
 
 
 def test_the_page_lists_each_memory_and_what_it_maps_to():
-    spec = ZotrainSpec(**SMALL)
+    spec = ZotrainSpec(**ONE_STAGE)
     memories = memories_of(emitted(spec, "kv260").rtlil)
     page = core_package(spec, BOARDS["kv260"], ["vivado"])["README.md"]
     listed = {}

@@ -10,7 +10,7 @@ from fabtune.hw.hierarchy import instances_of, modules_of, registers_of
 from fabtune.hw.identifiers import RESERVED
 from fabtune.hw.verilog import emit
 
-from ..small_cores import NETWORK
+from ..small_cores import NETWORK, ONE_STAGE, words
 
 SETTINGS = {
     "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64"],
@@ -18,7 +18,7 @@ SETTINGS = {
 }
 OTHERS = {
     "instantft": ["network=1x4x4 flatten fc8 relu fc4", "lanes=16", "batch=8", "cache_entries=64"],
-    "zotrain": ["network=1x4x4 flatten fc8 relu fc4", "lanes=16", "columns=2"],
+    "zotrain": words(ONE_STAGE),
 }
 SMALL = """
 module top(clk, o);

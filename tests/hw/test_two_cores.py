@@ -14,11 +14,11 @@ from fabtune.hw.hierarchy import modules_of
 from fabtune.hw.verilog import Emitted, emit
 from fabtune.sim.simulator import find, simulate
 
-from ..small_cores import zostream
+from ..small_cores import ONE_STAGE, words, zostream
 
-FIRST = ("zotrain", ["network=16 fc8 relu fc4", "lanes=16", "columns=2"])
+FIRST = ("zotrain", words(ONE_STAGE))
 PAIRS = {
-    "of one kind": {"first": FIRST, "second": ("zotrain", ["network=16 fc8 relu fc4", "lanes=16", "columns=4"])},
+    "of one kind": {"first": FIRST, "second": ("zotrain", words(ONE_STAGE | {"columns": 4}))},
     "of two kinds": {"first": FIRST, "second": ("zostream", settings_of(zostream()))},
 }
 HERE = Path(__file__).parent
@@ -47,7 +47,7 @@ def pair(cores):
     return Emitted("pair", text, "", {}, tuple(pins), "aclk", "aresetn", 0)
 
 
-@pytest.mark.parametrize("kinds", PAIRS)
+@pytest.mark.parametrize("kinds", ["of one kind", pytest.param("of two kinds", marks=pytest.mark.slow)])
 def test_no_module_is_in_both(kinds):
     cores = emitted(PAIRS[kinds])
     first, second = (set(modules_of(core.verilog)) for core in cores.values())

@@ -26,15 +26,12 @@ from fabtune.scripts.demo.run import summary
 from fabtune.scripts.demo.zeroth import CORE, core_for_digits, settings_for
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
-from fabtune.sim.compiled import build as compiled_build
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     command = ["demo", "-o", str(tmp_path / "demo"), "--date", "2026-11-26", "--json"]
     if not whole:
-        # to optimise a core takes longer than these jobs
-        monkeypatch.setattr(compiled_build, "_OPTIMISED", "OPT_FAST=-O0")
         # the synthesis of a core takes as long as everything else: here a generator's stands for it and for others
         estimate = estimate_emitted(emit(GrngSpec()))
         monkeypatch.setattr(demo, "estimate_emitted", lambda _: estimate)

@@ -9,7 +9,7 @@ import pytest
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package, selftest_of
 
-from ...small_cores import instantft, zostream, zotrain
+from ...small_cores import instantft, with_slow, zostream, zotrain
 
 CORES = {"instantft": instantft(), "zotrain": zotrain(), "zostream": zostream()}
 
@@ -57,7 +57,7 @@ BASE = """\
 
 
 @pytest.mark.skipif(shutil.which("dtc") is None, reason="dtc is not installed: apt install device-tree-compiler")
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", with_slow(CORES))
 @pytest.mark.parametrize(("parent", "hertz"), [("gic", None), ("imux", 187_498_123)])
 def test_the_overlay_fits_the_base_tree(name, parent, hertz, tmp_path):
     """As `linux/Makefile` makes it: for both labels, with the rate that was asked for and the one that was reached."""

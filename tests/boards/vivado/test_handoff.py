@@ -18,17 +18,16 @@ from fabtune.boards.vivado.ipxact import SPIRIT
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 
-from ...small_cores import zostream
+from ...small_cores import ADAPTERS, ONE_STAGE, zostream
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pydantic warns of the library's field names
     from pynqmetadata.frontends import Metadata
     from pynqmetadata.views.runtime import RuntimeMetadataParser
 
-SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 CORES = {
-    "instantft": InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64, ports=2),
-    "zotrain": ZotrainSpec(**SMALL),
+    "instantft": InstantftSpec(**ADAPTERS, ports=2),
+    "zotrain": ZotrainSpec(**ONE_STAGE),
     "zostream": zostream(),
 }
 PROCESSOR = "zynq_ultra_ps_e"

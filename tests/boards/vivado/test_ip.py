@@ -19,14 +19,12 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.hw.verilog import emit
 
-from ...small_cores import zostream, zotrain
+from ...small_cores import ADAPTERS, ONE_STAGE, zostream, zotrain
 
-SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
-ADAPTERS = SMALL | {"rank": 2, "batch": 4, "cache_entries": 64}
 CORES = {
     "instantft": InstantftSpec(**ADAPTERS),
     "instantft, two ports": InstantftSpec(**ADAPTERS, ports=2),
-    "zotrain": ZotrainSpec(**SMALL),
+    "zotrain": ZotrainSpec(**ONE_STAGE),
     "zostream": zostream(ports=2),
 }
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"

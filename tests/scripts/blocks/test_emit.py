@@ -7,7 +7,7 @@ import pytest
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build, settings_of
 
-from ...small_cores import SMALLER, with_slow, zostream
+from ...small_cores import ADAPTERS, ONE_STAGE, SMALLER, options, with_slow, words, zostream
 
 
 def pairs(option, values):
@@ -20,17 +20,13 @@ def names(folder):
 
 @pytest.mark.parametrize("block", with_slow(BLOCKS))
 def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
-    network = ["columns=2", "network=64 fc10"]
     settings = {
-        "instantft": [*network, "rank=2", "batch=4", "cache_entries=64"],
-        "zotrain": [*network, "cut_rows=0"],
+        "instantft": words(ADAPTERS),
+        "zotrain": words(ONE_STAGE),
         "zostream": settings_of(zostream()),
     }.get(block, SMALLER.get(block, "").split())
-    preset = ("--preset", "tiny") if block in ("instantft", "zotrain") else ()
     # generated for this board already: hw/test_verilog reads the same text
-    status, out, _ = fabtune(
-        "emit", block, *preset, *pairs("--set", settings), "--top", block, "--board", "kv260", "--json"
-    )
+    status, out, _ = fabtune("emit", block, *pairs("--set", settings), "--top", block, "--board", "kv260", "--json")
     written = json.loads(out)
     assert status == 0
     assert names(tmp_path / "build" / block) == sorted(written["files"])
@@ -135,13 +131,13 @@ def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
     assert MISTAKES[mistake] in refused(mistake)
 
 
-SMALL = ("--set", "network=16 fc8 relu fc4", "--set", "lanes=16", "--set", "columns=2")
+SMALL = options(ONE_STAGE)
 
 
 def test_cores_of_different_settings_have_different_names(fabtune, tmp_path):
-    spec = build(BLOCKS["zotrain"], [one for one in SMALL if one != "--set"])
-    for options, name in (((), f"zotrain_{spec.signature:08x}"), (("--name", "left"), "zotrain_left")):
-        assert fabtune("emit", "zotrain", *SMALL, *options, "-o", name)[0] == 0
+    spec = build(BLOCKS["zotrain"], words(ONE_STAGE))
+    for naming, name in (((), f"zotrain_{spec.signature:08x}"), (("--name", "left"), "zotrain_left")):
+        assert fabtune("emit", "zotrain", *SMALL, *naming, "-o", name)[0] == 0
         assert f"module {name}(" in (tmp_path / name / f"{name}.v").read_text()
 
 

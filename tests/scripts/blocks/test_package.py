@@ -8,8 +8,9 @@ import pytest
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 
-SETTINGS = ("network=64 fc10", "lanes=16", "columns=2", "byte_inputs=true")
-SMALL = tuple(word for setting in SETTINGS for word in ("--set", setting))
+from ...small_cores import ONE_STAGE, options, words
+
+SMALL = options(ONE_STAGE)
 
 
 def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
@@ -22,7 +23,7 @@ def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
     )
     assert {"README.md", "ip/component.xml", "vivado/system.tcl", "registers/fabtune_zotrain.rdl"} <= {*report["files"]}
     page = (folder / "README.md").read_text()
-    assert f"# zotrain_{build(BLOCKS['zotrain'], SETTINGS).signature:08x} for the kv260" in page
+    assert f"# zotrain_{build(BLOCKS['zotrain'], words(ONE_STAGE)).signature:08x} for the kv260" in page
     assert "vivado -mode batch -source vivado/system.tcl" in page
     # again: what fabtune wrote is replaced; what the user changed is not
     assert fabtune("package", "zotrain", *SMALL, "--board", "kv260")[0] == 0
@@ -33,7 +34,7 @@ def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
     assert (folder / "vivado" / "system.tcl").read_text() == "mine"
 
 
-OTHER = (*SMALL, "--set", "address=41", "--for", "vivado", "--name", "mine")
+OTHER = (*options(ONE_STAGE | {"columns": 4}), "--for", "vivado", "--name", "mine")
 FIRST = ("package", "zotrain", *SMALL, "--board", "kv260", "--name", "mine")
 
 
