@@ -20,7 +20,7 @@ OPTIONS = {
     "validation": True,
 }
 """All that `instantft` has by choice."""
-ONE_STAGE = {"network": "64 fc10", "lanes": 16, "columns": 2}
+ONE_STAGE = {"network": "16 fc4", "lanes": 16, "columns": 2}
 """Settings of the smallest cores, for tests that read what is generated and simulate little."""
 ADAPTERS = ONE_STAGE | {"rank": 2, "batch": 4, "cache_entries": 64}
 """The same for `instantft`."""

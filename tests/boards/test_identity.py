@@ -39,7 +39,9 @@ def test_a_suffix_is_the_end_of_a_name(suffix):
 def test_ips_of_different_settings_differ_in_name_and_revision():
     found = []
     for spec in SPECS:
-        root = ET.fromstring(catalogue_files(spec, emit(spec, design_name(spec)))["ip/component.xml"])
+        root = ET.fromstring(
+            catalogue_files(spec, emit(spec, design_name(spec), BOARDS["kv260"].fabric))["ip/component.xml"]
+        )
         vlnv = [root.findtext(f"{{{SPIRIT}}}{part}") for part in ("vendor", "library", "name", "version")]
         number = int(next(root.iter(f"{{{XILINX}}}coreRevision")).text)
         assert 0 < number == revision(spec) < 1 << 31

@@ -283,6 +283,7 @@ MAPPED = [
 """A core with memories of all kinds, and each preset."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "board", [one if one == "kv260" else pytest.param(one, marks=pytest.mark.slow) for one in BOARDS]
 )
@@ -303,6 +304,7 @@ def test_each_memory_maps_to_what_it_does_in_the_whole_core(tmp_path, spec, boar
     assert found == {name: dict(one.primitives) for name, one in memories.items() if one.primitives}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", MAPPED)
 def test_a_core_is_the_same_on_both_boards_but_for_the_kind_of_ram(spec):
     # so what is simulated of a preset is so for both

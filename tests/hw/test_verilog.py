@@ -37,6 +37,8 @@ PRESETS = [
     for name, kind in BLOCKS.items()
     for preset in kind.presets
 ]
+LONG = ("value_path", "adapter", "activation_function", "norm_path", "loss_difference", "layer_norm", "weight_path")
+"""Blocks whose Verilog is read for seconds."""
 WAIVERS = {
     ("verilator", "SYMRSVDWORD"): "",
     ("slang", "ArithOpMismatch"): " * ",
@@ -91,7 +93,7 @@ def _slow(some, names):
     return [pytest.param(name, marks=pytest.mark.slow) if name in some else name for name in names]
 
 
-@pytest.mark.parametrize("name", [*BLOCK_NAMES, *PRESETS])
+@pytest.mark.parametrize("name", [*_slow(LONG, BLOCK_NAMES), *PRESETS])
 def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
 
@@ -234,7 +236,9 @@ def test_a_block_is_generated_once_for_the_same_spec_code_and_tools(generated, m
     assert (again(spec), len(generated)) == (first, 4)
 
 
-@pytest.mark.parametrize("name", [pytest.param("zotrain", marks=pytest.mark.slow), "weight_path", "urng"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("zotrain", "weight_path")), "urng"]
+)
 def test_a_design_of_another_name_is_the_same_design(name):
     """Though it is made by renaming, not anew."""
     spec = build(BLOCKS[name], CORES.get(name, []))

@@ -80,7 +80,9 @@ def catches(process, number):
     return int(caught.split()[1], 16) >> (number - 1) & 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow), signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGHUP, signal.SIGKILL))]
+)
 def test_trials_end_with_their_command(start, tmp_path, number):
     process = start("table", "fedspzo", "--processes", "2", "--seeds", "9")
     until(lambda: sum("spawn_main" in one for one in others_of(process)) == 2)
@@ -277,7 +279,7 @@ def scratch(tmp_path_factory, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("run", ["emit", "estimate"])
+@pytest.mark.parametrize("run", ["emit", pytest.param("estimate", marks=pytest.mark.slow)])
 def test_a_stop_leaves_nothing_half_done(run, start, cache, tmp_path, scratch):
     check_stops(run, 2, start, cache, tmp_path, scratch)
 

@@ -53,6 +53,7 @@ def test_a_rate_is_that_of_all_weights(fabtune, sentences, tiny_transformer):
     assert [row["collapsed"] for row in json.loads(out)["rows"]] == [1, 0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_trials_side_by_side_are_those_one_after_the_other():
     arguments = {("a", 1): (17, 5), ("a", 2): (23, 7), ("b", 1): (31, 3)}
     lines = []

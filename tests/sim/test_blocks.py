@@ -14,6 +14,12 @@ ON_BOTH = ("urng",)
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
 LARGE = ("tile", *SMALLER)
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
+LONG = (
+    *("value_path", "program_sequencer", "axi_read", "axi_write", "word_offsets", "adapter", "conv", "depthwise"),
+    *("layer_norm", "norm_path", "tile_array", "tile_weights", "array_path", "pool_head", "rotary"),
+    "attention_softmax",
+)
+"""Blocks whose smaller variation takes seconds, too: tests/hw compares them with golden beside the slow tests."""
 PRESETS = ["pezo:pool", "pool:exact"]
 SLOW_PRESETS = ["pezo:otf14", "tile:pool"]
 VARIATIONS = [
@@ -40,16 +46,17 @@ VARIATIONS = [
     ("sparse_add", "lanes=8 queue=64"),
     # packets that are longer than an index reaches
     ("sparse_add", "lanes=8 index_bits=5"),
-    ("weight_path", "lanes=16 numbers=31 number=Q1.7 odd=true scale=U2.2"),
     ("softmax", "classes=2"),
     ("loss_difference", "classes=2"),
     ("mse_difference", "outputs=1"),
     ("mac", "mode=within lanes=2 columns=3 batch=1"),
-    # words of two pixels, of which the larger sum counts
-    ("conv", "channels=1 height=6 width=7 kernel=3 padding=1 outputs=2 pool=3,2 limit=3 columns=4 lanes=16"),
-    *SMALLER.items(),
+    *((name, settings) for name, settings in SMALLER.items() if name not in LONG),
 ]
 SLOW_VARIATIONS = [
+    *((name, SMALLER[name]) for name in LONG),
+    ("weight_path", "lanes=16 numbers=31 number=Q1.7 odd=true scale=U2.2"),
+    # words of two pixels, of which the larger sum counts
+    ("conv", "channels=1 height=6 width=7 kernel=3 padding=1 outputs=2 pool=3,2 limit=3 columns=4 lanes=16"),
     # words of two pixels, of two outputs
     ("conv", "channels=2 height=4 width=6 outputs=2 pool=1 columns=4 lanes=16"),
     # a group of biases is two beats

@@ -126,6 +126,7 @@ def test_a_block_that_runs_on_in_a_gap_of_a_load_is_seen(block, fast_simulator, 
     assert any("gave a word that nothing had asked for" in failure for failure in verdict.failures)
 
 
+@pytest.mark.slow
 def test_a_block_that_never_answers_is_an_objection_not_a_hang(fast_simulator, monkeypatch):
     real = verify_module.emit
 

@@ -12,9 +12,9 @@ import pytest
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package
 
-from ...small_cores import instantft, task, zotrain
+from ...small_cores import ONE_STAGE, instantft, task, zotrain
 
-SPECS = {"zotrain": zotrain(), "instantft": instantft(ports=2)}
+SPECS = {"zotrain": zotrain(**ONE_STAGE, cut_rows=0), "instantft": instantft(ports=2)}
 TASKS = {
     "zotrain": task(SPECS["zotrain"], steps=2, batch=3, rate=0.02),
     "instantft": task(SPECS["instantft"], epochs=2, batch=4),

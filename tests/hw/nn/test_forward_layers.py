@@ -85,7 +85,8 @@ STALLED = (
 
 LONG = (
     *("as many columns as lanes", "residuals of one filter a channel", "pools behind one filter a channel"),
-    *("halves of the lanes, and one residual that is whole", "a residual beyond the map"),
+    *("halves of the lanes, and one residual that is whole", "a residual beyond the map", "halves of the lanes"),
+    *("halves of the lanes, and residuals", "two pixels", "two pixels, and halves of the lanes"),
 )
 """Networks that simulate for long, of layers that others have too."""
 

@@ -48,7 +48,10 @@ def corrupted(monkeypatch, old, new):
     [
         (AxiReadSpec(), "assign m_axi_gmem_arsize = 3'h4", "assign m_axi_gmem_arsize = 3'h5", "not of 16 bytes"),
         (AxiReadSpec(), "assign m_axi_gmem_arburst = 2'h1", "assign m_axi_gmem_arburst = 2'h0", "not incrementing"),
-        (AxiReadSpec(), "assign m_axis_tvalid = ", "assign m_axis_tvalid = 1'h0 & ", "nothing moved"),
+        pytest.param(
+            *(AxiReadSpec(), "assign m_axis_tvalid = ", "assign m_axis_tvalid = 1'h0 & ", "nothing moved"),
+            marks=pytest.mark.slow,
+        ),
         (AxiWriteSpec(), "assign m_axi_gmem_bready = 1'h1", "assign m_axi_gmem_bready = 1'h0", "nothing moved"),
     ],
 )
@@ -60,7 +63,11 @@ def test_a_broken_bus_is_an_objection(spec, old, new, objection, fast_simulator,
 
 
 @pytest.mark.parametrize(
-    ("spec", "wire", "width"), [(AxiReadSpec(), "m_axi_gmem_rdata", 128), (AxiWriteSpec(), "s_axis_tdata", 128)]
+    ("spec", "wire", "width"),
+    [
+        pytest.param(AxiReadSpec(), "m_axi_gmem_rdata", 128, marks=pytest.mark.slow),
+        (AxiWriteSpec(), "s_axis_tdata", 128),
+    ],
 )
 def test_a_flipped_bit_is_seen(spec, wire, width, fast_simulator, monkeypatch):
     inside = f"  wire [{width - 1}:0] {wire}_flipped = {wire} ^ {width}'d4;"

@@ -39,6 +39,7 @@ def test_a_block_is_proved(name):
     assert {proof.rule: proof.status for proof in found if proof.status != "proved"} == {}
 
 
+@pytest.mark.slow
 def test_blocks_side_by_side_are_proved_as_alone():
     names = ["rounding", "fifo"]
     found = [(name, proof.rule, proof.status) for name, proof in prove_blocks(names)]

@@ -74,11 +74,13 @@ def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path, monkeypa
     assert sorted(json.loads(line).get("number", -1) for line in path.read_text().splitlines()) == [-1, 0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_longer_bench_sees_more(settings, tmp_path):
     results = BlockCampaign(SPEC, settings, tmp_path / "perturb.jsonl").run()
     assert [one.status for one in results] == ["killed", "equivalent", "killed"]
 
 
+@pytest.mark.slow
 def test_another_campaign_is_not_continued(settings, tmp_path, monkeypatch):
     path = tmp_path / "perturb.jsonl"
     BlockCampaign(SPEC, settings, path).run()

@@ -129,6 +129,7 @@ def test_registers_keep_what_is_written_and_answer_at_every_address(name: str) -
     assert register_findings(_program(name), CORES[name](), seed=1) == []
 
 
+@pytest.mark.slow
 def test_a_limit_that_differs_is_found() -> None:
     other = instantft(batch=5)
     found = refusal_findings(_program("instantft"), other, seed=1)

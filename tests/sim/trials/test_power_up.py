@@ -60,6 +60,7 @@ def not_cleared(monkeypatch):
     monkeypatch.setattr(ActivationClear, "elaborate", lambda self, platform: Module())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("not_cleared")
 def test_a_block_that_clears_nothing_is_found(fast_simulator, monkeypatch):
     monkeypatch.setattr(verify_module, "emit", generate)

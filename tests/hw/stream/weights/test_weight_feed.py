@@ -150,7 +150,7 @@ def feed(dut, image, operations, commands=None, take=None, stall=0.0, bus_stall=
     ("name", "tuned", "stall", "bus_stall"),
     [
         ("encoder", "all", 0.0, 0.0),
-        ("decoder", "sensitive", 0.3, 0.8),
+        pytest.param("decoder", "sensitive", 0.3, 0.8, marks=pytest.mark.slow),
         pytest.param("vision", "from a layer on", 0.0, 0.8, marks=pytest.mark.slow),
         pytest.param("encoder", "sensitive", 0.0, 0.8, marks=pytest.mark.slow),
         pytest.param("decoder", "all", 0.3, 0.8, marks=pytest.mark.slow),

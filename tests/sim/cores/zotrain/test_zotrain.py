@@ -15,6 +15,7 @@ from ..checks import check_bit_exact, check_commands, check_damage_is_found
 SPEC = zotrain()
 
 
+@pytest.mark.slow
 def test_jobs_in_a_row_are_bit_exact():
     assert check_bit_exact(SPEC).cycles > 30_000
 
@@ -33,6 +34,7 @@ def test_wider_cores_are_bit_exact(settings):
     check_bit_exact(dataclasses.replace(SPEC, **settings))
 
 
+@pytest.mark.slow
 def test_one_wrong_bit_in_the_memory_is_found():
     """One bit of a sample differs in the memory from what golden has."""
 
