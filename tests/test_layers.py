@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -89,9 +90,20 @@ def package_of(path):
 FILES = {module_of(path): path for house in HOUSES for path in sorted((ROOT / house).rglob("*.py"))}
 
 
+@cache
+def tree_of(path):
+    """Parse a file, which many rules look at."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path):
     """List the modules of the project that a file imports: (module, at import time of the file)."""
-    tree = ast.parse(path.read_text())
+    return [*imports_in(path, tree_of(path))]
+
+
+def imports_in(path, tree):
+    """Yield what `imports` lists."""
     at_once = set(ast.walk(ast.Module(body=[*top_level(tree.body)], type_ignores=[])))
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom) or not node.level:
@@ -136,7 +148,7 @@ def test_a_house_imports_only_what_lies_below(house):
 
 def test_imports_inside_the_package_are_relative():
     for module, path in FILES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
                 assert not any(name.split(".")[0] == "fabtune" for name in names), f"{module} imports absolutely"
@@ -229,7 +241,7 @@ def test_files_and_folders_stay_small(house):
 @pytest.mark.parametrize("house", HOUSES)
 def test_a_long_function_gives_its_reason(house):
     for path in sorted((ROOT / house).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 lines = node.end_lineno - node.lineno + 1 - len(text.splitlines())

@@ -34,7 +34,7 @@ PARAMETERS = [
     (PerturbSpec(), {"rounding": "truncate"}),
     (PerturbSpec(), {"overflow": "wrap"}),
     (PerturbSpec(), {"eps_shift": 9}),
-    (PezoSpec(), {"scale": ScaleSpec(urng=UrngSpec(seeds=OTHER_SEED))}),
+    pytest.param(PezoSpec(), {"scale": ScaleSpec(urng=UrngSpec(seeds=OTHER_SEED))}, marks=pytest.mark.slow),
     pytest.param(TileSpec(lanes=4), {"overflow": "wrap"}, marks=pytest.mark.slow),
     (build(BLOCKS["grng"]), {"form": "sum"}),
     pytest.param(WeightPathSpec(lanes=8), {"eps_shift": 9}, marks=pytest.mark.slow),

@@ -80,7 +80,8 @@ def prove_equal(folder: Path, source: str, *commands: str) -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", ["6 4", pytest.param("3 6", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["6 4", "3 6"])
 def test_comparators_compute_what_the_source_says(tmp_path: Path, arguments: str) -> None:
     signals = ((1, 1), (3, 3), (4, 7), (7, 4), (8, 8))
     constants = ((4, 5), (6, -3), (6, 33), (8, 77), (8, -100), (8, 130), (3, 6), (3, -2), (10, 0), (10, 511))

@@ -13,7 +13,7 @@ from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 
-from ...small_cores import OPTIONS, instantft, with_slow, zostream, zotrain
+from ...small_cores import OPTIONS, instantft, zostream, zotrain
 
 CORES = {
     "instantft": instantft(),

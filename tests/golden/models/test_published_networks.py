@@ -48,9 +48,13 @@ NETWORKS = {
     "MobileNet, padding of PyTorch": lambda: separable(False),
     "MobileNet, padding of TensorFlow": lambda: separable(True),
 }
+LONG = ("ResNet, bottlenecks", "MobileNet, padding of PyTorch")
+"""Networks of which another of the kind is imported beside the slow tests."""
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in NETWORKS]
+)
 def test_a_published_network_is_imported(name, logits_of):
     torch.manual_seed(0)
     classifier, shape = NETWORKS[name]()

@@ -87,6 +87,7 @@ LONG = (
     *("as many columns as lanes", "residuals of one filter a channel", "pools behind one filter a channel"),
     *("halves of the lanes, and one residual that is whole", "a residual beyond the map", "halves of the lanes"),
     *("halves of the lanes, and residuals", "two pixels", "two pixels, and halves of the lanes"),
+    *("one filter a channel", "pools beyond the map", "concatenations"),
 )
 """Networks that simulate for long, of layers that others have too."""
 

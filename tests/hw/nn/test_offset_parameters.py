@@ -74,10 +74,10 @@ def moved(mapping, frozen, weights, biases):
         pytest.param(
             "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", 16, "21..", marks=pytest.mark.slow
         ),
-        (
+        pytest.param(
             "3x4x6 conv5k3x2p1,1,0,1 relu conv4k1x2p0,0,0,1 relu1.5 conv6k2 pool2x4s1 dw2x1 relu flatten fc4",
-            16,
-            ".11..",
+            *(16, ".11.."),
+            marks=pytest.mark.slow,
         ),
         ("2x4x4 conv3k2 relu pool2s1 flatten fc5 relu fc3", 2, "..."),
     ],

@@ -92,9 +92,9 @@ def test_a_difference_is_one_that_a_neighbour_sees(given, taken, status):
     ("where", "mapped", "cut"),
     [
         ("at + 4'd2", "equivalent", "equivalent"),
-        ("i_valid ? at + 4'd2 : 4'd0", "equivalent", "equivalent"),
+        pytest.param("i_valid ? at + 4'd2 : 4'd0", "equivalent", "equivalent", marks=pytest.mark.slow),
         ("at + 4'd3", "different", "open"),
-        ("at ^ 4'd2", "different", "open"),
+        pytest.param("at ^ 4'd2", "different", "open", marks=pytest.mark.slow),
     ],
 )
 def test_memories_are_mapped_or_left_open_alike(where, mapped, cut, monkeypatch):

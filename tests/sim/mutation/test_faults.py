@@ -76,7 +76,7 @@ def tied(design, number):
 @pytest.mark.parametrize(
     ("spec", "checked"),
     [
-        (SPEC, 3),
+        pytest.param(SPEC, 3, marks=pytest.mark.slow),
         pytest.param(SPEC, 60, marks=pytest.mark.slow),
         *(pytest.param(one, 12, marks=pytest.mark.slow) for one in (AxiReadSpec(), CelossSpec(), UrngSpec())),
     ],
