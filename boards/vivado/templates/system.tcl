@@ -47,8 +47,9 @@ set_property -dict [list \
     CONFIG.PSU__SAXIGP2__DATA_WIDTH 128 \
     CONFIG.PSU__USE__IRQ0 1 \
 ] $processor
-if {$managers > 1} {
-    set_property -dict [list CONFIG.PSU__USE__S_AXI_GP3 1 CONFIG.PSU__SAXIGP3__DATA_WIDTH 128] $processor
+# ports HP0, HP1 and so on are GP2, GP3 and so on here
+for {set gp 3} {$gp < 2 + $managers} {incr gp} {
+    set_property -dict [list CONFIG.PSU__USE__S_AXI_GP$gp 1 CONFIG.PSU__SAXIGP${gp}__DATA_WIDTH 128] $processor
 }
 create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset reset
 create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect registers

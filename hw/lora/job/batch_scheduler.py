@@ -38,6 +38,8 @@ class BatchScheduler(wiring.Component):
     cached : bool
         There is a cache; else all jobs go past it, as inferences do.
     options : JobOptions
+    ports : int
+        Ports through which batches are read.
 
     Attributes
     ----------
@@ -56,6 +58,8 @@ class BatchScheduler(wiring.Component):
     sample_command, record_command : Out streams of `command`
         Reads of the batch's samples and records, entry by entry; of an NF4 record first the scales, then the codes.
         Samples are read only where an adapter takes the network's input.
+    port : Out, where there are several
+        Port of the entry whose reads are on offer: entries take the ports in turn.
     load : Out, `BatchLoad`
         The unpacking of the batch.
     label : Out, `LabelWrite`
@@ -73,8 +77,10 @@ class BatchScheduler(wiring.Component):
         address: int = ADDRESS_BITS,
         cached: bool = True,
         options: JobOptions = PLAIN,
+        ports: int = 1,
     ) -> None:
         self.mapping, self.most, self._address, self.cached = mapping, batch, address, cached
+        self._ports = ports
         super().__init__(
             {
                 "job": In(JobSettings(batch, address, options)),
@@ -82,6 +88,7 @@ class BatchScheduler(wiring.Component):
                 **dict.fromkeys(("recorded", "settled", "computed"), In(1)),
                 "sample_command": Out(command(address)),
                 "record_command": Out(command(address)),
+                **({"port": Out(range(ports))} if ports > 1 else {}),
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
                 "loaded": Out(LoadedBatch(batch, options)),
@@ -233,6 +240,8 @@ class BatchScheduler(wiring.Component):
             ]
             with m.If(read.ready):
                 m.d.sync += number.eq(number + 1)
+                if self._ports > 1:
+                    m.d.sync += self.port.eq(Mux(self.port == self._ports - 1, 0, self.port + 1))
                 m.next = "SELECT"
                 with m.If(number == self._count - 1):
                     m.next = "ASKED"
