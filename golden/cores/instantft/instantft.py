@@ -79,7 +79,7 @@ class InstantftSpec(NetworkCoreSpec):
         "small": {"columns": 4},
         "fast": {"columns": 8, "ports": 2},
         "chip": {"columns": 8, "cache": "chip", "cache_entries": 1024},
-        "wide": {"columns": 16, "ports": 2},
+        "wide": {"columns": 16, "ports": 3},
     }
 
     network: str = "lenet5-mnist"

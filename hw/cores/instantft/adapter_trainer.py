@@ -25,10 +25,6 @@ from ..memory_system import FIFO_DEPTH, MemorySystem, buses
 from ..shell import Control
 from ..shelled_core import Monitor
 
-BATCHES = ("samples", "records")
-"""Requesters that read batches."""
-READS = ("order", "new_samples", *BATCHES, "parameters")
-"""Requesters that read, the highest rank first."""
 WRITES = ("records", "logits", "parameters")
 """Requesters that write, the highest rank first."""
 RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
@@ -94,14 +90,17 @@ class AdapterTrainer(wiring.Component):
         self.unpacker = BatchUnpacker(mapping, batch)
         self.logits = LogitWriter(mapping.logit_beats, address)
         self.transfer = ParameterTransfer(mapping, address)
+        # requesters that read, the highest rank first
+        records = ("scales", "records") if mapping.loads_apart else ("records",)
+        batches = ("samples", *records)
         self.memory = MemorySystem(
-            READS,
+            ("order", "new_samples", *batches, "parameters"),
             WRITES,
             Error,
-            on_chip=("records",) if ram_beats else (),
-            spread=BATCHES if ports > 1 else (),
-            # those of several ports have their FIFO behind them
-            buffered=("order", "new_samples", *(() if ports > 1 else BATCHES)),
+            on_chip=records if ram_beats else (),
+            spread=batches if ports > 1 else (),
+            # what comes through several ports has its FIFO behind them
+            buffered=("order", "new_samples", *(() if ports > 1 else ("samples", "records"))),
             ports=ports,
             ram_beats=ram_beats,
             address=address,
@@ -160,6 +159,7 @@ class AdapterTrainer(wiring.Component):
         ]
         batches_done = (batches_waiting == 0) & show_done & self.memory.settled & self.batches.idle
         m.d.sync += [
+            self.batches.labels_done.eq(run.labels_done),
             self.batches.computed.eq(run.done),
             self.samples.over.eq(batches_done),
             show_done.eq(self.logits.empty),
@@ -288,6 +288,8 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, memory.new_samples_read.beats, self.engine.sample.beats)
         wiring.connect(m, self.batches.sample_command, self._batch_read(m, "samples", self.unpacker.samples))
         wiring.connect(m, self.batches.record_command, self._batch_read(m, "records", self.unpacker.records))
+        if self.mapping.loads_apart:
+            wiring.connect(m, self.batches.scale_command, self._batch_read(m, "scales", self.unpacker.scales, False))
         m.d.comb += [memory.stop.eq(control.abort), control.quiet.eq(memory.quiet)]
         m.d.comb += [
             control.fault.failed.eq(memory.fault.failed | self.samples.fault.failed),
@@ -295,20 +297,23 @@ class AdapterTrainer(wiring.Component):
             control.fault.address.eq(Mux(memory.fault.failed, memory.fault.address, self.samples.fault.address)),
         ]
 
-    def _batch_read(self, m: Module, name: str, beats: stream.Interface) -> stream.Interface:
-        """Give the beats that a requester reads; its commands, which go to the port of their entry."""
+    def _batch_read(self, m: Module, name: str, beats: stream.Interface, buffered: bool = True) -> stream.Interface:
+        """Give the beats that a requester reads, of several ports in the order of its commands, which are returned."""
         memory = self.memory
         first: wiring.PureInterface = getattr(memory, f"{name}_read")
         if self.ports == 1:
             wiring.connect(m, first.beats, beats)
             return first.command
         m.submodules[f"{name}_interleave"] = both = ReadInterleave(self.ports, self.address, direct=True)
-        m.submodules[f"{name}_beats"] = fifo = Fifo(8 * BEAT, FIFO_DEPTH)
         m.d.comb += both.port.eq(self.batches.port)
         for port in range(self.ports):
             wiring.connect(m, getattr(both, f"port{port}"), getattr(memory, f"{name}_read{port or ''}"))
-        wiring.connect(m, both.read.beats, fifo.i)
-        wiring.connect(m, fifo.o, beats)
+        if buffered:
+            m.submodules[f"{name}_beats"] = fifo = Fifo(8 * BEAT, FIFO_DEPTH)
+            wiring.connect(m, both.read.beats, fifo.i)
+            wiring.connect(m, fifo.o, beats)
+        else:
+            wiring.connect(m, both.read.beats, beats)
         return both.read.command
 
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
