@@ -184,7 +184,7 @@ class AdapterMapping:
 
     @cached_property
     def loads_apart(self) -> bool:
-        """Whether a word of a sample is loaded beside one of a record, and scales beside codes: in rows of four words."""
+        """Whether words of samples are loaded beside those of records, and scales beside codes: in rows of four words."""
         return self.words_per_cycle == 4 and self.takes_sample
 
     # -- adapters --------------------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ class ReadInterleave(wiring.Component):
     Attributes
     ----------
     read : In, `ReadPort`
-        The requester. No command is taken while the beats of 34 are missing. If `direct`, one is passed on in its cycle,
-        and its beats come two cycles after it at the earliest. Otherwise it is passed on a cycle later, one in two
-        cycles for each port, and beats come three cycles after it at the earliest.
+        The requester. No command is taken while the beats of 34 are missing. Beats come three cycles after their
+        command at the earliest. If `direct`, a command is passed on in its cycle. Otherwise that is a cycle later, one
+        in two cycles for each port.
     port : In
         Number of the port that the command on offer goes to; stable with it.
     port0, port1, ... : Out, `ReadPort`

@@ -18,6 +18,7 @@ from ..axi.bus import Read, Write
 from ..axi.cache_ram import CacheRam
 from ..axi.memory_port import CommandFault, ReadPort, WritePort
 from ..primitives.fifo import Fifo
+from ..primitives.registers import data_register
 
 FIFO_DEPTH = 4
 """Commands and beats that wait between a requester and its port: FIFOs here cut the combinational ready paths."""
@@ -51,6 +52,8 @@ class MemorySystem(wiring.Component):
         always ready needs none.
     ports : int
         AXI4 ports to the memory outside.
+    registered : bool
+        A read command waits for a cycle between the requesters of an AXI4 port and its reader: shorter paths.
     ram_beats : int
         Beats of the cache RAM; 0 where there is none.
     reader, writer : AxiReadSpec, AxiWriteSpec, optional
@@ -87,6 +90,7 @@ class MemorySystem(wiring.Component):
         spread: Sequence[str] = (),
         buffered: Sequence[str] = (),
         ports: int = 1,
+        registered: bool = False,
         ram_beats: int = 0,
         reader: AxiReadSpec | None = None,
         writer: AxiWriteSpec | None = None,
@@ -96,7 +100,7 @@ class MemorySystem(wiring.Component):
         self.writer, self.address = replace(writer or AxiWriteSpec(), address=address), address
         self.reads, self.writes, self.errors = reads, writes, errors
         self.on_chip, self.spread, self.buffered = on_chip, spread, buffered
-        self.ports, self.ram_beats = ports, ram_beats
+        self.ports, self.registered, self.ram_beats = ports, registered, ram_beats
         others = [f"{name}_read{port}" for port in range(1, ports) for name in spread]
         super().__init__(
             {
@@ -128,7 +132,7 @@ class MemorySystem(wiring.Component):
             if write:
                 wiring.connect(m, write.bus, wiring.flipped(getattr(self, f"writer{port}")))
             m.d.comb += [manager.stop.eq(self.stop) for manager in halves.values()]
-            self._readers(m, f"readers{port}", reads, read.command, read.o, f"{port or ''}")
+            self._readers(m, f"readers{port}", reads, self._commands(m, read), read.o, f"{port or ''}")
             if write:
                 settled.append(self._writers(m, port, writes, write) & write.idle)
             quiet += [manager.idle for manager in halves.values()]
@@ -143,6 +147,18 @@ class MemorySystem(wiring.Component):
         m.d.comb += self.quiet.eq(Cat(quiet).all())
         m.d.sync += self.settled.eq(Cat(settled).all())
         return m
+
+    def _commands(self, m: Module, read: AxiRead) -> stream.Interface:
+        """Where the commands of a reader go."""
+        into = read.command
+        if not self.registered:
+            return into
+        given = into.signature.create(path=("command",))
+        payload = data_register(m, into.payload, "command_data")
+        m.d.comb += given.ready.eq(~into.valid | into.ready)
+        with m.If(given.ready):
+            m.d.sync += [into.valid.eq(given.valid), payload.eq(given.payload)]
+        return given
 
     def _readers(
         self,

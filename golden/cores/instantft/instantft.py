@@ -149,9 +149,9 @@ class InstantftSpec(NetworkCoreSpec):
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """As of any core; of further ports one that reads what has the address; records on the chip have none."""
+        """As of any core; a further port has one of the images that come through all; records on the chip have none."""
         found = super().address_buses
-        found |= {name: f"m_axi_gmem{port}" for port, name in zip(range(1, self.ports), ("cache", "samples"))}
+        found |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
         if self.cache == "chip":
             del found["cache"]
         return found

@@ -102,6 +102,7 @@ class AdapterTrainer(wiring.Component):
             # what comes through several ports has its FIFO behind them
             buffered=("order", "new_samples", *(() if ports > 1 else ("samples", "records"))),
             ports=ports,
+            registered=ports > 1,
             ram_beats=ram_beats,
             address=address,
         )

@@ -158,7 +158,7 @@ class BatchUnpacker(wiring.Component):
         record: tuple[Value, list[Value]],
         sample: tuple[Value, list[Value]],
     ) -> None:
-        """Write a decoded word, and an assembled one in the places that are left, in one cycle or more; see `_write`."""
+        """Write a decoded word, and an assembled one in places that are left, in a cycle or more; see `_write`."""
         mapping, decoded, full, from_record = self.mapping, dequant.o.valid, self._full, self._from_record
         (at_record, of_record), (at_sample, of_sample) = record, sample
         words = mapping.words_per_cycle
