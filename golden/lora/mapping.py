@@ -184,7 +184,7 @@ class AdapterMapping:
 
     @cached_property
     def loads_apart(self) -> bool:
-        """Whether words of samples are loaded beside those of records, and scales beside codes: in rows of four words."""
+        """Whether samples are loaded beside records, and scales beside codes, a word each: in rows of four words."""
         return self.words_per_cycle == 4 and self.takes_sample
 
     # -- adapters --------------------------------------------------------------------------------------------------

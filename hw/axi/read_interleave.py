@@ -42,7 +42,7 @@ class ReadInterleave(wiring.Component):
     """
 
     def __init__(self, ports: int, address: int = ADDRESS_BITS, direct: bool = False) -> None:
-        self.ports, self._direct = ports, direct
+        self.ports, self.direct = ports, direct
         each = {f"port{number}": Out(ReadPort(address)) for number in range(ports)}
         super().__init__({"read": In(ReadPort(address)), "port": In(range(ports)), **each})
 
@@ -86,13 +86,13 @@ class ReadInterleave(wiring.Component):
     def _commands(self, m: Module, commands: list[wiring.PureInterface], reads: Fifo) -> None:
         """Pass each command on to its port."""
         asked = self.read.command
-        if self._direct:
+        if self.direct:
             m.d.comb += asked.ready.eq(reads.i.ready & Array(command.ready for command in commands)[self.port])
         else:
             m.d.comb += asked.ready.eq(reads.i.ready & ~Array(command.valid for command in commands)[self.port])
         for number, command in enumerate(commands):
             own = self.port == number
-            if self._direct:
+            if self.direct:
                 m.d.comb += [command.valid.eq(asked.valid & reads.i.ready & own), command.payload.eq(asked.payload)]
                 continue
             # a register, as both ends of a command are far away
