@@ -404,7 +404,7 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
 
 
 def test_batches_are_read_through_all_ports():
-    """From which `address_buses` follows: no other images than theirs, at `cache` and `samples`, come through others."""
+    """From which `address_buses` follows: only their images, at `cache` and `samples`, come through the others."""
     modules = re.findall(
         r"^module \\\S*memory\.(\w+)\n(.*?)^end$", emit(CORES["instantft, three ports"]).rtlil, re.M | re.S
     )
