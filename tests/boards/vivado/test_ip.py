@@ -239,7 +239,7 @@ def test_linux_sets_the_widths_of_the_system(name, run_script):
     assert asked["CONFIG.PSU__USE__M_AXI_GP0"] == "1"
     assert int(asked["CONFIG.PSU__MAXIGP0__DATA_WIDTH"]) == REGISTER_WIDTHS[afi[14] >> 8 & 3]
     ports = [port for port in range(7) if asked.get(f"CONFIG.PSU__USE__S_AXI_GP{port}") == "1"]
-    assert ports == [2, 3][: getattr(CORES[name], "ports", 1)]  # HP0 and HP1
+    assert ports == [2, 3, 5][: getattr(CORES[name], "ports", 1)]  # HP0, HP1 and HP3
     for port in ports:
         width = int(asked[f"CONFIG.PSU__SAXIGP{port}__DATA_WIDTH"])
         assert (MEMORY_WIDTHS[afi[2 * port]], MEMORY_WIDTHS[afi[2 * port + 1]]) == (width, width)
