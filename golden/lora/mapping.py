@@ -182,6 +182,11 @@ class AdapterMapping:
         values = sum(count * length for count, length in self.blocks)
         return 2 if self.columns >= 16 and values > self.forward.cycles else 1
 
+    @cached_property
+    def loads_apart(self) -> bool:
+        """Whether samples are loaded beside records, and scales beside codes, a word each: in rows of four words."""
+        return self.words_per_cycle == 4 and self.takes_sample
+
     # -- adapters --------------------------------------------------------------------------------------------------
 
     @property

@@ -115,8 +115,11 @@ def mark_memory(entries: int) -> MemoryShape:
 
 
 def read_scale_memory(mapping: AdapterMapping) -> MemoryShape:
-    """Scales of a record that is read, in turn in so many banks."""
-    return MemoryShape("scales read", mapping.scale_beats + 1, SCALE.width, SCALES)
+    """Scales of a record that is read, or of two where they are read ahead, in turn in so many banks."""
+    rows = mapping.scale_beats + 1
+    if mapping.loads_apart:
+        rows = 2 << (rows - 1).bit_length()
+    return MemoryShape("scales read", rows, SCALE.width, SCALES)
 
 
 def written_scale_memory(mapping: AdapterMapping) -> MemoryShape:

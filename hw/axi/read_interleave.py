@@ -1,88 +1,103 @@
-"""Reads of one requester over two ports: each goes to the port of its address, and all beats come back in order."""
+"""Reads of one requester over several ports: each goes to the port that is told, and all beats come back in order."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import ADDRESS_BITS
 from ..primitives.fifo import Fifo
 from ..primitives.registers import data_register
-from .memory_port import OFFSET_BITS, ReadPort
+from .memory_port import ReadPort
 
 OUTSTANDING = 32
 """Depth of the FIFO of reads whose beats have not all come."""
 
 
 class ReadInterleave(wiring.Component):
-    """Spread reads over two ports: blocks of `burst` beats of the memory are those of the one and the other in turn.
+    """Spread reads over two ports or more.
 
-    A read goes to the port of the block that it begins in. One that is longer is right, too, but then the ports do not
-    share the work. The ports work on their reads at the same time, and what one of them gives early waits there: each
-    is to have room for all beats that are asked for. Beats come in the cycle in which a port gives them, one a cycle as
-    long as the port of the read that is next has some. Behind a read of one beat a cycle is lost.
+    The ports work on their reads at the same time, and what one of them gives early waits there: each is to have room
+    for all beats that are asked for. Beats come in the cycle in which a port gives them, one a cycle as long as the
+    port of the read that is next has some. Behind a read of one beat a cycle is lost.
 
     Parameters
     ----------
-    burst : int
-        Beats of a block, a power of two.
+    ports : int
     address : int
         Bits of a byte address.
+    direct : bool
+        Commands of several requesters reach each port in their order, as none waits here; otherwise one for each port
+        does, which cuts long paths.
 
     Attributes
     ----------
     read : In, `ReadPort`
-        The requester. A command is passed on a cycle later, one in two cycles for each port. None is taken while the
-        beats of 34 are missing. Those of a command come three cycles after it at the earliest.
-    even, odd : Out, `ReadPort`
-        The ports of blocks of an even and of an odd number.
+        The requester. No command is taken while the beats of 34 are missing. Beats come three cycles after their
+        command at the earliest. If `direct`, a command is passed on in its cycle. Otherwise that is a cycle later, one
+        in two cycles for each port.
+    port : In
+        Number of the port that the command on offer goes to; stable with it.
+    port0, port1, ... : Out, `ReadPort`
+        The ports.
     """
 
-    def __init__(self, burst: int, address: int = ADDRESS_BITS) -> None:
-        self._place = OFFSET_BITS + exact_log2(burst)
-        super().__init__({"read": In(ReadPort(address)), "even": Out(ReadPort(address)), "odd": Out(ReadPort(address))})
+    def __init__(self, ports: int, address: int = ADDRESS_BITS, direct: bool = False) -> None:
+        self.ports, self.direct = ports, direct
+        each = {f"port{number}": Out(ReadPort(address)) for number in range(ports)}
+        super().__init__({"read": In(ReadPort(address)), "port": In(range(ports)), **each})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         asked, given = self.read.command, self.read.beats
-        entry = data.StructLayout({"odd": 1, "beats": len(asked.payload.beats)})
+        ports = [getattr(self, f"port{number}") for number in range(self.ports)]
+        entry = data.StructLayout({"port": len(self.port), "beats": len(asked.payload.beats)})
         m.submodules.reads = reads = Fifo(entry, OUTSTANDING)
         # the read whose beats come, the last one of which is `final`
-        active, odd, final = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        active, turn, final = Signal(), Signal.like(self.port, reset_less=True), Signal(reset_less=True)
         left, moves, follows = Signal(len(asked.payload.beats), reset_less=True), Signal(), Signal()
         # the FIFO learns a cycle later that its read has begun: whether a beat is taken is known late
         begins, popped = Signal(), Signal()
-        chosen = asked.payload.address[self._place]
         m.d.comb += [
-            reads.i.payload.odd.eq(chosen),
+            reads.i.payload.port.eq(self.port),
             reads.i.payload.beats.eq(asked.payload.beats),
             reads.i.valid.eq(asked.valid & asked.ready),
-            asked.ready.eq(reads.i.ready & ~Mux(chosen, self.odd.command.valid, self.even.command.valid)),
-            given.valid.eq(active & Mux(odd, self.odd.beats.valid, self.even.beats.valid)),
-            given.payload.eq(Mux(odd, self.odd.beats.payload, self.even.beats.payload)),
+            given.valid.eq(active & Array(port.beats.valid for port in ports)[turn]),
+            given.payload.eq(Array(port.beats.payload for port in ports)[turn]),
             moves.eq(given.valid & given.ready),
             follows.eq(~active | (moves & final)),
             begins.eq(follows & reads.o.valid & ~popped),
             reads.o.ready.eq(popped),
+            *(port.beats.ready.eq(active & (turn == at) & given.ready) for at, port in enumerate(ports)),
         ]
-        for name, own, turn in (("even", ~chosen, ~odd), ("odd", chosen, odd)):
-            command, beats = getattr(self, name).command, getattr(self, name).beats
-            m.d.comb += beats.ready.eq(active & turn & given.ready)
-            # a register, as both ends of a command are far away
-            payload = data_register(m, command.payload, f"{name}_payload")
-            with m.If(command.ready):
-                m.d.sync += command.valid.eq(0)
-            with m.If(reads.i.valid & own):
-                m.d.sync += [command.valid.eq(1), payload.eq(asked.payload)]
+        self._commands(m, [port.command for port in ports], reads)
         following = reads.o.payload
         m.d.sync += popped.eq(begins)
         with m.If(follows):
             m.d.sync += [
                 active.eq(reads.o.valid & ~popped),
-                odd.eq(following.odd),
+                turn.eq(following.port),
                 left.eq(following.beats),
                 final.eq(following.beats == 1),
             ]
         with m.Elif(moves):
             m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
         return m
+
+    def _commands(self, m: Module, commands: list[wiring.PureInterface], reads: Fifo) -> None:
+        """Pass each command on to its port."""
+        asked = self.read.command
+        if self.direct:
+            m.d.comb += asked.ready.eq(reads.i.ready & Array(command.ready for command in commands)[self.port])
+        else:
+            m.d.comb += asked.ready.eq(reads.i.ready & ~Array(command.valid for command in commands)[self.port])
+        for number, command in enumerate(commands):
+            own = self.port == number
+            if self.direct:
+                m.d.comb += [command.valid.eq(asked.valid & reads.i.ready & own), command.payload.eq(asked.payload)]
+                continue
+            # a register, as both ends of a command are far away
+            payload = data_register(m, command.payload, f"payload{number}")
+            with m.If(command.ready):
+                m.d.sync += command.valid.eq(0)
+            with m.If(reads.i.valid & own):
+                m.d.sync += [command.valid.eq(1), payload.eq(asked.payload)]

@@ -18,6 +18,7 @@ from ..axi.bus import Read, Write
 from ..axi.cache_ram import CacheRam
 from ..axi.memory_port import CommandFault, ReadPort, WritePort
 from ..primitives.fifo import Fifo
+from ..primitives.registers import data_register
 
 FIFO_DEPTH = 4
 """Commands and beats that wait between a requester and its port: FIFOs here cut the combinational ready paths."""
@@ -32,9 +33,9 @@ def buses(ports: int, address: int = ADDRESS_BITS) -> dict[str, wiring.Member]:
 class MemorySystem(wiring.Component):
     """Connects requesters to the memory outside and to a cache RAM.
 
-    Requesters share the first AXI4 port, in order of rank, but for those of `bulk`: these have the second port for
-    themselves, where there are two, or the cache RAM, where there is one. The writing half of a second port through
-    which none of them writes stays idle.
+    Requesters share the first AXI4 port, in order of rank, but for those of `on_chip`, which have the cache RAM. Those
+    of `spread` read through the other AXI4 ports as well. All writes go through the first one: the writing halves of
+    the others stay idle.
 
     Parameters
     ----------
@@ -42,13 +43,17 @@ class MemorySystem(wiring.Component):
         Names of the requesters that read, and that write, the highest rank first.
     errors : type of IntEnum
         The core's error codes, with ``READ_SLVERR``, ``READ_DECERR``, ``WRITE_SLVERR`` and ``WRITE_DECERR``.
-    bulk : sequence of str
-        Requesters with a port, or the cache RAM, of their own.
+    on_chip : sequence of str
+        Requesters of the cache RAM.
+    spread : sequence of str
+        Requesters that read through every AXI4 port.
     buffered : sequence of str
         Requesters whose beats pass through a FIFO, because their ready depends on other logic; a requester that is
         always ready needs none.
     ports : int
-        AXI4 ports to the memory outside: 1 or 2.
+        AXI4 ports to the memory outside.
+    registered : bool
+        A read command waits for a cycle between the requesters of an AXI4 port and its reader: shorter paths.
     ram_beats : int
         Beats of the cache RAM; 0 where there is none.
     reader, writer : AxiReadSpec, AxiWriteSpec, optional
@@ -60,9 +65,11 @@ class MemorySystem(wiring.Component):
     ----------
     NAME_read : In, `ReadPort`, for each of `reads`
         A requester's reads.
+    NAME_read1, NAME_read2, ... : In, `ReadPort`, for each of `spread`
+        Its reads through the other AXI4 ports.
     NAME_write : In, `WritePort`, for each of `writes`
         A requester's writes.
-    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
+    reader0, writer0, reader1, writer1, ... : Out, `Read` and `Write`
         The AXI4 ports, each half of which is a manager.
     settled : Out(1)
         All beats of all commands that were accepted have arrived in a memory; a cycle late.
@@ -79,9 +86,11 @@ class MemorySystem(wiring.Component):
         reads: Sequence[str],
         writes: Sequence[str],
         errors: type[IntEnum],
-        bulk: Sequence[str] = (),
+        on_chip: Sequence[str] = (),
+        spread: Sequence[str] = (),
         buffered: Sequence[str] = (),
         ports: int = 1,
+        registered: bool = False,
         ram_beats: int = 0,
         reader: AxiReadSpec | None = None,
         writer: AxiWriteSpec | None = None,
@@ -90,10 +99,13 @@ class MemorySystem(wiring.Component):
         self.reader = replace(reader or AxiReadSpec(), address=address)
         self.writer, self.address = replace(writer or AxiWriteSpec(), address=address), address
         self.reads, self.writes, self.errors = reads, writes, errors
-        self.bulk, self.buffered, self.ports, self.ram_beats = bulk, buffered, ports, ram_beats
+        self.on_chip, self.spread, self.buffered = on_chip, spread, buffered
+        self.ports, self.registered, self.ram_beats = ports, registered, ram_beats
+        others = [f"{name}_read{port}" for port in range(1, ports) for name in spread]
         super().__init__(
             {
                 **{f"{name}_read": In(ReadPort(address)) for name in reads},
+                **dict.fromkeys(others, In(ReadPort(address))),
                 **{f"{name}_write": In(WritePort(address)) for name in writes},
                 **buses(ports, address),
                 **dict.fromkeys(("settled", "quiet"), Out(1)),
@@ -104,11 +116,14 @@ class MemorySystem(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        separate = set(self.bulk) if self.ports > 1 or self.ram_beats else set()
-        shared = [[name for name in names if name not in separate] for names in (self.reads, self.writes)]
-        bulk = [[name for name in names if name in separate] for names in (self.reads, self.writes)]
+        outside, on_chip = (
+            [[name for name in names if (name in self.on_chip) == chip] for names in (self.reads, self.writes)]
+            for chip in (False, True)
+        )
         settled, quiet = [], []
-        for port, (reads, writes) in enumerate([shared] + [bulk] * (self.ports - 1)):
+        for port in range(self.ports):
+            reads = [name for name in outside[0] if not port or name in self.spread]
+            writes = [] if port else outside[1]
             read, write = AxiRead(self.reader), AxiWrite(self.writer) if writes else None
             halves = {"read": read} | ({"write": write} if write else {})
             for half, manager in halves.items():
@@ -117,15 +132,15 @@ class MemorySystem(wiring.Component):
             if write:
                 wiring.connect(m, write.bus, wiring.flipped(getattr(self, f"writer{port}")))
             m.d.comb += [manager.stop.eq(self.stop) for manager in halves.values()]
-            self._readers(m, f"readers{port}", reads, read.command, read.o)
+            self._readers(m, f"readers{port}", reads, self._commands(m, read), read.o, f"{port or ''}")
             if write:
                 settled.append(self._writers(m, port, writes, write) & write.idle)
             quiet += [manager.idle for manager in halves.values()]
             self._faults(m, halves)
         if self.ram_beats:
             m.submodules.ram = ram = CacheRam(self.ram_beats, self.address)
-            self._readers(m, "ram_readers", bulk[0], ram.read, ram.o)
-            m.submodules.ram_writers = arbiter = self._write_arbiter(m, bulk[1])
+            self._readers(m, "ram_readers", on_chip[0], ram.read, ram.o)
+            m.submodules.ram_writers = arbiter = self._write_arbiter(m, on_chip[1])
             wiring.connect(m, arbiter.command, ram.write)
             wiring.connect(m, arbiter.o, ram.i)
             settled.append(arbiter.idle & ram.idle)
@@ -133,17 +148,35 @@ class MemorySystem(wiring.Component):
         m.d.sync += self.settled.eq(Cat(settled).all())
         return m
 
+    def _commands(self, m: Module, read: AxiRead) -> stream.Interface:
+        """Where the commands of a reader go."""
+        into = read.command
+        if not self.registered:
+            return into
+        given = into.signature.create(path=("command",))
+        payload = data_register(m, into.payload, "command_data")
+        m.d.comb += given.ready.eq(~into.valid | into.ready)
+        with m.If(given.ready):
+            m.d.sync += [into.valid.eq(given.valid), payload.eq(given.payload)]
+        return given
+
     def _readers(
-        self, m: Module, name: str, names: Sequence[str], commands: stream.Interface, beats: stream.Interface
+        self,
+        m: Module,
+        name: str,
+        names: Sequence[str],
+        commands: stream.Interface,
+        beats: stream.Interface,
+        port_number: str = "",
     ) -> None:
         """An arbiter between requesters and a reader; none where there are no requesters."""
         if not names:
             return
         m.submodules[name] = arbiter = ReadArbiter(names, self.address)
         for each in names:
-            port, shared = getattr(self, f"{each}_read"), getattr(arbiter, f"{each}_read")
+            port, shared = getattr(self, f"{each}_read{port_number}"), getattr(arbiter, f"{each}_read")
             if each in self.buffered:
-                m.submodules[f"{each}_beats"] = fifo = Fifo(8 * BEAT, FIFO_DEPTH)
+                m.submodules[f"{each}_beats{port_number}"] = fifo = Fifo(8 * BEAT, FIFO_DEPTH)
                 wiring.connect(m, wiring.flipped(port.command), shared.command)
                 wiring.connect(m, shared.beats, fifo.i)
                 wiring.connect(m, fifo.o, wiring.flipped(port.beats))

@@ -8,7 +8,6 @@ from ..nn.mac import MacArray
 from ..ports import elements, members
 from .backward.backward_engine import BackwardEngine
 from .engine_interfaces import VALUES
-from .job_interfaces import writes_apart
 
 
 class Adapter(wiring.Component):
@@ -63,7 +62,7 @@ class Adapter(wiring.Component):
             labels.address.eq(count),
             labels.label.eq(label.label),
             rows.enable.eq((self.i.valid & self.i.ready).replicate(words)),
-            *(each.eq(address) for each in (rows.address if writes_apart(mapping) else [rows.address])),
+            *(each.eq(address) for each in (rows.address if mapping.loads_apart else [rows.address])),
             rows.words.eq(self.i.payload.x),
             batch.count.eq(count),
             batch.learn.eq(1),

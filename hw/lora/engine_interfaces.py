@@ -34,6 +34,8 @@ class BatchRun(wiring.Signature):
         Update the adapters; else stop at the logits.
     rate : Out, `RATE` bits
         Learning rate of a sample, 20 fraction bits.
+    labels_done : In, 1
+        Its labels are not needed any more, for one cycle; with `done` or before.
     done : In, 1
         The batch is computed, for one cycle; `start` may come in the cycle after. All others stay the same until then.
     """
@@ -46,6 +48,7 @@ class BatchRun(wiring.Signature):
                 "count": Out(range(batch + 1)),
                 "learn": Out(1),
                 "rate": Out(RATE),
+                "labels_done": In(1),
                 "done": In(1),
             }
         )

@@ -272,11 +272,6 @@ class LabelWrite(wiring.Signature):
         super().__init__({"enable": Out(1), "address": Out(range(2 * batch)), "label": Out(8)})
 
 
-def writes_apart(mapping: AdapterMapping) -> bool:
-    """Whether words of two rows are written in a cycle, one of a sample and one of a record: where rows have four."""
-    return mapping.words_per_cycle == 4 and mapping.takes_sample
-
-
 class BatchWrite(wiring.Signature):
     """A write to the batch memory.
 
@@ -298,7 +293,7 @@ class BatchWrite(wiring.Signature):
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
         address: ShapeLike = Shape.cast(range(2 * batch * mapping.sample_rows))
-        self.apart = writes_apart(mapping)
+        self.apart = mapping.loads_apart
         if self.apart:
             address = data.ArrayLayout(address, mapping.words_per_cycle)
         super().__init__(

@@ -33,14 +33,14 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     Parameters
     ----------
     verilog : str
-        The core, with the ports of a core: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
-        it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several, with a bit
-        of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step;
-        `monitor_operation`, if it is there, is the number of the operation at work.
+        The core, with the ports of a core: `s_axi_control`, `m_axi_gmem0`, with more of them `m_axi_gmem1` and so on,
+        and, if it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several,
+        with a bit of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch
+        or step; `monitor_operation`, if it is there, is the number of the operation at work.
     top : str
         Name of its top module.
     ports : int
-        How many `m_axi_gmem` ports it has, 1 or 2.
+        How many `m_axi_gmem` ports it has, 1 to 3.
     waves : "vcd" or "saif", optional
         What a session can write, see `Session.waves`; slower.
     faults : bool
@@ -56,8 +56,8 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     UserError
         If a tool is missing, or the Verilog does not compile.
     """
-    if ports not in (1, 2):
-        raise UserError(f"ports = {ports}: a core has 1 or 2 memory ports")
+    if ports not in (1, 2, 3):
+        raise UserError(f"ports = {ports}: a core has 1 to 3 memory ports")
     cxx = compiler()
     flags = [*_VERILATOR_FLAGS, *([f"--trace-{waves}"] if waves else [])]
     monitor = "monitor_valid" in verilog

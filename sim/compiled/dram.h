@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#if PORTS != 1 && PORTS != 2
-#error "PORTS is 1 or 2"
+#if PORTS < 1 || PORTS > 3
+#error "PORTS is 1 to 3"
 #endif
 
 namespace {

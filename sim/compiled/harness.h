@@ -1,5 +1,5 @@
 // The simulated system: clock, the core's control port, its monitor and its memory ports. The commands
-// that drive it are in harness.cpp. Macros, in macros.h: PORTS (1 or 2), MONITOR, OPERATIONS, MUTANTS, VCD, SAIF.
+// that drive it are in harness.cpp. Macros, in macros.h: PORTS (1 to 3), MONITOR, OPERATIONS, MUTANTS, VCD, SAIF.
 //
 // A cycle is: inputs settle with the clock low, outputs are sampled, the clock rises, inputs change. Inputs never depend
 // on outputs of the same cycle, so that no combinational path through the core can close a loop.
@@ -75,8 +75,11 @@ class Harness {
      &top->p##_arready, &top->p##_rid,     &top->p##_rresp,  &top->p##_rlast,   &top->p##_rvalid,  &top->p##_rready,  \
      &top->p##_awaddr,  &top->p##_araddr,  &top->p##_wstrb,  top->p##_wdata.data(), top->p##_rdata.data()}
             PINS(m_axi_gmem0),
-#if PORTS == 2
+#if PORTS > 1
             PINS(m_axi_gmem1),
+#endif
+#if PORTS > 2
+            PINS(m_axi_gmem2),
 #endif
         };
         for (unsigned i = 0; i < PORTS; ++i) {

@@ -39,7 +39,7 @@ class Error(IntEnum):
 def part() -> MemorySystem:
     """Make a memory system of one port and a RAM."""
     return MemorySystem(
-        READS, WRITES, Error, bulk=("bulk",), buffered=("order", "bulk"), ram_beats=4, reader=READER, writer=WRITER
+        READS, WRITES, Error, on_chip=("bulk",), buffered=("order", "bulk"), ram_beats=4, reader=READER, writer=WRITER
     )
 
 

@@ -73,7 +73,7 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         record, read = _record_beats(spec, training), mapping.forward.sample_beats
         if spec.cache == "chip":
             record = 0
-        beats = max(record, read) if spec.ports == 2 else record + read
+        beats = max(-(-(record + read) // spec.ports), record, read)
         known = max(2 * mapping.adapter_rows, beats)
         return samples * mapping.forward.cycles + training.epochs * samples * known
 

@@ -47,8 +47,11 @@ set_property -dict [list \
     CONFIG.PSU__SAXIGP2__DATA_WIDTH 128 \
     CONFIG.PSU__USE__IRQ0 1 \
 ] $processor
-if {$managers > 1} {
-    set_property -dict [list CONFIG.PSU__USE__S_AXI_GP3 1 CONFIG.PSU__SAXIGP3__DATA_WIDTH 128] $processor
+# HP1 and HP2 share a port of the memory controller, so that HP2 is the last one to be taken; HP0 to HP3 are GP2 to GP5 here
+set ports [lrange {0 1 3 2} 0 [expr {$managers - 1}]]
+foreach hp [lrange $ports 1 end] {
+    set gp [expr {2 + $hp}]
+    set_property -dict [list CONFIG.PSU__USE__S_AXI_GP$gp 1 CONFIG.PSU__SAXIGP${gp}__DATA_WIDTH 128] $processor
 }
 create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset reset
 create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect registers
@@ -59,11 +62,12 @@ set resets {core/aresetn registers/aresetn}
 connect_bd_intf_net [get_bd_intf_pins processor/M_AXI_HPM0_FPD] [get_bd_intf_pins registers/S00_AXI]
 connect_bd_intf_net [get_bd_intf_pins registers/M00_AXI] [get_bd_intf_pins core/s_axi_control]
 for {set port 0} {$port < $managers} {incr port} {
+    set hp [lindex $ports $port]
     create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect memory$port
     set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI 1] [get_bd_cells memory$port]
     connect_bd_intf_net [get_bd_intf_pins core/m_axi_gmem$port] [get_bd_intf_pins memory$port/S00_AXI]
-    connect_bd_intf_net [get_bd_intf_pins memory$port/M00_AXI] [get_bd_intf_pins processor/S_AXI_HP${port}_FPD]
-    lappend clocked memory$port/aclk processor/saxihp${port}_fpd_aclk
+    connect_bd_intf_net [get_bd_intf_pins memory$port/M00_AXI] [get_bd_intf_pins processor/S_AXI_HP${hp}_FPD]
+    lappend clocked memory$port/aclk processor/saxihp${hp}_fpd_aclk
     lappend resets memory$port/aresetn
 }
 # line 0 of pl_ps_irq0 (GIC 121, SPI 89) is the only one that PYNQ's images have a device for, and it asks for a

@@ -58,7 +58,7 @@ class InstantftSpec(NetworkCoreSpec):
     cache_entries : int
         Most samples in the cache, 1 to 2**20; without a cache, most samples to tune with.
     ports : int
-        AXI4 ports to the memory outside, 1 or 2: with 2 the cache has the second one for itself.
+        AXI4 ports to the memory outside, 1 to 3: samples and records of batches are read through all of them.
     cache : str
         Place of the forward cache: ``dram``, outside; ``chip``, in URAM, for NF4 records only and emptied by an
         inference; or ``none``: each sample of each batch runs through the frozen network.
@@ -68,7 +68,7 @@ class InstantftSpec(NetworkCoreSpec):
     Raises
     ------
     UserError
-        For a value out of range, a second port that nothing would use, or parameters that do not fit on the chip.
+        For a value out of range, further ports that nothing needs, or parameters that do not fit on the chip.
     """
 
     name: ClassVar[str] = "instantft"
@@ -79,7 +79,7 @@ class InstantftSpec(NetworkCoreSpec):
         "small": {"columns": 4},
         "fast": {"columns": 8, "ports": 2},
         "chip": {"columns": 8, "cache": "chip", "cache_entries": 1024},
-        "wide": {"columns": 16, "ports": 2},
+        "wide": {"columns": 16, "ports": 3},
     }
 
     network: str = "lenet5-mnist"
@@ -105,16 +105,16 @@ class InstantftSpec(NetworkCoreSpec):
             raise UserError(f"batch = {self.batch} is not in 2 to 256")
         if not 1 <= self.cache_entries <= 1 << 20:
             raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
-        if self.ports not in (1, 2):
-            raise UserError(f"ports = {self.ports}: give 1 or 2")
+        if self.ports not in (1, 2, 3):
+            raise UserError(f"ports = {self.ports}: give 1 to 3")
         if self.last_only and self.tunes != "adapters":
             raise UserError(f"last_only with tunes = {self.tunes}: there are no adapters to place")
         if self.early_stop and self.loss == "mse":
             raise UserError("early_stop with loss = mse: what ends a job is the cross entropy of labels")
         if self.validation and not self.early_stop:
             raise UserError("validation without early_stop: give early_stop=true, which sums the losses")
-        if self.cache == "chip" and self.ports == 2:
-            raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
+        if self.cache == "chip" and self.ports > 1:
+            raise UserError(f"ports = {self.ports}: with the cache on the chip one is enough; give ports = 1")
         mapping = self.mapping
         most = (1 << BEAT_COUNT_BITS) - 1
         if max(mapping.forward.frozen_beats, mapping.adapter_beats) > most:
@@ -149,10 +149,9 @@ class InstantftSpec(NetworkCoreSpec):
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """The records have the second port for themselves; those on the chip have no address."""
+        """As of any core; a further port has one of the images that come through all; records on the chip have none."""
         found = super().address_buses
-        if self.ports == 2:
-            found["cache"] = "m_axi_gmem1"
+        found |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
         if self.cache == "chip":
             del found["cache"]
         return found
@@ -206,7 +205,7 @@ class InstantftSpec(NetworkCoreSpec):
             order_memory(self.batch, self.rates),
             mark_memory(self.cached_samples),
             *([cache_memory(self.cache_ram_beats)] if self.cache_ram_beats else []),
-            *port_memories(self.reader, self.writer, self.ports),
+            *port_memories(self.reader, self.writer, self.ports, writing=1),
         )
 
     @property

@@ -1,15 +1,16 @@
 """Adapter trainer: the engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.axi.bus import ADDRESS_BITS
+from ....golden.axi.bus import ADDRESS_BITS, BEAT
 from ....golden.cores.instantft.registers import REGISTERS, Command, Error
 from ....golden.cores.shell import CoreRegisters
 from ....golden.lora.mapping import AdapterMapping
 from ....golden.rng.urng import UrngSpec
 from ...axi.memory_port import OFFSET_BITS, beat_number, byte_address
+from ...axi.read_interleave import ReadInterleave
 from ...lora.backward.epoch_loss import EpochLoss
 from ...lora.engine import AdapterEngine
 from ...lora.job.batch_scheduler import BatchScheduler
@@ -20,12 +21,10 @@ from ...lora.job.sample_scheduler import SampleScheduler
 from ...lora.job_interfaces import PLAIN, JobOptions, JobSettings
 from ...primitives.fifo import Fifo
 from ..logit_writer import LogitWriter
-from ..memory_system import MemorySystem, buses
+from ..memory_system import FIFO_DEPTH, MemorySystem, buses
 from ..shell import Control
 from ..shelled_core import Monitor
 
-READS = ("order", "new_samples", "samples", "records", "parameters")
-"""Requesters that read, the highest rank first."""
 WRITES = ("records", "logits", "parameters")
 """Requesters that write, the highest rank first."""
 RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
@@ -51,7 +50,7 @@ class AdapterTrainer(wiring.Component):
     batch, cache_entries : int
         Most samples of a batch, of the cache; 0 entries: there is none, and records are in Q8.16.
     ports : int
-        AXI4 ports to the memory outside: 1 or 2; with 2 records have the second one for themselves.
+        AXI4 ports to the memory outside: batches are read through all of them, all else through the first one.
     ram_beats : int
         Beats of the cache RAM on the chip; 0 where the cache is outside.
     address : int
@@ -65,7 +64,7 @@ class AdapterTrainer(wiring.Component):
     ----------
     control : In, `Control`
         The shell. Counters: batches computed, new samples, values saturated.
-    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
+    reader0, writer0, reader1, writer1, ... : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
     monitor : Out, `Monitor`
         Updates of the adapters.
@@ -87,17 +86,23 @@ class AdapterTrainer(wiring.Component):
         self.cached, self.options = cache_entries > 0, options
         self.engine = AdapterEngine(mapping, batch, urng, options.stops)
         self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, options)
-        self.batches = BatchScheduler(mapping, batch, address, self.cached, options)
+        self.batches = BatchScheduler(mapping, batch, address, self.cached, options, ports)
         self.unpacker = BatchUnpacker(mapping, batch)
         self.logits = LogitWriter(mapping.logit_beats, address)
         self.transfer = ParameterTransfer(mapping, address)
+        # requesters that read, the highest rank first
+        records = ("scales", "records") if mapping.loads_apart else ("records",)
+        batches = ("samples", *records)
         self.memory = MemorySystem(
-            READS,
+            ("order", "new_samples", *batches, "parameters"),
             WRITES,
             Error,
-            bulk=("records",),
-            buffered=("order", "new_samples", "samples", "records"),
+            on_chip=records if ram_beats else (),
+            spread=batches if ports > 1 else (),
+            # what comes through several ports has its FIFO behind them
+            buffered=("order", "new_samples", *(() if ports > 1 else ("samples", "records"))),
             ports=ports,
+            registered=ports > 1,
             ram_beats=ram_beats,
             address=address,
         )
@@ -155,6 +160,7 @@ class AdapterTrainer(wiring.Component):
         ]
         batches_done = (batches_waiting == 0) & show_done & self.memory.settled & self.batches.idle
         m.d.sync += [
+            self.batches.labels_done.eq(run.labels_done),
             self.batches.computed.eq(run.done),
             self.samples.over.eq(batches_done),
             show_done.eq(self.logits.empty),
@@ -279,20 +285,37 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, self.transfer.read, memory.parameters_read)
         wiring.connect(m, self.transfer.write, memory.parameters_write)
         wiring.connect(m, self.logits.write, memory.logits_write)
-        reads = (
-            (self.samples.sample_command, memory.new_samples_read, self.engine.sample.beats),
-            (self.batches.sample_command, memory.samples_read, self.unpacker.samples),
-            (self.batches.record_command, memory.records_read, self.unpacker.records),
-        )
-        for command, port, beats in reads:
-            wiring.connect(m, command, port.command)
-            wiring.connect(m, port.beats, beats)
+        wiring.connect(m, self.samples.sample_command, memory.new_samples_read.command)
+        wiring.connect(m, memory.new_samples_read.beats, self.engine.sample.beats)
+        wiring.connect(m, self.batches.sample_command, self._batch_read(m, "samples", self.unpacker.samples))
+        wiring.connect(m, self.batches.record_command, self._batch_read(m, "records", self.unpacker.records))
+        if self.mapping.loads_apart:
+            wiring.connect(m, self.batches.scale_command, self._batch_read(m, "scales", self.unpacker.scales, False))
         m.d.comb += [memory.stop.eq(control.abort), control.quiet.eq(memory.quiet)]
         m.d.comb += [
             control.fault.failed.eq(memory.fault.failed | self.samples.fault.failed),
             control.fault.error.eq(Mux(memory.fault.failed, memory.fault.error, self.samples.fault.error)),
             control.fault.address.eq(Mux(memory.fault.failed, memory.fault.address, self.samples.fault.address)),
         ]
+
+    def _batch_read(self, m: Module, name: str, beats: stream.Interface, buffered: bool = True) -> stream.Interface:
+        """Give the beats that a requester reads, of several ports in the order of its commands, which are returned."""
+        memory = self.memory
+        first: wiring.PureInterface = getattr(memory, f"{name}_read")
+        if self.ports == 1:
+            wiring.connect(m, first.beats, beats)
+            return first.command
+        m.submodules[f"{name}_interleave"] = both = ReadInterleave(self.ports, self.address, direct=True)
+        m.d.comb += both.port.eq(self.batches.port)
+        for port in range(self.ports):
+            wiring.connect(m, getattr(both, f"port{port}"), getattr(memory, f"{name}_read{port or ''}"))
+        if buffered:
+            m.submodules[f"{name}_beats"] = fifo = Fifo(8 * BEAT, FIFO_DEPTH)
+            wiring.connect(m, both.read.beats, fifo.i)
+            wiring.connect(m, fifo.o, beats)
+        else:
+            wiring.connect(m, both.read.beats, beats)
+        return both.read.command
 
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
         """Give the job to the schedulers."""

@@ -3,12 +3,14 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ....golden.axi.bus import BEAT, BEAT_COUNT_BITS
 from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.memory.chunks import ChunkLayout
 from ....golden.zo.memory_layout import WORDS
+from ...axi.memory_port import OFFSET_BITS
 from ...axi.read_interleave import ReadInterleave
 from ...primitives.fifo import Fifo
 from ...stream.engine.engine_port import EnginePort
@@ -30,8 +32,6 @@ from .sentence_scheduler import SentenceScheduler
 
 READS = ("order", "images", "corrections", "stream")
 """Requesters that read, the highest rank first; images are samples, programs, deltas and states of the generator."""
-ODD = "odd_stream"
-"""Requester of the second port, where there is one: of every other burst of the stream."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
 MONITOR = Monitor(1, operations=True)
@@ -71,12 +71,11 @@ class StreamTrainer(wiring.Component):
         self.reader = LogitReader(chunks, tokens, (1 << KEPT_BITS) - 1)
         self.slopes, self.updates = SlopeRecorder(classes, address), StepUpdates()
         self.logits = LogitWriter(address=address, logit=RESULT)
-        second = (ODD,) if spec.ports == 2 else ()
         self.memory = MemorySystem(
-            READS + second,
+            READS,
             WRITES,
             Error,
-            bulk=second,
+            spread=("stream",),
             ports=spec.ports,
             reader=spec.reader,
             writer=spec.writer,
@@ -217,15 +216,17 @@ class StreamTrainer(wiring.Component):
                 m.d.comb += [fault.error.eq(error), fault.address.eq(address)]
 
     def _stream(self, m: Module) -> None:
-        """Give the stream of weights its port; of two it takes both in turn."""
+        """Give the stream of weights its port; of two it takes both in turn, a block of the memory each."""
         memory, asked = self.memory, wiring.flipped(self.engine.stream_read)
         if self.spec.ports == 1:
             wiring.connect(m, asked, memory.stream_read)
             return
-        m.submodules.interleave = both = ReadInterleave(self.spec.engine.feed.burst, self.spec.address)
+        m.submodules.interleave = both = ReadInterleave(self.spec.ports, self.spec.address)
+        block = OFFSET_BITS + exact_log2(self.spec.engine.feed.burst)
+        m.d.comb += both.port.eq(asked.command.payload.address[block])
         wiring.connect(m, asked, both.read)
-        wiring.connect(m, both.even, memory.stream_read)
-        wiring.connect(m, both.odd, getattr(memory, f"{ODD}_read"))
+        wiring.connect(m, both.port0, memory.stream_read)
+        wiring.connect(m, both.port1, memory.stream_read1)
 
     def _images(self, m: Module, sequences: CommandSequences) -> ImageReads:
         """Read the image of each command that has one, and samples."""

@@ -19,7 +19,7 @@ from ...primitives.pipeline import Pipeline, delayed
 from ...primitives.ram import ram
 from ...primitives.registers import data_register, replicas
 from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
-from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite, writes_apart
+from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .backward_sequencer import FETCH, BackwardSequencer
 from .epoch_loss import GradientWatch
 from .logit_head import LogitHead
@@ -226,7 +226,7 @@ class BackwardEngine(wiring.Component):
             first = number * mapping.lanes
             m.d.comb += [
                 into.en.eq(self.rows.enable[number]),
-                into.addr.eq(self.rows.address[number] if writes_apart(mapping) else self.rows.address),
+                into.addr.eq(self.rows.address[number] if mapping.loads_apart else self.rows.address),
                 into.data.eq(Cat(self.rows.words[first + lane] for lane in range(mapping.lanes))),
                 fetch.addr.eq(address),
             ]

@@ -165,6 +165,7 @@ class BackwardSequencer(wiring.Component):
                 m.d.sync += [position.eq(origin), pace.eq(0), paced.eq(0), more.eq(1), hidden.eq(0), pause.eq(0)]
                 m.d.sync += ending.eq(single)
                 with m.If(self.finished == run.count):
+                    m.d.comb += run.labels_done.eq(1)
                     m.next = "BACKWARD"
                     with m.If(~run.learn):
                         m.d.comb += run.done.eq(1)

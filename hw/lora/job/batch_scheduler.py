@@ -38,6 +38,8 @@ class BatchScheduler(wiring.Component):
     cached : bool
         There is a cache; else all jobs go past it, as inferences do.
     options : JobOptions
+    ports : int
+        Ports through which batches are read.
 
     Attributes
     ----------
@@ -51,11 +53,18 @@ class BatchScheduler(wiring.Component):
         All beats that were given to be written have arrived in the memory.
     settling : Out(1)
         A batch waits for `settled`: no further record is to begin to be written.
+    labels_done : In(1)
+        The labels of the batch that is computed are not needed any more; one cycle, with `computed` or before.
     computed : In(1)
         A batch is computed, and its half of the batch memory free; one cycle each.
     sample_command, record_command : Out streams of `command`
         Reads of the batch's samples and records, entry by entry; of an NF4 record first the scales, then the codes.
         Samples are read only where an adapter takes the network's input.
+    scale_command : Out stream of `command`, where scales are loaded beside codes
+        Reads of scales.
+    port : Out, where there are several
+        Port of the read that is on offer. They take turns: that of an entry's record has the next entry's sample, too,
+        so that a batch's first record waits for no sample.
     load : Out, `BatchLoad`
         The unpacking of the batch.
     label : Out, `LabelWrite`
@@ -73,15 +82,19 @@ class BatchScheduler(wiring.Component):
         address: int = ADDRESS_BITS,
         cached: bool = True,
         options: JobOptions = PLAIN,
+        ports: int = 1,
     ) -> None:
         self.mapping, self.most, self._address, self.cached = mapping, batch, address, cached
+        self._ports = ports
         super().__init__(
             {
                 "job": In(JobSettings(batch, address, options)),
                 "batch": In(BatchDescriptor(batch, options)),
-                **dict.fromkeys(("recorded", "settled", "computed"), In(1)),
+                **dict.fromkeys(("recorded", "settled", "labels_done", "computed"), In(1)),
                 "sample_command": Out(command(address)),
                 "record_command": Out(command(address)),
+                **({"scale_command": Out(command(address))} if mapping.loads_apart else {}),
+                **({"port": Out(range(ports))} if ports > 1 else {}),
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
                 "loaded": Out(LoadedBatch(batch, options)),
@@ -98,12 +111,12 @@ class BatchScheduler(wiring.Component):
         batch, load, number, half = self.batch, self.load, self.batch.number, Signal()
         m.submodules.address_generator = address = AddressGenerator(self._address - OFFSET_BITS)
         goal, recorded, missing = Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
-        # batches that have a half of the batch memory
+        # batches that have labels
         held, begin, resting = Signal(2), Signal(), Signal()
         m.d.sync += [
             recorded.eq(recorded + self.recorded),
             missing.eq(goal - recorded),
-            held.eq(held + begin - self.computed),
+            held.eq(held + begin - self.labels_done),
         ]
         waiting, unpacking = self._unpack(m, begin)
         # in a scratch the records of a batch are read before others take their place
@@ -146,6 +159,9 @@ class BatchScheduler(wiring.Component):
         """Have the batches unpacked that are asked for; whether one waits for that, and whether one is unpacked."""
         load, loaded = self.load, self.loaded
         waiting, unpacking = Signal(), Signal()
+        # batches that have a half of the batch memory
+        kept = Signal(2)
+        m.d.sync += kept.eq(kept + load.start - self.computed)
         m.d.comb += [loaded.half.eq(load.half), loaded.count.eq(load.count)]
         with m.If(begin):
             m.d.sync += waiting.eq(1)
@@ -156,7 +172,7 @@ class BatchScheduler(wiring.Component):
                     m.d.sync += getattr(loaded.options, name).eq(option)
                 with m.If(self.job.start):
                     m.d.sync += load.half.eq(0)
-                with m.If(waiting):
+                with m.If(waiting & ~kept[1]):
                     m.next = "START"
             with m.State("START"):
                 m.d.comb += [load.start.eq(1), unpacking.eq(1)]
@@ -187,6 +203,7 @@ class BatchScheduler(wiring.Component):
             values.eq(address.address + Mux(job.raw, skipped_raw, skipped)),
         ]
         record, read = Signal(24, reset_less=True), self.record_command
+        of_scales = self.scale_command if mapping.loads_apart else read
         with m.State("SELECT"):
             m.next = "ENTRY"
         with m.State("ENTRY"):
@@ -216,14 +233,16 @@ class BatchScheduler(wiring.Component):
                 address.base.eq(beat_number(job.cache)),
                 address.start.eq(1),
             ]
+            if self._ports > 1:
+                m.d.sync += self.port.eq(Mux(self.port == self._ports - 1, 0, self.port + 1))
             m.next = "SCALES"
         with m.State("SCALES"):
             m.d.comb += [
-                read.payload.address.eq(byte_address(scales)),
-                read.payload.beats.eq(mapping.scale_beats),
-                read.valid.eq(address.done & ~job.raw),
+                of_scales.payload.address.eq(byte_address(scales)),
+                of_scales.payload.beats.eq(mapping.scale_beats),
+                of_scales.valid.eq(address.done & ~job.raw),
             ]
-            with m.If(address.done & (read.ready | job.raw)):
+            with m.If(address.done & (of_scales.ready | job.raw)):
                 m.next = "CODES"
         with m.State("CODES"):
             m.d.comb += [

@@ -2,7 +2,7 @@
 
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
@@ -17,7 +17,7 @@ from ...nn.interfaces import ACTIVATION, BEAT_BITS, BEATS
 from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
 from ...primitives.ram import ram
 from ...primitives.registers import data_register
-from ..job_interfaces import BatchLoad, BatchWrite, writes_apart
+from ..job_interfaces import BatchLoad, BatchWrite
 
 _FURTHER = ("second", "third", "fourth")
 """Names of a row's words behind the first one."""
@@ -25,13 +25,33 @@ _FEWER = ("alone", "two", "three")
 """Names of a row's last word that leaves the second place, the third, the fourth one empty."""
 
 
+class _Scales(NamedTuple):
+    """Scales of records as they are stored.
+
+    Parameters
+    ----------
+    store : Value
+        A beat of them is stored.
+    beat, row : Value
+        The beat, and its row in their memory.
+    half : Value, optional
+        Half of the memory that has the scales of the codes that come, where it has halves.
+    """
+
+    store: Value
+    beat: Value
+    row: Value
+    half: Value | None = None
+
+
 class BatchUnpacker(wiring.Component):
     """Writes a batch's samples and records, as values in Q8.16, into a half of the batch memory.
 
     Samples and records may come from two memories, so that each has a thread of its own. NF4 codes are dequantised, a
     word a cycle. All else, samples and raw records, is put together in one register of a word's size; where records
-    are raw, the threads take turns, a sample, then its record. Such a word waits while one of NF4 codes is written,
-    but in rows of four words only while that one takes the same place in its row.
+    are raw, the threads take turns, a sample, then its record. Such a word waits while one of NF4 codes is written.
+    Where a word of a sample is loaded beside one of a record it waits only in the places that one takes in its row, and
+    scales have a thread of their own, up to two records ahead.
 
     Parameters
     ----------
@@ -47,17 +67,20 @@ class BatchUnpacker(wiring.Component):
         The batch's samples, one after the other; not used where no adapter takes the network's input.
     records : In stream of 128-bit beats
         The batch's records; of one in NF4 first the scales, then the codes.
+    scales : In stream of 128-bit beats, where they are loaded beside codes
+        The scales, then, of all records of all batches.
     rows : Out, `BatchWrite`
         Writes to the batch memory.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
-        self.mapping, self.batch, self._apart = mapping, batch, writes_apart(mapping)
+        self.mapping, self.batch, self._apart = mapping, batch, mapping.loads_apart
         super().__init__(
             {
                 "load": In(BatchLoad(batch)),
                 "samples": In(BEATS),
                 "records": In(BEATS),
+                **({"scales": In(BEATS)} if mapping.loads_apart else {}),
                 "rows": Out(BatchWrite(mapping, batch)),
             }
         )
@@ -135,20 +158,22 @@ class BatchUnpacker(wiring.Component):
         record: tuple[Value, list[Value]],
         sample: tuple[Value, list[Value]],
     ) -> None:
-        """Write a decoded word, and an assembled one that needs none of its places; see `_write`."""
+        """Write a decoded word, and an assembled one in places that are left, in a cycle or more; see `_write`."""
         mapping, decoded, full, from_record = self.mapping, dequant.o.valid, self._full, self._from_record
         (at_record, of_record), (at_sample, of_sample) = record, sample
         words = mapping.words_per_cycle
-        # beside decoded words those that are assembled are of samples
-        both = Cat(one & other for one, other in zip(of_record[:words], of_sample[:words], strict=True)).any()
-        m.d.comb += [written.eq(full & ~(decoded & both)), self._room.eq(~full | written)]
+        # places of the assembled word that are already written; beside decoded words it is a sample's
+        done = Signal(words)
+        both = [one & other for one, other in zip(of_record[:words], of_sample[:words], strict=True)]
+        m.d.comb += [written.eq(full & ~(decoded & (Cat(both) & ~done).any())), self._room.eq(~full | written)]
         address = data_register(m, self.rows.address, "row_address")
         row_words = data_register(m, self.rows.words, "row_words")
         for number in range(words):
             own, recorded = Signal(name=f"decoded{number}"), Signal(name=f"recorded{number}")
             m.d.comb += [own.eq(decoded & of_record[number]), recorded.eq(own | from_record)]
-            assembled = written & Mux(from_record, of_record[number], of_sample[number])
+            assembled = full & ~done[number] & Mux(from_record, of_record[number], of_sample[number])
             m.d.sync += [
+                done[number].eq(~written & (done[number] | (assembled & ~own))),
                 self.rows.enable[number].eq(own | assembled),
                 address[number].eq(Mux(recorded, at_record, at_sample)),
             ]
@@ -200,13 +225,19 @@ class BatchUnpacker(wiring.Component):
         more, take, end, coding = Signal(), Signal(), Signal(), Signal()
         ended = Signal()
         after_sample = self._record_turn if mapping.takes_sample else Const(1, 1)
+        scales, ready = _Scales(take & ~coding, self.records.payload, number), ~load.raw | (self._room & after_sample)
+        if mapping.loads_apart:
+            scales, coded = self._scales_ahead(m, ended & ~load.raw)
+            ready &= load.raw | coded
         m.d.comb += [
-            self.records.ready.eq(more & (~load.raw | (self._room & after_sample))),
+            self.records.ready.eq(more & ready),
             take.eq(self.records.valid & self.records.ready),
             end.eq(word == words - 1),
         ]
         with m.If(load.start):
-            m.d.sync += [left.eq(load.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0), coding.eq(0)]
+            m.d.sync += [left.eq(load.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0)]
+            # scales of their own stream do not come before codes
+            m.d.sync += coding.eq(mapping.loads_apart)
         with m.If(take):
             with m.If(load.raw):
                 self._assemble(m, slot, self.records.payload, WORDS_PER_BEAT)
@@ -219,25 +250,33 @@ class BatchUnpacker(wiring.Component):
                         m.d.sync += self._record_turn.eq(0)
             with m.Elif(coding):
                 m.d.comb += ended.eq(end)
-                m.d.sync += [word.eq(Mux(end, 0, word + 1)), coding.eq(~end)]
+                m.d.sync += [word.eq(Mux(end, 0, word + 1)), coding.eq(~end | mapping.loads_apart)]
             with m.Else():
                 last = number == mapping.scale_beats - 1
                 m.d.sync += [number.eq(Mux(last, 0, number + 1)), coding.eq(last)]
         with m.If(ended):
             m.d.sync += [left.eq(left - 1), more.eq(left != 0)]
         code = take & ~load.raw & coding
-        self._scales(
-            m,
-            [ram(platform, read_scale_memory(self.mapping)) for _ in range(SCALES)],
-            dequant,
-            take & ~coding,
-            code,
-            number,
-            word,
-        )
+        banks = [ram(platform, read_scale_memory(self.mapping)) for _ in range(SCALES)]
+        self._scales(m, banks, dequant, scales, code, word)
         in_flight = Signal(range(Nf4DequantSpec(lanes=mapping.lanes, scales=SCALES).latency + 2))
         m.d.sync += in_flight.eq(in_flight + code - dequant.o.valid)
         return more, in_flight
+
+    def _scales_ahead(self, m: Module, used: Value) -> tuple[_Scales, Value]:
+        """Store the scales of two records, each in a half of their memory; whether those of the next codes are there.
+
+        `used` is high as the last codes of a record are taken.
+        """
+        last_beat, beats = self.mapping.scale_beats - 1, self.scales
+        number = Signal(range(self.mapping.scale_beats + 1), name="scale_beat")
+        held, into, of = Signal(range(3), name="scales_held"), Signal(name="scales_into"), Signal(name="scales_of")
+        store, complete = beats.valid & beats.ready, Signal(name="scales_complete")
+        m.d.comb += [beats.ready.eq(~held[1]), complete.eq(store & (number == last_beat))]
+        m.d.sync += [held.eq(held + complete - used), into.eq(into ^ complete), of.eq(of ^ used)]
+        with m.If(store):
+            m.d.sync += number.eq(Mux(complete, 0, number + 1))
+        return _Scales(store, beats.payload, Cat(number, into), of), held != 0
 
     def _row(
         self, m: Module, name: str, words: list[tuple[int, bool]], step: Value, skipped: int
@@ -312,9 +351,8 @@ class BatchUnpacker(wiring.Component):
         m: Module,
         banks: list[memory.Memory],
         dequant: Nf4Dequant,
-        store: Value,
+        read: _Scales,
         code: Value,
-        row: Signal,
         word: Signal,
     ) -> None:
         """Give each word of codes four neighbouring scales, and each lane the number of its scale."""
@@ -341,11 +379,14 @@ class BatchUnpacker(wiring.Component):
             following = number < block[:2] if number < SCALES - 1 else Const(0, 1)
             m.submodules[f"scales{number}"] = bank
             into, port = bank.write_port(), bank.read_port()
+            row = block[2:] + following
+            if read.half is not None:
+                row = Cat(row[: len(port.addr) - 1], read.half)
             m.d.comb += [
-                into.en.eq(store),
-                into.addr.eq(row),
-                into.data.eq(self.records.payload.word_select(number, 32)),
-                port.addr.eq(block[2:] + following),
+                into.en.eq(read.store),
+                into.addr.eq(read.row),
+                into.data.eq(read.beat.word_select(number, 32)),
+                port.addr.eq(row),
             ]
             scales.append(port.data)
         dequant_word = dequant.i.payload

@@ -84,7 +84,7 @@ def test_the_generator_of_a_core_is_that_of_the_method(space_of, start, method):
 @pytest.mark.parametrize(
     ("space", "values", "reason"),
     [
-        (INSTANTFT, {"settings__ports": 2, "settings__cache": "chip"}, "nothing would use the second one"),
+        (INSTANTFT, {"settings__ports": 2, "settings__cache": "chip"}, "one is enough"),
         (INSTANTFT, {"settings__cache": "chip", "training__method": "skip2-lora"}, "skip2-lora caches Q8.16"),
         (PEZO, {}, "a generator of 15 numbers a cycle"),
     ],

@@ -23,10 +23,11 @@ from ...small_cores import ADAPTERS, ONE_STAGE, zostream, zotrain
 
 CORES = {
     "instantft": InstantftSpec(**ADAPTERS),
-    "instantft, two ports": InstantftSpec(**ADAPTERS, ports=2),
+    "instantft, three ports": InstantftSpec(**ADAPTERS, ports=3),
     "zotrain": ZotrainSpec(**ONE_STAGE),
     "zostream": zostream(ports=2),
 }
+HP_PORTS = [0, 1, 3]
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 ON_THE_CHIP = InstantftSpec(**ADAPTERS, cache="chip")
 INSTALLED = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
@@ -64,7 +65,7 @@ def component(name):
 @pytest.mark.skipif(not TCLINT.exists(), reason="tclint is not installed: make style")
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_scripts_have_nothing_that_tclint_reports(tmp_path, board):
-    for name, content in package("instantft, two ports", board).items():
+    for name, content in package("instantft, three ports", board).items():
         if name.endswith((".tcl", ".xdc")):
             (tmp_path / name.replace("/", " ")).write_text(content)
     # names of a design are as long as they are
@@ -110,7 +111,7 @@ def test_every_pin_is_a_port_and_belongs_to_one_interface(name):
 
 @pytest.mark.parametrize("name", CORES)
 def test_interfaces_have_the_names_that_vitis_asks_for(name):
-    root, managers = component(name), ["m_axi_gmem0", "m_axi_gmem1"][: getattr(CORES[name], "ports", 1)]
+    root, managers = component(name), ["m_axi_gmem0", "m_axi_gmem1", "m_axi_gmem2"][: getattr(CORES[name], "ports", 1)]
     interfaces = {text(one, "name"): one for one in found(root, "busInterfaces/busInterface")}
     assert list(interfaces) == ["s_axi_control", *managers, "aclk", "aresetn", "interrupt"]
     logical = {one.text for one in found(interfaces["m_axi_gmem0"], "portMaps/portMap/logicalPort/name")}
@@ -182,7 +183,7 @@ def test_the_emitted_ip_has_no_monitor():
     assert "output monitor_done;" in emit(zotrain(monitor=True)).verilog
 
 
-@pytest.mark.parametrize(("name", "board"), [("zotrain", "zcu102"), ("instantft, two ports", "kv260")])
+@pytest.mark.parametrize(("name", "board"), [("zotrain", "zcu102"), ("instantft, three ports", "kv260")])
 def test_the_system_connects_every_interface(name, board, run_script):
     status, said, commands = run_script("vivado/system.tcl", package(name, board), installed=INSTALLED)
     assert (status, said) == (0, "")
@@ -200,14 +201,14 @@ def test_the_system_connects_every_interface(name, board, run_script):
             for port in managers
             for pair in (
                 f"core/m_axi_gmem{port} memory{port}/S00_AXI",
-                f"memory{port}/M00_AXI processor/S_AXI_HP{port}_FPD",
+                f"memory{port}/M00_AXI processor/S_AXI_HP{HP_PORTS[port]}_FPD",
             )
         ),
     ]
     nets = {tuple(one.split()[1:]) for one in commands if one.startswith("connect_bd_net")}
     clocked = {pin for source, pin in nets if source == "processor/pl_clk0"}
     assert {"core/aclk", "registers/aclk", "processor/maxihpm0_fpd_aclk"} <= clocked
-    assert {f"processor/saxihp{port}_fpd_aclk" for port in managers} <= clocked
+    assert {f"processor/saxihp{HP_PORTS[port]}_fpd_aclk" for port in managers} <= clocked
     assert ("reset/peripheral_aresetn", "core/aresetn") in nets
     assert ("core/interrupt", "processor/pl_ps_irq0") in nets
     assert not any("axi_intc" in one for one in commands)
@@ -236,7 +237,7 @@ def test_linux_sets_the_widths_of_the_system(name, run_script):
     assert asked["CONFIG.PSU__USE__M_AXI_GP0"] == "1"
     assert int(asked["CONFIG.PSU__MAXIGP0__DATA_WIDTH"]) == REGISTER_WIDTHS[afi[14] >> 8 & 3]
     ports = [port for port in range(7) if asked.get(f"CONFIG.PSU__USE__S_AXI_GP{port}") == "1"]
-    assert ports == [2, 3][: getattr(CORES[name], "ports", 1)]  # HP0 and HP1
+    assert ports == [2, 3, 5][: getattr(CORES[name], "ports", 1)]  # HP0, HP1 and HP3
     for port in ports:
         width = int(asked[f"CONFIG.PSU__SAXIGP{port}__DATA_WIDTH"])
         assert (MEMORY_WIDTHS[afi[2 * port]], MEMORY_WIDTHS[afi[2 * port + 1]]) == (width, width)
@@ -343,7 +344,7 @@ def test_vivado_packages_the_same_ip(name, inferred, run_script):
                 "access": text(field, "access"),
                 "description": text(field, "description"),
             }
-    managers = ["m_axi_gmem0", "m_axi_gmem1"][: getattr(spec, "ports", 1)]
+    managers = ["m_axi_gmem0", "m_axi_gmem1", "m_axi_gmem2"][: getattr(spec, "ports", 1)]
     for manager in managers:
         assert (known[manager]["width"], known[manager]["range"]) == ("64", str(1 << 64))
     saved = {tuple(words(one)[1:4]): words(one)[4] for one in commands if one.startswith("parameter ")}
@@ -375,8 +376,9 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
         "ipi_drc": "ignore_freq_hz true",
     }
     buses = {item.name: "m_axi_gmem0" for item in spec.registers.addresses}
-    if name == "instantft, two ports":
+    if name == "instantft, three ports":
         buses["cache"] = "m_axi_gmem1"
+        buses["samples"] = "m_axi_gmem2"
     elif name == "zostream":
         buses["weights"] = "m_axi_gmem1"
     elif name == "instantft on the chip":
@@ -399,14 +401,15 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
     assert f"{spec.name}.xo exists: delete it" in said
 
 
-def test_the_records_alone_have_the_second_port():
-    """From which `address_buses` follows: no other image than theirs, at `cache`, is behind it."""
+def test_batches_are_read_through_all_ports():
+    """From which `address_buses` follows: only their images, at `cache` and `samples`, come through the others."""
     modules = re.findall(
-        r"^module \\\S*memory\.(\w+)\n(.*?)^end$", emit(CORES["instantft, two ports"]).rtlil, re.M | re.S
+        r"^module \\\S*memory\.(\w+)\n(.*?)^end$", emit(CORES["instantft, three ports"]).rtlil, re.M | re.S
     )
     requesters = {name: {*re.findall(r"wire .*input.*\\(\w+?)_(?:read|write)__", lines)} for name, lines in modules}
-    assert requesters["readers1"] == requesters["writers1"] == {"records"}
-    assert "records" not in requesters["readers0"] | requesters["writers0"]
+    assert requesters["readers1"] == requesters["readers2"] == {"records", "samples"}
+    assert requesters["readers0"] == requesters["readers1"] | {"order", "new_samples", "parameters"}
+    assert [name for name in requesters if name.startswith("writers")] == ["writers0"]
 
 
 def test_the_linker_of_vitis_makes_one_core():

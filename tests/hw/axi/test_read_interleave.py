@@ -1,4 +1,4 @@
-"""Reads over two ports: each goes to the port of its address, and the beats come in order, whichever port is late."""
+"""Reads over several ports: each goes to the port that is told, and the beats come in order, whichever port is late."""
 
 import numpy as np
 import pytest
@@ -9,17 +9,17 @@ from ..outside import content
 from ..play import play_interface
 
 BURST = 4
-PORTS = ("even", "odd")
+PORTS = ("port0", "port1", "port2")
 
 
 def port_of(address):
     """The port that a block of the memory belongs to."""
-    return PORTS[address // (16 * BURST) % 2]
+    return PORTS[address // (16 * BURST) % len(PORTS)]
 
 
 def memory(name, latency, found, busy=0.0):
     """A port of a memory: a beat a cycle, each read no sooner than `latency` cycles behind its command."""
-    rng = np.random.default_rng(len(name))
+    rng = np.random.default_rng(PORTS.index(name))
 
     def bench_of(dut):
         port = getattr(dut, name)
@@ -47,10 +47,16 @@ def memory(name, latency, found, busy=0.0):
     return bench_of
 
 
-def run(reads, latency, stall=0.0):
+def run(reads, latency, direct=False, stall=0.0):
     """Give reads to ports of these latencies; what was asked of each port, and what came."""
-    dut, found = ReadInterleave(BURST), {name: [] for name in PORTS}
+    dut, found = ReadInterleave(len(PORTS), direct=direct), {name: [] for name in PORTS}
     benches = [memory(name, latency[name], found, stall)(dut) for name in PORTS]
+
+    async def choose(ctx):
+        async for address in ctx.changed(dut.read.command.payload):
+            ctx.set(dut.port, PORTS.index(port_of(address[0].address)))
+
+    benches.append(choose)
     given = [{"address": address, "beats": beats} for address, beats in reads]
     total = sum(beats for _, beats in reads)
     seen = play_interface(
@@ -60,13 +66,14 @@ def run(reads, latency, stall=0.0):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])
-@pytest.mark.parametrize("latency", [(5, 5), (5, 60), (60, 5)], ids=["alike", "odd is late", "even is late"])
-def test_beats_come_in_the_order_of_the_reads(latency, stall):
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("latency", [(5, 5, 5), (5, 60, 30), (60, 5, 5)], ids=["alike", "later", "first is late"])
+def test_beats_come_in_the_order_of_the_reads(latency, direct, stall):
     rng = np.random.default_rng(3)
     # a stream that begins inside of a block, then reads of any place and length
     reads = [(0x1030, 1), *((0x1040 + 64 * at, BURST) for at in range(9)), (0x1280, 2)]
     reads += [(16 * int(rng.integers(1 << 20)), int(rng.integers(1, 2 * BURST))) for _ in range(40)]
-    found, seen = run(reads, dict(zip(PORTS, latency, strict=True)), stall)
+    found, seen = run(reads, dict(zip(PORTS, latency, strict=True)), direct, stall)
     assert seen.words("read.beats") == [content(first + 16 * at) for first, beats in reads for at in range(beats)]
     for name in PORTS:
         assert found[name] == [first for first, _ in reads if port_of(first) == name]

@@ -25,12 +25,13 @@ class Error(IntEnum):
     WRITE_DECERR = 10
 
 
-async def read(bench, name, commands):
-    """Beats that are read through a port."""
+async def read(bench, name, commands, ports=("",)):
+    """Beats that are read through a port, or through several in turn."""
     found = []
-    for address, beats in commands:
-        await bench.give(f"{name}_read.command", [{"address": address, "beats": beats}])
-        found += await bench.take(f"{name}_read.beats", beats)
+    for at, (address, beats) in enumerate(commands):
+        port = f"{name}_read{ports[at % len(ports)]}"
+        await bench.give(f"{port}.command", [{"address": address, "beats": beats}])
+        found += await bench.take(f"{port}.beats", beats)
     return found
 
 
@@ -48,12 +49,17 @@ def run(dut, outside, *bodies, stall=0.0):
     play_interface(dut, body=list(bodies), background=background, stall=stall, limit=LIMIT)
 
 
-MEMORIES = {"one port": {}, "two ports": {"ports": 2}, "cache RAM": {"ram_beats": 64}}
+MEMORIES = {
+    "one port": {},
+    "two ports": {"ports": 2, "spread": ("bulk",)},
+    "commands in registers": {"ports": 2, "spread": ("bulk",), "registered": True},
+    "cache RAM": {"on_chip": ("bulk",), "ram_beats": 64},
+}
 
 
 def system(**memories):
     """A memory system for the requesters."""
-    return MemorySystem(READS, WRITES, Error, bulk=("bulk",), buffered=("alpha", "bulk"), **memories)
+    return MemorySystem(READS, WRITES, Error, buffered=("alpha", "bulk"), **memories)
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])
@@ -68,7 +74,7 @@ def test_every_requester_gets_its_own_beats(memories, stall):
                 await write(bench, "bulk", commands["bulk"])
                 await bench.tick(3)
                 await bench.until("settled")
-            found[name] = await read(bench, name, commands[name])
+            found[name] = await read(bench, name, commands[name], ("1", "") if name in dut.spread else ("",))
 
         return body
 
@@ -87,20 +93,20 @@ def test_every_requester_gets_its_own_beats(memories, stall):
         elif name == "gamma":
             assert found[name] == [content(address) for address in addresses]
     assert len(found["alpha"]) == 76
-    bulk = 2 * sum(beats for _, beats in commands["bulk"])
-    assert outside.ports.get(1, 0) == (bulk if memories == "two ports" else 0)
-    assert outside.ports[0] == 76 + 20 + 37 + (bulk if memories == "one port" else 0)
+    # written through the first port; what is spread is read through both
+    assert outside.ports.get(1, 0) == (3 if dut.spread else 0)
+    assert outside.ports[0] == 76 + 20 + 37 + (0 if dut.on_chip else 21 if dut.spread else 24)
 
 
 @pytest.mark.parametrize("kind", ["read", "write"])
 @pytest.mark.parametrize("response", [Response.SLVERR, Response.DECERR])
-@pytest.mark.parametrize("ports", [1, 2])
+@pytest.mark.parametrize("ports", [1, 2, 3])
 def test_the_first_bad_response_is_a_fault(kind, response, ports):
     error = Error[f"{kind.upper()}_{response.name}"]
-    dut, outside = system(ports=ports), Outside(bad={(kind, 0x2000): response})
+    dut, outside = system(ports=ports, spread=("bulk",)), Outside(bad={(kind, 0x2000): response})
 
     async def body(bench):
-        port = f"bulk_{kind}"
+        port = f"bulk_{kind}{ports - 1 if ports > 1 and kind == 'read' else ''}"
         bench.set({f"{port}.beats.ready" if kind == "read" else f"{port}.beats.valid": 1})
         await bench.give(f"{port}.command", [{"address": 0x2000, "beats": 2}])
         await bench.until("fault.failed")
@@ -113,18 +119,18 @@ def test_the_first_bad_response_is_a_fault(kind, response, ports):
 
 
 def test_a_second_port_that_nothing_is_written_through_stays_idle_there():
-    dut = MemorySystem(("alpha", "odd"), ("delta",), Error, bulk=("odd",), ports=2)
+    dut = MemorySystem(("alpha", "odd"), ("delta",), Error, spread=("odd",), ports=2)
     outside, found = Outside(0.3), {}
 
     async def body(bench):
         await write(bench, "delta", [(0x9000, 4)])
-        for name in ("alpha", "odd"):
-            found[name] = await read(bench, name, [(0x2000, 70)])
+        for name, port in (("alpha", ""), ("odd", "1")):
+            found[name] = await read(bench, name, [(0x2000, 70)], (port,))
         await bench.until("settled")
         await bench.tick(3)
         assert bench.get("quiet")
         assert not bench.get("writer1.aw.valid")
-        bench.set({"odd_read.command.payload": {"address": 0x5000, "beats": 200}, "odd_read.command.valid": 1})
+        bench.set({"odd_read1.command.payload": {"address": 0x5000, "beats": 200}, "odd_read1.command.valid": 1})
         await bench.tick(12)
         # it waits for the reads of the second port alone
         bench.set(stop=1)

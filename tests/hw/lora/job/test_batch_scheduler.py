@@ -18,16 +18,17 @@ SECOND = [(5, 2)]
 class Around:
     """A scheduler, and what is around it: the sample scheduler's entries, the unpacker, the memory."""
 
-    def __init__(self, last_only=False, stall=0.0):
-        self.mapping = InstantftSpec(network=NETWORK, batch=BATCH, last_only=last_only).mapping
-        self.dut = BatchScheduler(self.mapping, BATCH)
+    def __init__(self, last_only=False, stall=0.0, columns=4, ports=1):
+        self.mapping = InstantftSpec(network=NETWORK, batch=BATCH, last_only=last_only, columns=columns).mapping
+        self.dut = BatchScheduler(self.mapping, BATCH, ports=ports)
         self.samples, self.records = Memory(stall), Memory(stall, seed=5)
         self.entries, self.left, self.cycles = [], 0, 60
 
-    def play(self, body, **job):
+    def play(self, body, memories=None, **job):
         """Play until ``body(bench)`` returns: labels that were written, batches whose loading began and ended."""
         wires = {"job.samples": SAMPLES_AT, "job.cache": CACHE_AT, "settled": 1}
-        memories = [self.samples.reader(self.dut.sample_command), self.records.reader(self.dut.record_command)]
+        if memories is None:
+            memories = [self.samples.reader(self.dut.sample_command), self.records.reader(self.dut.record_command)]
         return play_interface(
             self.dut,
             body=body,
@@ -45,6 +46,7 @@ class Around:
         """Hand a batch over, and wait until it is loaded."""
         await self.give(bench, entries, goal, side)
         await bench.until("loaded.valid")
+        await bench.pulse("labels_done")
         await bench.pulse("computed")
 
     async def give(self, bench, entries, goal=0, side=0):
@@ -112,7 +114,10 @@ def test_an_inference_reads_records_by_their_number():
 
 @pytest.mark.parametrize("infer", [0, 1])
 def test_a_batch_is_asked_for_while_the_one_before_is_unpacked(infer):
-    """But not in an inference; and the one behind it waits until a half of the batch memory is free."""
+    """But not in an inference; and the one behind it is asked for once its half's labels are not needed any more.
+
+    It is unpacked as soon as its half is free.
+    """
     around = Around()
     around.cycles = 400
 
@@ -127,6 +132,10 @@ def test_a_batch_is_asked_for_while_the_one_before_is_unpacked(infer):
             await bench.tick()
         await around.give(bench, SECOND)
         await bench.tick(100)
+        assert bench.seen.words("label.enable")[-1] == (BATCH, 2)
+        await bench.pulse("labels_done")
+        await bench.tick(100)
+        assert bench.seen.words("label.enable")[-1] == (0, 2)
         assert len(bench.seen["load.start"]) == 2
         assert not bench.get("idle")
         await bench.pulse("computed")
@@ -136,6 +145,36 @@ def test_a_batch_is_asked_for_while_the_one_before_is_unpacked(infer):
 
     seen = around.play(body, raw=infer, infer=infer)
     assert seen.words("load.start") == seen.words("loaded.valid") == [(0, 4), (1, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("ports", [2, 3])
+def test_entries_take_the_ports_in_turn(ports):
+    """A record has the port of the next entry's sample; on 16 columns its scales come apart from its codes."""
+    around = Around(columns=16, ports=ports)
+    names = {"sample": [], "scale": [], "record": []}
+    dut = around.dut
+
+    def watched(name):
+        async def bench(ctx):
+            command = getattr(dut, f"{name}_command")
+            ctx.set(command.ready, 1)
+            async for *_, valid, payload, port in ctx.tick().sample(command.valid, command.payload, dut.port):
+                if valid:
+                    names[name].append((port, payload.address, payload.beats))
+
+        return bench
+
+    async def body(bench):
+        await around.load(bench, FIRST)
+        await around.load(bench, SECOND, side=1)
+
+    around.play(body, [watched(name) for name in names])
+    entries = FIRST + SECOND
+    assert [port for port, *_ in names["sample"]] == [at % ports for at in range(len(entries))]
+    for name in ("scale", "record"):
+        assert [port for port, *_ in names[name]] == [(at + 1) % ports for at in range(len(entries))]
+    reads = [read[1:] for pair in zip(names["scale"], names["record"], strict=True) for read in pair]
+    assert reads == around.expected(entries)
 
 
 def test_while_a_batch_waits_for_the_memory_no_record_is_to_begin():
@@ -169,7 +208,7 @@ def test_a_batch_waits_for_its_records_the_memory_and_room():
         begun = len(bench.seen["load.start"])
         bench.set(settled=0)
         await around.give(bench, SECOND, goal=3)
-        for flag in ("recorded", "recorded", "recorded", "settled", "computed"):
+        for flag in ("recorded", "recorded", "recorded", "settled", "labels_done", "computed"):
             await bench.tick(10)
             assert not bench.get("settling")
             assert len(bench.seen["load.start"]) == begun
@@ -179,8 +218,9 @@ def test_a_batch_waits_for_its_records_the_memory_and_room():
             else:
                 await bench.pulse(flag)
         await bench.until("loaded.valid")
-        await bench.pulse("computed")
-        await bench.pulse("computed")
+        for _ in range(2):
+            await bench.pulse("labels_done")
+            await bench.pulse("computed")
         # the count of records goes on modulo 1024
         bench.set(recorded=1)
         await bench.tick(1020)

@@ -41,13 +41,14 @@ class Case:
         self.values = codec.dequantise(cache.records)
         self.samples = beats_of(samples_image(mapping.forward, given)) if mapping.first == 0 else []
         skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
-        self.records = []
+        self.records, self.scales, apart = [], [], mapping.loads_apart
         for record in cache_image(mapping, cache):
             own = beats_of(record)
             if raw:
                 self.records += own[skipped * mapping.lanes // 4 :]
             else:
-                self.records += own[mapping.code_beats :] + own[skipped : mapping.code_beats]
+                (self.scales if apart else self.records).extend(own[mapping.code_beats :])
+                self.records += own[skipped : mapping.code_beats]
 
     def rows(self):
         """Rows of the batch, (count * sample_rows, words_per_cycle, lanes)."""
@@ -72,6 +73,7 @@ def unpack(cases, stall=0.0):
     """Unpack batches into the halves in turn; the batch memory at the end."""
     mapping, most = cases[0].mapping, BASE["batch"]
     shape = mapping.words_per_cycle, mapping.lanes
+    names = ("samples", "records", "scales") if mapping.loads_apart else ("samples", "records")
     memory = np.full((2 * most * mapping.sample_rows, *shape), 1 << 40, np.int64)
 
     async def body(bench):
@@ -83,7 +85,7 @@ def unpack(cases, stall=0.0):
 
     seen = play_interface(
         BatchUnpacker(mapping, most),
-        give={name: [beat for case in cases for beat in getattr(case, name)] for name in ("samples", "records")},
+        give={name: [beat for case in cases for beat in getattr(case, name)] for name in names},
         watch={"rows.enable": ("enable", "address", "words")},
         body=body,
         stall=stall,

@@ -29,6 +29,7 @@ def test_jobs_in_a_row_are_bit_exact():
     [
         {},
         {"ports": 2},
+        {"ports": 3, "columns": 16},
         # words of two pixels: of a pool, of outputs beside each other; and clipped sums beside those in parts
         {"network": NETWORK, "lanes": 16, "columns": 16},
         {"network": "1x8x9 conv4k3 relu1.5 pool2 dw2 relu conv3k1 flatten fc3", "lanes": 16, "columns": 8},
@@ -47,9 +48,9 @@ LARGE_MAPS = "3x96x96 conv16k3p1 relu conv16k3p1 relu conv16k3p1 relu pool4 flat
 @pytest.mark.parametrize(
     ("memories", "refusal"),
     [
-        ({"ports": 3}, "ports = 3: give 1 or 2"),
+        ({"ports": 4}, "ports = 4: give 1 to 3"),
         ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip, none"),
-        ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
+        ({"cache": "chip", "ports": 2}, "one is enough"),
         ({"network": "64 fc8 fc64", "loss": "mse", "early_stop": True}, "the cross entropy of labels"),
         ({"validation": True}, "validation without early_stop"),
         ({"tunes": "layer", "last_only": True}, "last_only with tunes = layer: there are no adapters to place"),
