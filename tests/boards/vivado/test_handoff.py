@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     from pynqmetadata.views.runtime import RuntimeMetadataParser
 
 CORES = {
-    "instantft": InstantftSpec(**ADAPTERS, ports=2),
+    "instantft": InstantftSpec(**ADAPTERS, ports=3),
     "zotrain": ZotrainSpec(**ONE_STAGE),
     "zostream": zostream(),
 }

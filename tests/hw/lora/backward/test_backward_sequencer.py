@@ -125,7 +125,7 @@ def test_rows_forward_then_backward(name, count):
     assert [row["last"] for row in backward] == [at % count == count - 1 for at in range(len(backward))]
 
 
-@pytest.mark.parametrize("count", [1, 2, BATCH])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow), BATCH])
 @pytest.mark.parametrize("name", VARIATIONS)
 def test_every_beat_is_updated_once(name, count):
     case = Case(VARIATIONS[name], count)

@@ -133,8 +133,14 @@ def results(one, batches, stall=0.0):
     return found
 
 
-@pytest.mark.parametrize("stall", [0.0, 0.5])
-@pytest.mark.parametrize("name", MAPPINGS)
+@pytest.mark.parametrize(
+    ("name", "stall"),
+    [
+        ("base", 0.0),
+        *((name, 0.5) for name in MAPPINGS),
+        *(pytest.param(name, 0.0, marks=pytest.mark.slow) for name in MAPPINGS if name != "base"),
+    ],
+)
 def test_a_batch(name, stall):
     one = MAPPINGS[name]
     batch = Batch(one, BATCH)

@@ -108,7 +108,7 @@ def test_a_batch_becomes_rows(name, raw):
 
 
 @pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("stall", [0.0, 0.5])
+@pytest.mark.parametrize("stall", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 @pytest.mark.parametrize("settings", [{}, {"columns": 16}])
 def test_batches_fill_the_halves_in_turn(raw, stall, settings):
     cases = [Case(settings, raw, count, seed) for seed, count in enumerate((4, 1, 2))]

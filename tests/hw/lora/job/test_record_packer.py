@@ -143,6 +143,7 @@ def test_a_raw_record_takes_little_more_cycles_than_values():
     assert VALUES <= period(raw=1) < 1.01 * VALUES
 
 
+@pytest.mark.slow
 def test_two_values_at_once_take_little_more_than_half_the_cycles():
     wide = InstantftSpec(columns=16).mapping
     blocks = [length for count, length in wide.blocks for _ in range(count)]
