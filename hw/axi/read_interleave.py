@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import ADDRESS_BITS
 from ..primitives.fifo import Fifo
-from ..primitives.registers import data_register
+from ..primitives.registers import data_register, replicas
 from .memory_port import OFFSET_BITS, ReadPort
 
 OUTSTANDING = 32
@@ -48,7 +48,9 @@ class ReadInterleave(wiring.Component):
         entry = data.StructLayout({"odd": 1, "beats": len(asked.payload.beats)})
         m.submodules.reads = reads = Fifo(entry, OUTSTANDING)
         # the read whose beats come, the last one of which is `final`
-        active, odd, final = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        active, final = Signal(), Signal(reset_less=True)
+        # for handshakes, and for the many bits of a beat
+        odd, of_odd = replicas(2, "odd")
         left, moves, follows = Signal(len(asked.payload.beats), reset_less=True), Signal(), Signal()
         # the FIFO learns a cycle later that its read has begun: whether a beat is taken is known late
         begins, popped = Signal(), Signal()
@@ -59,7 +61,7 @@ class ReadInterleave(wiring.Component):
             reads.i.valid.eq(asked.valid & asked.ready),
             asked.ready.eq(reads.i.ready & ~Mux(chosen, self.odd.command.valid, self.even.command.valid)),
             given.valid.eq(active & Mux(odd, self.odd.beats.valid, self.even.beats.valid)),
-            given.payload.eq(Mux(odd, self.odd.beats.payload, self.even.beats.payload)),
+            given.payload.eq(Mux(of_odd, self.odd.beats.payload, self.even.beats.payload)),
             moves.eq(given.valid & given.ready),
             follows.eq(~active | (moves & final)),
             begins.eq(follows & reads.o.valid & ~popped),
@@ -79,7 +81,7 @@ class ReadInterleave(wiring.Component):
         with m.If(follows):
             m.d.sync += [
                 active.eq(reads.o.valid & ~popped),
-                odd.eq(following.odd),
+                *(port.eq(following.odd) for port in (odd, of_odd)),
                 left.eq(following.beats),
                 final.eq(following.beats == 1),
             ]

@@ -96,7 +96,7 @@ class LogitReader(wiring.Component):
             read.payload.address.eq(line.line + row),
             read.payload.part.eq(line.part),
         ]
-        last = left == 1
+        last = Signal(reset_less=True)
         results = self._results(m, column, last)
         taken = operands.valid & results.i.ready
         ends = last | (column == columns - 1)
@@ -111,7 +111,7 @@ class LogitReader(wiring.Component):
                 m.next = "BEGIN"
             with m.State("BEGIN"), m.If(~self.waits | results.empty | ~new):
                 m.d.comb += [line.start.eq(1), self.begins.eq(new)]
-                m.d.sync += [left.eq(self.outputs), new.eq(0)]
+                m.d.sync += [left.eq(self.outputs), last.eq(self.outputs == 1), new.eq(0)]
                 with m.If(new):
                     m.d.sync += left_rows.eq(self.tokens)
                 m.next = "READ"
@@ -122,7 +122,7 @@ class LogitReader(wiring.Component):
             with m.State("GIVE"):
                 m.d.comb += [operands.ready.eq(ends & results.i.ready), results.i.valid.eq(operands.valid)]
                 with m.If(taken):
-                    m.d.sync += [left.eq(left - 1), column.eq(Mux(ends, 0, column + 1))]
+                    m.d.sync += [left.eq(left - 1), last.eq(left == 2), column.eq(Mux(ends, 0, column + 1))]
                 with m.If(taken & ends):
                     m.d.comb += line.advance.eq(1)
                     m.next = "READ"
