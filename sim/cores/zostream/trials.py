@@ -69,6 +69,8 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             # no step is a multiple of the sentences for which a pass has room
             "buffers": StreamVariation(kind="perceptron", lengths=(0, 1, 0, 2), sizes=(4, 3)),
             "very different": StreamVariation(lengths=(1, 0, 2), sizes=(3,)),
+            # both in one pass
+            "two long ones": StreamVariation(lengths=(spec.tokens // 2,) * 2, sizes=(2,)),
             "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
             "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
             # what passes a cut: rows of tokens of both sides, of sentences; and of what is fixed, kept for later steps
@@ -76,7 +78,13 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             "cut behind a pool": StreamVariation(kind="perceptron", cut=3, inner=3, lengths=(0, 1, 0), sizes=(3,)),
             "cache": StreamVariation(cut=3, first=3, sizes=(2, 3)),
             "cache behind a pool": StreamVariation(
-                kind="perceptron", cut=3, first=3, perturbations=2, widths=NetworkWidths(classes=spec.classes)
+                kind="perceptron",
+                cut=3,
+                first=3,
+                perturbations=2,
+                lengths=(1, 3, 5, 2, 4, 1),
+                sizes=(5, 4),
+                widths=NetworkWidths(classes=spec.classes),
             ),
             # values of a row, words of a perturbation, beats of a token and of logits, perturbations: many
             "wide": StreamVariation(kind="perceptron", lengths=(1,), sizes=(1,), widths=widths),
