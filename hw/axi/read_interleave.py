@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import ADDRESS_BITS
 from ..primitives.fifo import Fifo
-from ..primitives.registers import data_register
+from ..primitives.registers import data_register, replicas
 from .memory_port import ReadPort
 
 OUTSTANDING = 32
@@ -53,7 +53,9 @@ class ReadInterleave(wiring.Component):
         entry = data.StructLayout({"port": len(self.port), "beats": len(asked.payload.beats)})
         m.submodules.reads = reads = Fifo(entry, OUTSTANDING)
         # the read whose beats come, the last one of which is `final`
-        active, turn, final = Signal(), Signal.like(self.port, reset_less=True), Signal(reset_less=True)
+        active, final = Signal(), Signal(reset_less=True)
+        # for handshakes, and for the many bits of a beat
+        turn, turn_of_beat = replicas(2, "turn", self.port.shape())
         left, moves, follows = Signal(len(asked.payload.beats), reset_less=True), Signal(), Signal()
         # the FIFO learns a cycle later that its read has begun: whether a beat is taken is known late
         begins, popped = Signal(), Signal()
@@ -62,7 +64,7 @@ class ReadInterleave(wiring.Component):
             reads.i.payload.beats.eq(asked.payload.beats),
             reads.i.valid.eq(asked.valid & asked.ready),
             given.valid.eq(active & Array(port.beats.valid for port in ports)[turn]),
-            given.payload.eq(Array(port.beats.payload for port in ports)[turn]),
+            given.payload.eq(Array(port.beats.payload for port in ports)[turn_of_beat]),
             moves.eq(given.valid & given.ready),
             follows.eq(~active | (moves & final)),
             begins.eq(follows & reads.o.valid & ~popped),
@@ -75,7 +77,7 @@ class ReadInterleave(wiring.Component):
         with m.If(follows):
             m.d.sync += [
                 active.eq(reads.o.valid & ~popped),
-                turn.eq(following.port),
+                *(each.eq(following.port) for each in (turn, turn_of_beat)),
                 left.eq(following.beats),
                 final.eq(following.beats == 1),
             ]

@@ -42,14 +42,14 @@ class BlockSettings(CampaignSettings):
     seconds : int
         Time for each proof of equivalence.
     simulator : "icarus" or "verilator"
-    component : str
-        Python file to whose cells the sample is confined, see `faults.list_faults`; by default all.
+    components : tuple of str
+        Python files, of whose cells there is a sample each, see `faults.list_faults`; by default one of all cells.
     """
 
     words: int = 1000
     seconds: int = 60
     simulator: str = "icarus"
-    component: str = ""
+    components: tuple[str, ...] = ()
 
 
 class BlockCampaign(Campaign[BlockSettings]):
@@ -70,7 +70,7 @@ class BlockCampaign(Campaign[BlockSettings]):
 
     def __init__(self, spec: Spec, settings: BlockSettings, path: Path, force: bool = False) -> None:
         require(settings.simulator)
-        self._spec, self._component = spec, settings.component
+        self._spec, self._components = spec, settings.components
         super().__init__(spec.name, asdict(spec), settings, path, force)
 
     def _netlist(self) -> CellNetlist:

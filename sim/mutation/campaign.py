@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +23,7 @@ class CampaignSettings:
     Parameters
     ----------
     faults : int
-        How many.
+        How many; of each component, where there are some.
     seed : int
         Seed of the sample of faults, and of all that is to see them.
     """
@@ -60,8 +61,8 @@ class Campaign(ABC, Generic[Settings]):
         See `Record`.
     """
 
-    _component: str
-    """Python file to whose cells the sample is confined, see `faults.list_faults`; empty for all."""
+    _components: tuple[str, ...]
+    """Python files, of whose cells there is a sample each, see `faults.list_faults`; none for one of all cells."""
 
     def __init__(
         self, name: str, parameters: dict[str, Any], settings: Settings, path: Path, force: bool = False
@@ -72,7 +73,7 @@ class Campaign(ABC, Generic[Settings]):
         header: dict[str, Any] = {
             "block": name,
             "parameters": json.loads(json.dumps(parameters)),
-            **asdict(settings),
+            **json.loads(json.dumps(asdict(settings))),
             "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
             "version of the bench": self._bench(),
         }
@@ -96,7 +97,12 @@ class Campaign(ABC, Generic[Settings]):
         UserError
             If what is to see the faults objects without one.
         """
-        faults = list_faults(self._made, self._settings.faults, self._settings.seed, self._component)
+        samples = [
+            list_faults(self._made, self._settings.faults, self._settings.seed, component)
+            for component in self._components or ("",)
+        ]
+        # a cell that several files made may be in the sample of each
+        faults = list(dict.fromkeys(chain.from_iterable(samples)))
         self._run(faults, on_result)
         return [self.record.results[number] for number in range(len(faults))]
 

@@ -30,11 +30,11 @@ class CoreSettings(CampaignSettings):
 
     Parameters
     ----------
-    component : str
-        Python file to whose cells the sample is confined, see `faults.list_faults`; by default all.
+    components : tuple of str
+        Python files, of whose cells there is a sample each, see `faults.list_faults`; by default one of all cells.
     """
 
-    component: str = ""
+    components: tuple[str, ...] = ()
 
 
 class CoreCampaign(Campaign[CoreSettings]):
@@ -59,7 +59,7 @@ class CoreCampaign(Campaign[CoreSettings]):
     def __init__(self, spec: CoreSpec, settings: CoreSettings, path: Path, force: bool = False) -> None:
         compiler()
         # what a job updates is compared as it is written
-        self._spec, self._component = observable(spec), settings.component
+        self._spec, self._components = observable(spec), settings.components
         self._room = Path(inspect.getfile(type(trials_of(spec)))).parent
         super().__init__(spec.name, asdict(self._spec), settings, path, force)
 

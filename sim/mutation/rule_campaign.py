@@ -51,7 +51,7 @@ class RuleCampaign(Campaign[RuleSettings]):
 
     def __init__(self, name: str, settings: RuleSettings, path: Path, force: bool = False) -> None:
         self._name, self._module, self._checker = name, formal_module(name), checker_of(name)
-        self._component = f"{type(self._checker.block).__module__.partition('.')[2].replace('.', '/')}.py"
+        self._components = (f"{type(self._checker.block).__module__.partition('.')[2].replace('.', '/')}.py",)
         super().__init__(name, {}, settings, path, force)
 
     def _netlist(self) -> CellNetlist:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -30,12 +30,36 @@ RATE = 2e-3
 _FEATURES, _WORDS, _CLASSES = 24, 20, 3
 
 
+@dataclass(frozen=True)
+class NetworkWidths:
+    """Widths of a random network.
+
+    Parameters
+    ----------
+    features : int
+        Values of a token.
+    hidden : int
+        Values between layers, some layers have a few more; 0: the fewest that a core takes.
+    classes : int
+        Outputs.
+    """
+
+    features: int = _FEATURES
+    hidden: int = 0
+    classes: int = _CLASSES
+
+
+NARROW = NetworkWidths()
+"""Widths of the smallest networks, with which most trials run."""
+
+
 class _Random(TransformerBuilder):
     """Builder that draws its tensors."""
 
-    def __init__(self, name: str, rng: np.random.Generator, gain: float) -> None:
-        super().__init__(name, _FEATURES)
+    def __init__(self, name: str, rng: np.random.Generator, gain: float, widths: NetworkWidths) -> None:
+        super().__init__(name, widths.features)
         self._rng, self._gain = rng, gain
+        self.features, self.classes = widths.features, widths.classes
 
     def drawn(self, *shape: int) -> NDArray[np.float64]:
         """Draw a matrix or a vector."""
@@ -63,6 +87,7 @@ def random_images(
     first: int = 0,
     cut: int = 0,
     every: int = 1,
+    widths: NetworkWidths = NARROW,
 ) -> StreamImages:
     """Make a small transformer for a core: together the three kinds have all operations.
 
@@ -81,10 +106,11 @@ def random_images(
         First operation that is tuned.
     cut : int
         See `StreamImages.of`.
+    widths : NetworkWidths
     """
-    made = _Random(f"random {kind}", rng, gain)
+    made = _Random(f"random {kind}", rng, gain, widths)
     # heads that share keys have whole rows
-    hidden = 2 * (spec.lanes if kind == "decoder" else max(8, spec.columns))
+    hidden = widths.hidden or 2 * (spec.lanes if kind == "decoder" else max(8, spec.columns))
     {"perceptron": _perceptron, "encoder": _encoder, "decoder": _decoder}[kind](made, hidden)
     network, parameters = made.finish()
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
@@ -98,7 +124,7 @@ def random_images(
     model = TransformerModel(
         base.transformer,
         base.integers,
-        Q8_16.from_float(rng.normal(0, 1, (_WORDS, _FEATURES))),
+        Q8_16.from_float(rng.normal(0, 1, (_WORDS, widths.features))),
         (lambda name: name in places) if sensitive else (lambda name: name[0] >= first),
         places,
         spec.times,
@@ -126,15 +152,15 @@ def sentences_of(images: StreamImages, lengths: Sequence[int], rng: np.random.Ge
 def _perceptron(made: _Random, hidden: int) -> None:
     """Add three layers behind the first token."""
     pooled = made.pool("first", INPUTS, "first")
-    up = made.activation("relu", made.layer("up", pooled, hidden + 3, _FEATURES), "relu")
+    up = made.activation("relu", made.layer("up", pooled, hidden + 3, made.features), "relu")
     more = made.activation("gelu tanh", made.layer("more", up, hidden, hidden + 3), "gelu-tanh")
-    made.layer("head", more, _CLASSES, hidden)
+    made.layer("head", more, made.classes, hidden)
 
 
 def _encoder(made: _Random, hidden: int) -> None:
     """Add positions, a layer with norms behind its sums, a mean of length 1 and a head."""
     rows = made.drawn(64, hidden)
-    placed = made.positions("positions", made.layer("patches", INPUTS, hidden, _FEATURES), rows)
+    placed = made.positions("positions", made.layer("patches", INPUTS, hidden, made.features), rows)
     start = made.norm("norm 0", placed, hidden, True)
     reads = tuple(made.layer(name, start, hidden, hidden) for name in ("queries", "keys", "values"))
     seen = made.attention("attention", (reads[0], reads[1], reads[2]), SelfAttention(2, 2, hidden // 2))
@@ -146,13 +172,13 @@ def _encoder(made: _Random, hidden: int) -> None:
     # the same functions where no layer is before them
     twice = made.norm("norm 3", made.residual("sum 3", made.norm("norm 2", total, hidden, True), start), hidden, True)
     pair = made.gate("pair", made.activation("alone", twice, "silu"), start)
-    made.layer("head", made.unit_length("unit", made.pool("mean", pair, "mean")), _CLASSES, hidden)
+    made.layer("head", made.unit_length("unit", made.pool("mean", pair, "mean")), made.classes, hidden)
 
 
 def _decoder(made: _Random, hidden: int) -> None:
     """Add a causal layer with rotary positions, a shared head of keys, a gate, the last token and a head."""
     width = hidden // 2
-    start = made.layer("embedding", INPUTS, hidden, _FEATURES, False)
+    start = made.layer("embedding", INPUTS, hidden, made.features, False)
     given = made.norm("norm 1", start, hidden, False)
     queries = made.layer("queries", given, hidden, hidden, False)
     keys, values = (made.layer(name, given, width, hidden, False) for name in ("keys", "values"))
@@ -165,7 +191,7 @@ def _decoder(made: _Random, hidden: int) -> None:
     total = made.residual("sum 2", middle, made.layer("down", product, hidden, hidden + 7, False))
     behind = made.layer("more", made.norm("norm 3", total, hidden, False), hidden, hidden)
     squared = made.activation("square", behind, "relu-squared")
-    made.layer("head", made.pool("last", squared, "last"), _CLASSES, hidden)
+    made.layer("head", made.pool("last", squared, "last"), made.classes, hidden)
 
 
 class RandomJob:

@@ -151,7 +151,13 @@ class ValuePathSpec(ChunkUnitSpec):
                 yield from (Job(group, first + position, sentence // one.sentences, position) for group in groups)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute operations as long as all that belongs to one is there."""
+        """Compute operations as long as all that belongs to one is there.
+
+        Raises
+        ------
+        UserError
+            If one has more rows of a side than there is room for.
+        """
         fields = {name: port.fields for name, port in self.streams().items() if port.direction == "out"}
         found: dict[str, list[Words]] = {
             port: [{one.name: np.zeros((0, one.lanes), np.int64) for one in fields[port]}] for port in fields
@@ -159,6 +165,8 @@ class ValuePathSpec(ChunkUnitSpec):
         used = dict.fromkeys(("sums", "biases", "sentences", "operands"), 0)
         for one in rows_of(inputs["operation"], Operation):
             chosen = settings(one)
+            if (most := one.longest if chosen.positions else one.rows) > self.longest:
+                raise UserError(f"{most} rows of a side: there is room for {self.longest}")
             entries = 2 * one.sentences * one.longest if chosen.positions else 0
             sentences = {name: column[used["sentences"] :][:entries] for name, column in inputs["sentences"].items()}
             jobs = [*self.jobs(one, sentences)]

@@ -96,10 +96,11 @@ class LogitReader(wiring.Component):
             read.payload.address.eq(line.line + row),
             read.payload.part.eq(line.part),
         ]
-        last = left == 1
+        # flags of the last value, and of a chunk's last: the reads of the memory wait for them
+        last, ends = Signal(reset_less=True), Signal(reset_less=True)
+        following = Signal.like(column, name="following")
         results = self._results(m, column, last)
         taken = operands.valid & results.i.ready
-        ends = last | (column == columns - 1)
         final, new = self.number == self.sentences - 1, Signal()
         with m.FSM():
             with m.State("IDLE"):
@@ -111,7 +112,8 @@ class LogitReader(wiring.Component):
                 m.next = "BEGIN"
             with m.State("BEGIN"), m.If(~self.waits | results.empty | ~new):
                 m.d.comb += [line.start.eq(1), self.begins.eq(new)]
-                m.d.sync += [left.eq(self.outputs), new.eq(0)]
+                m.d.sync += [left.eq(self.outputs), last.eq(self.outputs == 1), new.eq(0)]
+                m.d.sync += ends.eq(self.outputs == 1)
                 with m.If(new):
                     m.d.sync += left_rows.eq(self.tokens)
                 m.next = "READ"
@@ -121,8 +123,10 @@ class LogitReader(wiring.Component):
                     m.next = "GIVE"
             with m.State("GIVE"):
                 m.d.comb += [operands.ready.eq(ends & results.i.ready), results.i.valid.eq(operands.valid)]
+                m.d.comb += following.eq(Mux(ends, 0, column + 1))
                 with m.If(taken):
-                    m.d.sync += [left.eq(left - 1), column.eq(Mux(ends, 0, column + 1))]
+                    m.d.sync += [left.eq(left - 1), last.eq(left == 2), column.eq(following)]
+                    m.d.sync += ends.eq((left == 2) | (following == columns - 1))
                 with m.If(taken & ends):
                     m.d.comb += line.advance.eq(1)
                     m.next = "READ"

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux
 
 from ....golden.cores.zostream.memory_trace import MemoryTraceLayout
 from ....golden.cores.zostream.zostream import ZostreamSpec
-from ...stream.engine.stream_engine import Unit
+from ...stream.engine.unit_choice import Unit
 from ..shelled_core import Monitor
 from .zostream import TransformerTrainer, Zostream
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import IntEnum
-from functools import reduce
-from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -38,20 +34,10 @@ from ..values.value_path import ValuePath
 from ..weights.weight_feed import WeightFeed
 from .buffer_bases import BUFFERS, BufferBases
 from .engine_port import EnginePort
+from .unit_choice import Unit, UnitChoice, alike
 
 _WAITING = 2
 """Words that wait for what takes them late, beside the one on offer: reads of rows, keys, tiles, vectors."""
-
-
-class Unit(IntEnum):
-    """Block that reads and writes the activation memory, one at a time."""
-
-    OUTSIDE = 0
-    VALUES = 1
-    NORM = 2
-    POOL = 3
-    ROTARY = 4
-    ATTENTION = 5
 
 
 class StreamEngine(wiring.Component):
@@ -107,12 +93,8 @@ class StreamEngine(wiring.Component):
             m.submodules[name] = getattr(self, name)
         # rows of a side: tokens, behind a pool sentences
         self._rows = Signal.like(self.port.rows, reset_less=True)
-        # a flag for each unit, beside its number: handshakes begin with it
-        self._unit, self._following = Signal(Unit), Signal(Unit)
-        self._works = {unit: Signal(name=f"works_{unit.name.lower()}", init=unit == Unit.OUTSIDE) for unit in Unit}
-        m.d.comb += self._following.eq(self._unit)
-        m.d.sync += self._unit.eq(self._following)
-        m.d.sync += [flag.eq(self._following == unit) for unit, flag in self._works.items()]
+        self._choice = UnitChoice(m, self.spec.size.columns)
+        self._works, self._following = self._choice.works, self._choice.following
         # long before a load: for handshakes, and for the values of chunks
         self._kept = replicas(2, "kept_rows")
         m.d.sync += [flag.eq(self.port.kept) for flag in self._kept]
@@ -191,7 +173,7 @@ class StreamEngine(wiring.Component):
                 m.d.sync += passes.eq(takes[unit] & (self._following == unit) & ~ends)
             with m.If(passes):
                 m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
-            m.d.comb += _same(stream.payload, given.payload)
+            m.d.comb += alike(stream.payload, given.payload)
 
     def _array(self, m: Module) -> None:
         """Connect the array with rows, weights, the order of tiles, and what becomes of its sums."""
@@ -253,11 +235,11 @@ class StreamEngine(wiring.Component):
         both = sums.valid & attention.scales.valid
         m.d.comb += [
             terms.valid.eq(given.valid),
-            *_same(terms.payload, given.payload),
+            *alike(terms.payload, given.payload),
             given.ready.eq(terms.ready),
             into.valid.eq(both),
             into.payload.sum.eq(sums.payload.sum),
-            *_same(into.payload, attention.scales.payload),
+            *alike(into.payload, attention.scales.payload),
             sums.ready.eq(into.ready & attention.scales.valid),
             attention.scales.ready.eq(into.ready & sums.valid),
         ]
@@ -266,13 +248,13 @@ class StreamEngine(wiring.Component):
         """Give the memory to the unit at work; without one samples are written, and results read."""
         memory, port = self.memory, self.port
         readers = {unit: block for unit, block in self.units.items() if hasattr(block, "operands_read")}
-        self._choose(
+        self._choice.choose(
             m,
             memory.operands,
             {unit: block.operands for unit, block in readers.items()} | {Unit.OUTSIDE: port.operands},
         )
         reads = {unit: block.operands_read for unit, block in readers.items()} | {Unit.OUTSIDE: port.operands_read}
-        self._merge(m, self._operands_read(m), reads)
+        self._choice.merge(m, self._operands_read(m), reads)
         outside, rows, samples = memory.write.signature.flip().create(path=("loaded",)), self.kept.write, self.samples
         m.d.comb += [
             outside.valid.eq(Mux(self._kept[0], rows.valid, samples.write.valid)),
@@ -280,7 +262,7 @@ class StreamEngine(wiring.Component):
             *(loader.ready.eq(outside.ready) for loader in (rows, samples.write)),
         ]
         writes = {unit: block.write for unit, block in self.units.items()} | {Unit.OUTSIDE: outside}
-        self._merge(m, memory.write, writes)
+        self._choice.merge(m, memory.write, writes)
 
     def _operands_read(self, m: Module) -> Any:
         """Put a register in front of reads of operands: all that reads keys or rows waits for them."""
@@ -296,7 +278,7 @@ class StreamEngine(wiring.Component):
         table, port = self.table, self.port
         wiring.connect(m, wiring.flipped(port.sentence), table.sentence)
         users = {unit: block.sentences for unit, block in self.units.items() if hasattr(block, "sentences")}
-        self._choose(m, table.sentences, users)
+        self._choice.choose(m, table.sentences, users)
         m.d.comb += [table.clear.eq(port.load), table.rows.eq(port.rows), table.count.eq(port.sentences)]
         samples, kept = self.samples, self.kept
         settings = samples.operation.payload
@@ -320,30 +302,6 @@ class StreamEngine(wiring.Component):
             settings.wide.eq(self.bases.wide[0]),
             settings.base.eq(self.bases.base[0]),
         ]
-
-    def _choose(self, m: Module, given: Any, users: dict[Unit, Any]) -> None:
-        """Give a stream's words to the unit at work, each of its fields that the unit has."""
-        m.d.comb += given.ready.eq(Cat(stream.ready & self._works[unit] for unit, stream in users.items()).any())
-        for unit, stream in users.items():
-            m.d.comb += [stream.valid.eq(given.valid & self._works[unit]), *_same(stream.payload, given.payload)]
-
-    def _merge(self, m: Module, into: Any, givers: dict[Unit, Any]) -> None:
-        """Take a stream's words from the unit at work; no other one has any, so that all may see that there is room."""
-        m.d.comb += into.valid.eq(Cat(stream.valid & self._works[unit] for unit, stream in givers.items()).any())
-        m.d.comb += [stream.ready.eq(into.ready) for stream in givers.values()]
-        # places are chosen by the flags: the number, which chooses the values, reaches far
-        for name, field in into.payload.shape().members.items():
-            having = {unit: stream for unit, stream in givers.items() if name in stream.payload.shape().members}
-            given = {unit: Value.cast(getattr(stream.payload, name)) for unit, stream in having.items()}
-            taken = Value.cast(getattr(into.payload, name))
-            if name == "value":
-                with m.Switch(self._unit):
-                    for unit, value in given.items():
-                        with m.Case(unit):
-                            m.d.comb += taken.eq(value)
-                continue
-            flags = {unit: self._works[unit].replicate(Shape.cast(field).width) for unit in given}
-            m.d.comb += taken.eq(reduce(or_, (value & flags[unit] for unit, value in given.items())))
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -439,7 +397,7 @@ class StreamEngine(wiring.Component):
                 m.next = "GIVEN"
             with m.State("GIVEN"), m.If(~Cat(waits.values()).any()):
                 # its fields are with the unit, but for those of an attention that is turned first
-                with m.If(self._unit != Unit.ROTARY):
+                with m.If(self._choice.unit != Unit.ROTARY):
                     m.d.sync += self._holds.eq(0)
                 m.next = "RUN"
             with m.State("RUN"):
@@ -490,10 +448,3 @@ def _queued(m: Module, name: str, given: Any) -> Any:
     m.submodules[name] = queue = ReadyFifo(given.payload.shape(), _WAITING)
     wiring.connect(m, given, queue.i)
     return queue.o
-
-
-def _same(into: Any, given: Any) -> Iterator[Any]:
-    """Assignments of all fields that both have."""
-    for name in into.shape().members:
-        if name in given.shape().members:
-            yield Value.cast(getattr(into, name)).eq(Value.cast(getattr(given, name)))

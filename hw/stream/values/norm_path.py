@@ -145,7 +145,9 @@ class NormPath(wiring.Component):
     def _write(self, m: Module, norm: LayerNorm, begin: Value, end: Signal, words: int) -> None:
         """Collect words of results to chunks, write them, and count what was clipped."""
         spec, given, write = self.spec, norm.o.payload, self.write
-        part, whole = Signal(words), Signal()
+        # a flag of the last part, for handshakes: its number chooses values, and reaches far
+        part, final_part, whole = Signal(words), Signal(init=words == 0), Signal()
+        following = Signal.like(part)
         form = spec.streams()["write"].fields[-1].format
         value = Cat(
             Cat(one, one[-1].replicate(form.width - len(one)))
@@ -153,7 +155,8 @@ class NormPath(wiring.Component):
         )
         held = [Signal(len(value), name=f"held{at}", reset_less=True) for at in range((1 << words) - 1)]
         m.d.comb += [
-            whole.eq(given.last | part.all()),
+            whole.eq(given.last | final_part),
+            following.eq(Mux(whole, 0, part + 1)),
             write.valid.eq(norm.o.valid & whole),
             norm.o.ready.eq(~whole | write.ready),
             Value.cast(write.payload.value).eq(
@@ -179,7 +182,7 @@ class NormPath(wiring.Component):
             self.done.payload.clipped.eq(Mux(begin, 0, self.done.payload.clipped + marked)),
         ]
         with m.If(taken):
-            m.d.sync += part.eq(Mux(whole, 0, part + 1))
+            m.d.sync += [part.eq(following), final_part.eq(following.all() if words else 1)]
             for at, old in enumerate(held):
                 with m.If(part == at):
                     m.d.sync += old.eq(value)

@@ -103,16 +103,18 @@ class PoolHead(wiring.Component):
         self._left, self._due = (Signal(range(most), name=name, reset_less=True) for name in ("left", "due"))
         self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
         # of what is written, and of all else
-        of_unit, self._came = replicas(2, "of_unit"), Signal()
+        of_unit, self._came, self._adds = replicas(2, "of_unit"), Signal(), Signal()
         self._write_unit, self._is_unit = of_unit
         with m.If(self.operation.ready):
             m.d.sync += [flag.eq(self.operation.payload.kind == KINDS.index("unit")) for flag in of_unit]
-        takes = self._wants & (~self._is_unit | unit.i.ready)
+        takes, pools = self._wants & (~self._is_unit | unit.i.ready), self._wants & ~self._is_unit
         self._asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
         m.d.comb += [
             *_place(self.operands_read.payload, source, self._row),
             unit.i.valid.eq(self._wants & self._is_unit & there),
             self._came.eq(takes & there),
+            # sums do not wait for the room that a norm has
+            self._adds.eq(pools & there),
         ]
         with m.If(self._asked):
             m.d.sync += [self._left.eq(self._left - 1), self._asking.eq(self._left.any())]
@@ -138,7 +140,7 @@ class PoolHead(wiring.Component):
             *_place(self.write.payload, destination, self._item),
             average.first.eq(fresh),
             average.round.eq(rounds),
-            average.add.eq(self._came),
+            average.add.eq(self._adds),
             average.count.eq(count),
             unit.step.eq(step),
             unit.o.ready.eq(self.write.ready),

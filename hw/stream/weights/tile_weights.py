@@ -199,17 +199,18 @@ class TileWeights(wiring.Component):
         # a word is on offer: for handshakes, and for the many registers of values
         offered, keeps = replicas(2, "offered")
         move, loads = ~offered | v.ready, ~keeps | v.ready
-        lane = Signal(range(BEAT_VALUES))
+        # a flag of the last lane, which all of the beat's stages wait for
+        lane, last_lane = Signal(range(BEAT_VALUES)), Signal()
         m.d.comb += [
             v.valid.eq(offered),
             enough.eq(~settings.numbered | self.offsets.valid & ~replay.waits),
             # no correction waits for `v`: the vector before has left
             taken.eq(Mux(settings.matrix, due, dequant.v.valid & move) & enough),
-            end.eq(~settings.matrix & lane.all()),
+            end.eq(~settings.matrix & last_lane),
             final.eq(Mux(settings.matrix, settings.single, given.last & end)),
         ]
         with m.If(taken & ~settings.matrix):
-            m.d.sync += lane.eq(lane + 1)
+            m.d.sync += [lane.eq(lane + 1), last_lane.eq(lane == BEAT_VALUES - 2)]
         numbers = self._numbers(m, settings, taken, final, replay)
 
         pipeline = Pipeline(m, {"taken": 0, "operands": 1, "sum": 1, "result": 1}, enable=loads)
@@ -241,7 +242,7 @@ class TileWeights(wiring.Component):
         written = pipeline.place("operands", written, "written", reset_less=True).at("result")
         return Values(
             enough,
-            move & enough & lane.all(),
+            move & enough & last_lane,
             under_way.any(),
             valid.at("operands") & settings.matrix,
             place,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RECORDS = Path("build/mutation")
 _OPTIONS = (
     *("preset", "settings", "model", "weights", "shape", "faults", "seed"),
-    *("component", "simulator", "words", "seconds", "output", "force"),
+    *("components", "simulator", "words", "seconds", "output", "force"),
 )
 """Options of a campaign; the summary takes none."""
 
@@ -35,7 +35,11 @@ _OPTIONS = (
         "--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True, help="Seed of sample and bench."
     ),
     option(
-        "--component", default="", metavar="FILE", help="Only cells that this file makes, for instance hw/nn/mac.py."
+        "--component",
+        "components",
+        multiple=True,
+        metavar="FILE",
+        help="A sample of the cells that this file makes, for instance hw/nn/mac.py; may be repeated.",
     ),
 )
 @section(
@@ -64,7 +68,7 @@ def command(
     preset: str | None,
     faults: int,
     seed: int,
-    component: str,
+    components: tuple[str, ...],
     simulator: str,
     words: int,
     seconds: int,
@@ -104,14 +108,14 @@ def command(
     refuse_unwritable(path)
     campaign: Campaign[Any]
     if block in set(proved_names()) - set(BLOCKS):
-        of_blocks = ("preset", "settings", "model", "weights", "shape", "component", "simulator", "words")
+        of_blocks = ("preset", "settings", "model", "weights", "shape", "components", "simulator", "words")
         refuse_options(of_blocks, f"{block}, a part that is proved")
         campaign = RuleCampaign(block, RuleSettings(faults, seed, seconds), path, force)
     elif isinstance(spec := spec_of(block, settings, preset, **own), CoreSpec) and spec.part("sim", "trials", "TRIALS"):
         refuse_options(("simulator", "words", "seconds"), f"{block}, a whole core")
-        campaign = CoreCampaign(spec, CoreSettings(faults, seed, component), path, force)
+        campaign = CoreCampaign(spec, CoreSettings(faults, seed, components), path, force)
     else:
-        campaign = BlockCampaign(spec, BlockSettings(faults, seed, words, seconds, simulator, component), path, force)
+        campaign = BlockCampaign(spec, BlockSettings(faults, seed, words, seconds, simulator, components), path, force)
 
     def tell(result: Result) -> None:
         if not as_json:

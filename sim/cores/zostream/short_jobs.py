@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....boards.cores.zostream.job import StreamTrainer
-from ....golden.cores.zostream.random_network import NetworkKind, random_images, sentences_of
+from ....golden.cores.zostream.random_network import NARROW, NetworkKind, NetworkWidths, random_images, sentences_of
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.rng.perturbation import POSITIONS
 from ....golden.zo.memory_layout import StepOrder
@@ -23,7 +23,7 @@ class StreamVariation:
 
     Parameters
     ----------
-    kind, gain, sensitive, every, first, cut
+    kind, gain, sensitive, every, first, cut, widths
         Network, see `random_images`; cut below `first`, or there, what passes the cut is kept.
     lengths : tuple of int
         Tokens of each sentence; 0 is as many as both sides have room for.
@@ -55,6 +55,7 @@ class StreamVariation:
     scalars: bool = False
     start: int = 0
     late: bool = False
+    widths: NetworkWidths = NARROW
 
 
 class ShortStream(ShortZerothOrder[ZostreamSpec, StreamTrainer]):
@@ -74,7 +75,15 @@ class ShortStream(ShortZerothOrder[ZostreamSpec, StreamTrainer]):
     def __init__(self, spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> None:
         rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
         images = random_images(
-            spec, rng, wanted.kind, wanted.gain, wanted.sensitive, wanted.first, wanted.cut, wanted.every
+            spec,
+            rng,
+            wanted.kind,
+            wanted.gain,
+            wanted.sensitive,
+            wanted.first,
+            wanted.cut,
+            wanted.every,
+            wanted.widths,
         )
         most, count = images.program.capacity // 2, len(wanted.lengths)
         sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)

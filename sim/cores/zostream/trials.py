@@ -13,7 +13,7 @@ import numpy as np
 from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Bytes
 from ....golden.cores.zostream.memory_layout import ZostreamLayout
-from ....golden.cores.zostream.random_network import random_images
+from ....golden.cores.zostream.random_network import NetworkWidths, random_images
 from ....golden.cores.zostream.registers import Command, Error
 from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
 from ....golden.stream.instruction import INSTRUCTION_BEATS
@@ -33,6 +33,8 @@ _PROGRAM = 0x0712_3450
 """Address of the program: no other setting of a trial is as large, nor within its size."""
 _TOKENS_AT, _FIRST_AT = 32, 64
 """Indices of samples with a number of tokens at a limit, of samples far away; 1 less than a power of two is none."""
+_WIDE = 256
+"""Most values of a row of a short job."""
 _HEAD = 16
 """Beats from one sample with a number of tokens at a limit to the next."""
 
@@ -50,6 +52,10 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
 
     def short(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
         """List jobs that together reach every part of the core, by name."""
+        most = min(spec.features, _WIDE)
+        widths = NetworkWidths(most, most - 8, spec.classes)
+        # half as many values and one pass the cut: a number of them whose highest bit is lost is 1
+        cut_widths = replace(widths, hidden=most // 2 - 2)
         return {
             "base": StreamVariation(),
             "perceptron": StreamVariation(kind="perceptron"),
@@ -63,13 +69,28 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             # no step is a multiple of the sentences for which a pass has room
             "buffers": StreamVariation(kind="perceptron", lengths=(0, 1, 0, 2), sizes=(4, 3)),
             "very different": StreamVariation(lengths=(1, 0, 2), sizes=(3,)),
+            # both in one pass
+            "two long ones": StreamVariation(lengths=(spec.tokens // 2,) * 2, sizes=(2,)),
             "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
             "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
             # what passes a cut: rows of tokens of both sides, of sentences; and of what is fixed, kept for later steps
             "cut": StreamVariation(cut=3, perturbations=2, inner=2, sizes=(2, 1), scalars=True),
             "cut behind a pool": StreamVariation(kind="perceptron", cut=3, inner=3, lengths=(0, 1, 0), sizes=(3,)),
             "cache": StreamVariation(cut=3, first=3, sizes=(2, 3)),
-            "cache behind a pool": StreamVariation(kind="perceptron", cut=3, first=3, perturbations=2),
+            "cache behind a pool": StreamVariation(
+                kind="perceptron",
+                cut=3,
+                first=3,
+                perturbations=2,
+                lengths=(1, 3, 5, 2, 4, 1),
+                sizes=(5, 4),
+                widths=NetworkWidths(classes=spec.classes),
+            ),
+            # values of a row, words of a perturbation, beats of a token and of logits, perturbations: many
+            "wide": StreamVariation(kind="perceptron", lengths=(1,), sizes=(1,), widths=widths),
+            "wide cut": StreamVariation(
+                kind="perceptron", cut=3, inner=11, eps_shift=12, lengths=(1,), sizes=(1,), widths=cut_widths
+            ),
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
             "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,)),
         }

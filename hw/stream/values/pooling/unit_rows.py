@@ -52,10 +52,12 @@ class UnitRows(wiring.Component):
         m.submodules.queue = queue = Fifo(columns * _RESULT, spec.unit_chunks)
         line, filled = Signal(columns * width, reset_less=True), Signal(range(words + 1))
         waits, room = Signal(range(spec.pass_latency + 1)), Signal(range(spec.unit_chunks + 1), init=spec.unit_chunks)
+        # a flag beside both counts: what gives a chunk waits for it
+        next_filled, next_room, ready = Signal.like(filled), Signal.like(room), Signal(init=1)
         results, at = Signal((columns - UNIT_LANES) * _RESULT, reset_less=True), Signal(range(words))
         chunk, taken, given = Signal(columns * _RESULT), Signal(), Signal()
         m.d.comb += [
-            self.i.ready.eq(((filled <= 1) if words > 1 else 1) & room.any()),
+            self.i.ready.eq(ready),
             taken.eq(self.i.valid & self.i.ready),
             given.eq(self.o.valid & self.o.ready),
             lanes.step.eq(self.step),
@@ -74,12 +76,17 @@ class UnitRows(wiring.Component):
             self.idle.eq(~(filled.any() | waits.any() | (room != spec.unit_chunks))),
         ]
         fills = taken & (self.step == PASSES - 1)
+        m.d.comb += [
+            next_filled.eq(Mux(taken, words, Mux(filled.any(), filled - 1, 0))),
+            next_room.eq(room + Cat(fills ^ given, (fills & ~given).replicate(len(room) - 1))),
+        ]
         m.d.sync += [
-            filled.eq(Mux(taken, words, Mux(filled.any(), filled - 1, 0))),
+            filled.eq(next_filled),
             waits.eq(Mux(filled.any(), spec.pass_latency, Mux(waits.any(), waits - 1, 0))),
             line.eq(Mux(taken, Cat(self.i.payload), line >> UNIT_LANES * width)),
             # chunks of results that have a place
-            room.eq(room + Cat(fills ^ given, (fills & ~given).replicate(len(room) - 1))),
+            room.eq(next_room),
+            ready.eq(((next_filled <= 1) if words > 1 else 1) & next_room.any()),
         ]
         with m.If(lanes.valid):
             m.d.sync += [at.eq(Mux(at == words - 1, 0, at + 1)), results.eq(chunk[UNIT_LANES * _RESULT :])]
