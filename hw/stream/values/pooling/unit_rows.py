@@ -1,6 +1,6 @@
 """RTL of the division of rows by their L2 norm: words of chunks to the lanes, and their results to chunks."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -53,7 +53,7 @@ class UnitRows(wiring.Component):
         line, filled = Signal(columns * width, reset_less=True), Signal(range(words + 1))
         waits, room = Signal(range(spec.pass_latency + 1)), Signal(range(spec.unit_chunks + 1), init=spec.unit_chunks)
         # a flag beside both counts: what gives a chunk waits for it
-        next_filled, next_room, ready = Signal.like(filled), Signal.like(room), Signal(init=1)
+        ready = Signal(init=1)
         results, at = Signal((columns - UNIT_LANES) * _RESULT, reset_less=True), Signal(range(words))
         chunk, taken, given = Signal(columns * _RESULT), Signal(), Signal()
         m.d.comb += [
@@ -75,18 +75,22 @@ class UnitRows(wiring.Component):
             ),
             self.idle.eq(~(filled.any() | waits.any() | (room != spec.unit_chunks))),
         ]
-        fills = taken & (self.step == PASSES - 1)
-        m.d.comb += [
-            next_filled.eq(Mux(taken, words, Mux(filled.any(), filled - 1, 0))),
-            next_room.eq(room + Cat(fills ^ given, (fills & ~given).replicate(len(room) - 1))),
-        ]
+        final = self.step == PASSES - 1
+        fills = taken & final
         m.d.sync += [
-            filled.eq(next_filled),
+            filled.eq(Mux(taken, words, Mux(filled.any(), filled - 1, 0))),
             waits.eq(Mux(filled.any(), spec.pass_latency, Mux(waits.any(), waits - 1, 0))),
             line.eq(Mux(taken, Cat(self.i.payload), line >> UNIT_LANES * width)),
             # chunks of results that have a place
-            room.eq(next_room),
-            ready.eq(((next_filled <= 1) if words > 1 else 1) & next_room.any()),
+            room.eq(room + Cat(fills ^ given, (fills & ~given).replicate(len(room) - 1))),
+            # behind a chunk there is no room before its last word; what takes one is late
+            ready.eq(
+                Mux(
+                    taken,
+                    Const(0) if words > 1 else ~final | given | (room != 1),
+                    (filled <= 2) & (given | room.any()) if words > 1 else given | room.any(),
+                )
+            ),
         ]
         with m.If(lanes.valid):
             m.d.sync += [at.eq(Mux(at == words - 1, 0, at + 1)), results.eq(chunk[UNIT_LANES * _RESULT :])]
