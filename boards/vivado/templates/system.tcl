@@ -47,7 +47,8 @@ set_property -dict [list \
     CONFIG.PSU__SAXIGP2__DATA_WIDTH 128 \
     CONFIG.PSU__USE__IRQ0 1 \
 ] $processor
-# HP1 and HP2 share a port of the memory controller, so that HP2 is the last one to be taken; HP0 to HP3 are GP2 to GP5 here
+# HP1 and HP2 share a port of the memory controller, so that HP2 is the last one to be taken.
+# HP0 to HP3 are GP2 to GP5 here
 set ports [lrange {0 1 3 2} 0 [expr {$managers - 1}]]
 foreach hp [lrange $ports 1 end] {
     set gp [expr {2 + $hp}]
