@@ -17,7 +17,7 @@ POOLED = "2x11x11 conv4k3 leaky0.1 avg3 flatten fc6 leaky0.25 fc3"
 SPECS = {
     "instantft": InstantftSpec(**ADAPTERS),
     "zotrain": ZotrainSpec(**ONE_STAGE),
-    "zostream": zostream(),
+    "zostream": zostream(ports=2),
     "instantft, mse": InstantftSpec(**AUTOENCODER, rank=2, batch=4, cache_entries=64),
     "zotrain, mse": ZotrainSpec(**AUTOENCODER, byte_inputs=False),
     "zotrain, pooled": ZotrainSpec(network=POOLED, lanes=16, columns=2, deltas="ultra"),

@@ -261,7 +261,7 @@ def test_zero_contents_are_short_in_rtlil_and_the_same_in_verilog(monkeypatch):
     assert len(short.rtlil) < len(in_full.rtlil)
 
 
-@pytest.mark.parametrize("name", [*_slow({"zostream"}, BLOCKS), *PRESETS])
+@pytest.mark.parametrize("name", [*_slow({"zostream", *LONG}, BLOCKS), *PRESETS])
 def test_blocks_of_ram_are_read_in_a_process(name):
     """An assignment would be a read without a clock, which a block of RAM does not have."""
     for text in re.split(r"^endmodule$", emitted(name).verilog, flags=re.MULTILINE):

@@ -11,6 +11,8 @@ import pytest
 from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.scripts.cli import SECTIONS, main
 
+from ..small_cores import ADAPTERS, options
+
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 SLOW = ("torch", "matplotlib", "sklearn", "scipy")
 LOADED = """
@@ -33,8 +35,7 @@ assert not found, found
         "list",
         "list --json",
         "emit urng",
-        "emit instantft --preset tiny --set columns=2 --set rank=2 --set batch=4 --set cache_entries=64 "
-        "--set 'network=64 fc10'",
+        f"emit instantft {shlex.join(options(ADAPTERS))}",
         "estimate urng",
     ],
 )

@@ -313,8 +313,8 @@ def test_a_new_build_needs_no_perl(program, monkeypatch, tmp_path):
 
 
 def test_refusals(program, monkeypatch, tmp_path):
-    with pytest.raises(UserError, match="ports = 3"):
-        build(VERILOG, "memcopy", 3)
+    with pytest.raises(UserError, match="ports = 4"):
+        build(VERILOG, "memcopy", 4)
     with pytest.raises(UserError, match=r"verilator could not read memcopy: .*memcopy.v"):
         build("module memcopy(; endmodule", "memcopy", 1)
     with pytest.raises(UserError, match=r"could not be compiled: .*error"):
