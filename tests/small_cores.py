@@ -101,6 +101,6 @@ def zostream(**settings):
     return ZostreamSpec(**(sizes | {"features": 64, "operations": 32, "classes": 4} | settings))
 
 
-def with_slow(names):
-    """List the cores of a test that compiles them: the largest one compiles for minutes, and is for the slow tests."""
-    return [pytest.param(one, marks=pytest.mark.slow) if one == "zostream" else one for one in names]
+def with_slow(names, slow=("zostream",)):
+    """List parameters of a test, some for the slow tests: by default the largest core, which compiles for minutes."""
+    return [pytest.param(one, marks=pytest.mark.slow) if one in slow else one for one in names]

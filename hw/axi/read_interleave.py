@@ -90,16 +90,15 @@ class ReadInterleave(wiring.Component):
         asked = self.read.command
         if self.direct:
             m.d.comb += asked.ready.eq(reads.i.ready & Array(command.ready for command in commands)[self.port])
-        else:
-            m.d.comb += asked.ready.eq(reads.i.ready & ~Array(command.valid for command in commands)[self.port])
+            for number, command in enumerate(commands):
+                given = asked.valid & reads.i.ready & (self.port == number)
+                m.d.comb += [command.valid.eq(given), command.payload.eq(asked.payload)]
+            return
+        m.d.comb += asked.ready.eq(reads.i.ready & ~Array(command.valid for command in commands)[self.port])
         for number, command in enumerate(commands):
-            own = self.port == number
-            if self.direct:
-                m.d.comb += [command.valid.eq(asked.valid & reads.i.ready & own), command.payload.eq(asked.payload)]
-                continue
             # a register, as both ends of a command are far away
             payload = data_register(m, command.payload, f"payload{number}")
             with m.If(command.ready):
                 m.d.sync += command.valid.eq(0)
-            with m.If(reads.i.valid & own):
+            with m.If(reads.i.valid & (self.port == number)):
                 m.d.sync += [command.valid.eq(1), payload.eq(asked.payload)]

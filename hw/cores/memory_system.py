@@ -149,7 +149,7 @@ class MemorySystem(wiring.Component):
         return m
 
     def _commands(self, m: Module, read: AxiRead) -> stream.Interface:
-        """Where the commands of a reader go."""
+        """Give the interface that takes commands for a reader: its own, or one before a register."""
         into = read.command
         if not self.registered:
             return into

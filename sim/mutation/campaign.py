@@ -72,8 +72,8 @@ class Campaign(ABC, Generic[Settings]):
         self._settings, self._made = settings, self._netlist()
         header: dict[str, Any] = {
             "block": name,
-            "parameters": json.loads(json.dumps(parameters)),
-            **json.loads(json.dumps(asdict(settings))),
+            # as they are read back: tuples are lists
+            **json.loads(json.dumps({"parameters": parameters} | asdict(settings))),
             "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
             "version of the bench": self._bench(),
         }

@@ -14,7 +14,7 @@ from fabtune.hw.hierarchy import modules_of
 from fabtune.hw.verilog import Emitted, emit
 from fabtune.sim.simulator import find, simulate
 
-from ..small_cores import ONE_STAGE, words, zostream
+from ..small_cores import ONE_STAGE, with_slow, words, zostream
 
 FIRST = ("zotrain", words(ONE_STAGE))
 PAIRS = {
@@ -47,7 +47,7 @@ def pair(cores):
     return Emitted("pair", text, "", {}, tuple(pins), "aclk", "aresetn", 0)
 
 
-@pytest.mark.parametrize("kinds", ["of one kind", pytest.param("of two kinds", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kinds", with_slow(PAIRS, ("of two kinds",)))
 def test_no_module_is_in_both(kinds):
     cores = emitted(PAIRS[kinds])
     first, second = (set(modules_of(core.verilog)) for core in cores.values())

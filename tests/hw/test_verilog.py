@@ -22,7 +22,7 @@ from fabtune.hw.hierarchy import modules_of
 from fabtune.hw.verilog import emit, generate
 from fabtune.sim.simulator import environment, find
 
-from ..small_cores import NETWORK, SMALLER, zostream
+from ..small_cores import NETWORK, SMALLER, with_slow, zostream
 
 CORES = {
     "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64"],
@@ -89,11 +89,7 @@ def objections(result, folder, checked=True):
     ]
 
 
-def _slow(some, names):
-    return [pytest.param(name, marks=pytest.mark.slow) if name in some else name for name in names]
-
-
-@pytest.mark.parametrize("name", [*_slow(LONG, BLOCK_NAMES), *PRESETS])
+@pytest.mark.parametrize("name", [*with_slow(BLOCK_NAMES, LONG), *PRESETS])
 def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
 
@@ -104,7 +100,7 @@ def test_four_readers_have_nothing_to_say_of_a_default(name, tmp_path):
     assert objections(emitted(name, smaller=False), tmp_path) == []
 
 
-@pytest.mark.parametrize("name", _slow(set(CORES) - {"instantft"}, CORES))
+@pytest.mark.parametrize("name", with_slow(CORES, set(CORES) - {"instantft"}))
 def test_three_readers_have_nothing_to_say_of_a_core(name, tmp_path):
     assert objections(emitted(name), tmp_path, checked=False) == []
 
@@ -261,7 +257,7 @@ def test_zero_contents_are_short_in_rtlil_and_the_same_in_verilog(monkeypatch):
     assert len(short.rtlil) < len(in_full.rtlil)
 
 
-@pytest.mark.parametrize("name", [*_slow({"zostream", *LONG}, BLOCKS), *PRESETS])
+@pytest.mark.parametrize("name", [*with_slow(BLOCKS, {"zostream", *LONG}), *PRESETS])
 def test_blocks_of_ram_are_read_in_a_process(name):
     """An assignment would be a read without a clock, which a block of RAM does not have."""
     for text in re.split(r"^endmodule$", emitted(name).verilog, flags=re.MULTILINE):

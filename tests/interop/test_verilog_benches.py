@@ -14,6 +14,8 @@ from fabtune.golden.settings import build
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import environment, find
 
+from ..small_cores import with_slow
+
 FOLDER = Path(__file__).parent / "verilog"
 SETTINGS = {
     "urng": [],
@@ -56,9 +58,7 @@ def run(name, verilog, simulator, folder):
     return said[-1] if said else done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "name", [one if one in ("urng", "axi_read") else pytest.param(one, marks=pytest.mark.slow) for one in SETTINGS]
-)
+@pytest.mark.parametrize("name", with_slow(SETTINGS, set(SETTINGS) - {"urng", "axi_read"}))
 def test_a_bench_written_from_the_page_passes(name, fast_simulator, tmp_path):
     assert run(name, emit(build(BLOCKS[name], SETTINGS[name])).verilog, fast_simulator, tmp_path).startswith("PASS")
 

@@ -18,7 +18,7 @@ from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import OPTIONS, instantft, zostream, zotrain
+from ...small_cores import OPTIONS, instantft, with_slow, zostream, zotrain
 
 CORES = {
     "instantft": instantft(),
@@ -26,9 +26,7 @@ CORES = {
     "zotrain": zotrain(),
     "zostream": zostream(),
 }
-CALM = [
-    pytest.param(name, marks=pytest.mark.slow) if name in ("instantft, options", "zostream") else name for name in CORES
-]
+CALM = with_slow(CORES, ("instantft, options", "zostream"))
 """Cores of a test that takes long: the slow tests have all."""
 BLOCKS = ("instantft", "zotrain", "zostream")
 """Cores whose files have their names."""

@@ -13,7 +13,7 @@ from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 
-from ...small_cores import OPTIONS, instantft, zostream, zotrain
+from ...small_cores import OPTIONS, instantft, with_slow, zostream, zotrain
 
 CORES = {
     "instantft": instantft(),
@@ -21,14 +21,11 @@ CORES = {
     "zotrain": zotrain(),
     "zostream": zostream(),
 }
-SLOW_TO_COMPILE = ("zostream", "instantft, options")
 SLOW = Dram(latency=2000, outstanding=64, duty=0.2)
 """A memory that lets as many bursts wait as the core gives."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW_TO_COMPILE else name for name in CORES]
-)
+@pytest.mark.parametrize("name", with_slow(CORES, ("instantft, options", "zostream")))
 def test_a_core_bursts_as_its_description_says(name):
     spec = CORES[name]
     device = SimulatedDevice(compiled_core(spec), SLOW, limit=30_000_000)

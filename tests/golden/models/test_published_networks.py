@@ -16,6 +16,7 @@ from fabtune.golden.nn.arithmetic.forward import run
 from fabtune.golden.nn.arithmetic.products import PRODUCTS
 from fabtune.golden.train.conversion import Converter
 
+from ...small_cores import with_slow
 from .published import REFUSED, RIGHT, campaign
 
 
@@ -52,9 +53,7 @@ LONG = ("ResNet, bottlenecks", "MobileNet, padding of PyTorch")
 """Networks of which another of the kind is imported beside the slow tests."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in NETWORKS]
-)
+@pytest.mark.parametrize("name", with_slow(NETWORKS, LONG))
 def test_a_published_network_is_imported(name, logits_of):
     torch.manual_seed(0)
     classifier, shape = NETWORKS[name]()
