@@ -31,6 +31,8 @@ SMALLER = {
     # more parts than words
     "depthwise": "channels=16 height=3 width=3 kernel=2,1 padding=0 relu=false columns=2 lanes=16",
     "gaussian_array": "n=1 form=sum",
+    "nf4_dequant": "lanes=3 scales=5 tag=7",
+    "context_scale": "lanes=3 queries=2 keys=4 tag=5",
     "mac": "lanes=16 columns=1 terms=16",
     "weight_path": "lanes=8",
     "activation_function": "lanes=3 tag=5",

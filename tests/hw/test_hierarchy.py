@@ -13,8 +13,8 @@ from fabtune.hw.verilog import emit
 from ..small_cores import NETWORK, ONE_STAGE, words
 
 SETTINGS = {
-    "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64"],
-    "zotrain": [f"network={NETWORK}", "lanes=16", "cut_rows=72"],
+    "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64", "monitor=true"],
+    "zotrain": [f"network={NETWORK}", "lanes=16", "cut_rows=72", "monitor=true"],
 }
 OTHERS = {
     "instantft": ["network=1x4x4 flatten fc8 relu fc4", "lanes=16", "batch=8", "cache_entries=64"],

@@ -59,10 +59,11 @@ def test_no_module_is_in_both(kinds):
     ("kinds", "simulator"),
     [
         ("of one kind", "icarus"),
-        pytest.param("of one kind", "verilator", marks=pytest.mark.slow),
-        pytest.param("of two kinds", "verilator", marks=pytest.mark.slow),
+        ("of one kind", "verilator"),
+        ("of two kinds", "verilator"),
     ],
 )
+@pytest.mark.slow
 def test_both_run_their_self_tests_in_one_simulation(kinds, simulator, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
     if not find(simulator):

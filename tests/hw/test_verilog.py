@@ -25,8 +25,8 @@ from fabtune.sim.simulator import environment, find
 from ..small_cores import NETWORK, SMALLER, with_slow, zostream
 
 CORES = {
-    "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64"],
-    "zotrain": [f"network={NETWORK}", "lanes=16", "cut_rows=72"],
+    "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64", "monitor=true"],
+    "zotrain": [f"network={NETWORK}", "lanes=16", "cut_rows=72", "monitor=true"],
     "zostream": settings_of(zostream()),
 }
 """Settings of whole cores that are read in seconds."""

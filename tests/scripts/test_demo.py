@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from fabtune import __version__
 from fabtune.boards.estimate.estimate import estimate_emitted
+from fabtune.boards.vivado.package import package
+from fabtune.golden.cores.core import CoreSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.datasets.tasks import task_of
 from fabtune.golden.models.module import module_of
@@ -26,6 +28,12 @@ from fabtune.scripts.demo.run import summary
 from fabtune.scripts.demo.zeroth import CORE, core_for_digits, settings_for
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
+from fabtune.sim.compiled.comparison import observable
+
+
+def with_monitor(spec):
+    """Add the monitor's pins to a core."""
+    return observable(spec) if isinstance(spec, CoreSpec) else spec
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -36,6 +44,9 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
         estimate = estimate_emitted(emit(GrngSpec()))
         monkeypatch.setattr(demo, "estimate_emitted", lambda _: estimate)
         monkeypatch.setattr(pezo, "estimate_spec", lambda _: estimate)
+        # and each core is generated once, with the pins through which its simulation is seen
+        monkeypatch.setattr(demo, "emit", lambda core: emit(observable(core)))
+        monkeypatch.setattr(demo, "package", lambda spec, name: package(with_monitor(spec), name))
         few = replace(zo_defaults("digits"), steps=500)
         monkeypatch.setattr(zeroth, "zo_defaults", lambda _: few)
         monkeypatch.setattr(zeroth, "STEPS_IN_RTL", 10)

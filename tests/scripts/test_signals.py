@@ -96,7 +96,8 @@ def test_trials_end_with_their_command(start, tmp_path, number):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_fine_tuning_that_is_stopped_leaves_no_file(start, cache, tmp_path, number):
     process = start("tune", "--method", "mezo", "--steps", "1000000", "-o", "tuned.safetensors", "--plot", "a.png")
     until(lambda: catches(process, signal.SIGTERM) and list(cache.glob("pretrained/*.safetensors")))

@@ -17,7 +17,7 @@ LARGE = ("tile", *SMALLER)
 LONG = (
     *("value_path", "program_sequencer", "axi_read", "axi_write", "word_offsets", "adapter", "conv", "depthwise"),
     *("layer_norm", "norm_path", "tile_array", "tile_weights", "array_path", "pool_head", "rotary"),
-    "attention_softmax",
+    *("attention_softmax", "fc"),
 )
 """Blocks whose smaller variation takes seconds, too: tests/hw compares them with golden beside the slow tests."""
 PRESETS = ["pezo:pool", "pool:exact"]
@@ -38,10 +38,8 @@ VARIATIONS = [
     ("perturb", "eps_shift=14 tag=5"),
     ("grng", "form=select"),
     ("pezo", "replay=false"),
-    ("pezo", "leap=4"),
     ("nf4_quant", "length=1"),
     ("nf4_quant", "length=25 values=2"),
-    ("nf4_dequant", "lanes=3 scales=5 tag=7"),
     ("sparse_add", "lanes=64"),
     ("sparse_add", "lanes=8 queue=64"),
     # packets that are longer than an index reaches
@@ -80,7 +78,6 @@ SLOW_VARIATIONS = [
     ("loss_difference", "classes=1"),
     ("layer_norm", "lanes=16 features=1000"),
     ("attention_softmax", "columns=4 lanes=16 queries=8 keys=32"),
-    ("context_scale", "lanes=3 queries=2 keys=4 tag=5"),
     (
         "conv",
         "channels=2 height=9 width=8 outputs=3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 slope=0.3 columns=2 "
@@ -110,6 +107,7 @@ SLOW_VARIATIONS = [
     ("pool", "p=3 size=1000"),
     ("sparse_add", "lanes=16 queue=4"),
     ("urng", "leap=4 bits=14"),
+    ("pezo", "leap=4"),
     ("scale", "bits=10"),
     ("scale", "leap=4"),
     ("pool", "bits=16"),

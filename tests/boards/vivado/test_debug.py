@@ -13,11 +13,12 @@ from fabtune.boards.board import BOARDS
 from fabtune.boards.memories import Memory
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.boards.vivado.debug import Analyser, analyser_of, refuse_analyser
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.hw.axi.bus import TopPin
 from fabtune.hw.verilog import emit
 
-from ...small_cores import instantft, with_slow, zostream, zotrain
+from ...small_cores import ONE_STAGE, instantft, with_slow, zostream, zotrain
 
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 INSTALLED = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
@@ -60,7 +61,7 @@ def test_the_analyser_is_on_the_monitor(name, run_script):
 
 
 def test_a_core_without_a_monitor_has_no_analyser(run_script):
-    files = core_package(zotrain(), BOARDS["kv260"], ["vivado"])
+    files = core_package(ZotrainSpec(**ONE_STAGE), BOARDS["kv260"], ["vivado"])
     assert "vivado/capture.tcl" not in files
     assert "logic analyser" not in files["README.md"]
     _, _, commands = run_script("vivado/system.tcl", files, installed=INSTALLED)

@@ -16,7 +16,7 @@ from fabtune.sim.verify import verify
 VARIATIONS = [
     pytest.param(AxiReadSpec(data=32, address=20, burst=4, depth=8), marks=pytest.mark.slow),
     pytest.param(AxiReadSpec(data=512, address=40), marks=pytest.mark.slow),
-    AxiWriteSpec(data=32, address=20, burst=2, depth=4, outstanding=2),
+    pytest.param(AxiWriteSpec(data=32, address=20, burst=2, depth=4, outstanding=2), marks=pytest.mark.slow),
     pytest.param(AxiWriteSpec(data=512, address=40, burst=64), marks=pytest.mark.slow),
     AxiRegistersSpec(signature=0xDEADBEEF),
 ]
@@ -52,7 +52,10 @@ def corrupted(monkeypatch, old, new):
             *(AxiReadSpec(), "assign m_axis_tvalid = ", "assign m_axis_tvalid = 1'h0 & ", "nothing moved"),
             marks=pytest.mark.slow,
         ),
-        (AxiWriteSpec(), "assign m_axi_gmem_bready = 1'h1", "assign m_axi_gmem_bready = 1'h0", "nothing moved"),
+        pytest.param(
+            *(AxiWriteSpec(), "assign m_axi_gmem_bready = 1'h1", "assign m_axi_gmem_bready = 1'h0", "nothing moved"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_broken_bus_is_an_objection(spec, old, new, objection, fast_simulator, monkeypatch):

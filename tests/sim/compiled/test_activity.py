@@ -16,10 +16,12 @@ from fabtune.sim.compiled.saif import ROOT, Saif
 from fabtune.sim.compiled.session import Dram, Session
 from fabtune.sim.simulator import find
 
+from ...small_cores import ONE_STAGE
+
 VERILOG = Path(__file__).with_name("memcopy.v").read_text()
 PERIOD = 4000
 MEMORY = np.random.default_rng(6).integers(0, 256, 4096, dtype=np.uint8)
-TRAINING = ZotrainSpec(network="1x4x4 flatten fc8 relu fc4", lanes=16, columns=2)
+TRAINING = ZotrainSpec(**ONE_STAGE)
 
 pytestmark = pytest.mark.skipif(not find("verilator"), reason="verilator is not installed")
 

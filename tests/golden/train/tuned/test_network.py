@@ -254,8 +254,9 @@ def test_other_weights_and_files_are_refused(tmp_path):
     module = drawn(Convolutional)
     tuned_by(tmp_path, module, (1, 8, 8), "instantft", "golden")
     run, other = Run.load(tmp_path / "run.safetensors"), drawn(Convolutional, seed=5)
+    network = network_of(module, (1, 8, 8), "mine")
     with pytest.raises(UserError, match="started from other weights: theirs have the digest"):
-        TunedNetwork.of(network_of(other, (1, 8, 8), "mine"), other, run)
+        TunedNetwork.of(network, other, run)
     assert Run.load(tmp_path).path == run.path
     odd = replace(
         run, tensors=run.tensors | {"stem.0.values": np.zeros(1)}, metadata=run.metadata | {"method": "sparse-zo"}
@@ -263,7 +264,7 @@ def test_other_weights_and_files_are_refused(tmp_path):
     with pytest.raises(
         UserError, match=r"has stem\.0\.values, which is no tensor of this network: weights that sparse-zo"
     ):
-        TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module, odd)
+        TunedNetwork.of(network, module, odd)
     a, b = (run.tensors[f"stem.0.lora_{half}"] for half in "ab")
     for change, says in (
         ({"stem.0.lora_a": a[:, 1:]}, r"stem\.0\.lora_a is \(2, 63\), the network's is \(2, 64\)"),
@@ -272,10 +273,10 @@ def test_other_weights_and_files_are_refused(tmp_path):
         ({"stem.0.lora_b": b > 0}, r"stem\.0\.lora_b is bool"),
     ):
         with pytest.raises(UserError, match=says):
-            TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module, replace(run, tensors=run.tensors | change))
+            TunedNetwork.of(network, module, replace(run, tensors=run.tensors | change))
     half = {name: one for name, one in run.tensors.items() if name != "stem.0.lora_a"}
     with pytest.raises(UserError, match=r"has one of stem\.0\.lora_a and stem\.0\.lora_b: save both"):
-        TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module, replace(run, tensors=half))
+        TunedNetwork.of(network, module, replace(run, tensors=half))
     with pytest.raises(UserError, match="does not say the shape of a sample"):
         _ = replace(run, metadata={}).shape
     save_state(tmp_path / "state.safetensors", {"a": np.zeros(1)}, {}, force=True)

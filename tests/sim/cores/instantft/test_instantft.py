@@ -19,6 +19,7 @@ from ..checks import check_bit_exact, check_commands, check_damage_is_found
 SPEC = instantft()
 
 
+@pytest.mark.slow
 def test_jobs_in_a_row_are_bit_exact():
     assert check_bit_exact(SPEC).cycles > 30_000
 
@@ -67,6 +68,7 @@ def test_memories_that_make_no_sense_are_refused(memories, refusal):
         InstantftSpec(**memories)
 
 
+@pytest.mark.slow
 def test_one_wrong_bit_in_the_memory_is_found():
     """One bit of an input differs in the memory from what golden has."""
     sample = SPEC.mapping.forward.sample_beats * 16
