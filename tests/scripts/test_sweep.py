@@ -202,7 +202,10 @@ def test_without_optuna_it_says_what_to_install(refused, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "file",
-    [pytest.param(file, marks=[pytest.mark.slow] if file.stem in ("sweep_pezo", "sweep_scale") else []) for file in EXAMPLES],
+    [
+        pytest.param(file, marks=[pytest.mark.slow] if file.stem in ("sweep_pezo", "sweep_scale") else [])
+        for file in EXAMPLES
+    ],
     ids=lambda file: file.stem,
 )
 def test_every_point_of_the_examples_can_be_built(file):
