@@ -22,8 +22,10 @@ OPTIONS = {
 """All that `instantft` has by choice."""
 ONE_STAGE = {"network": "16 fc4", "lanes": 16, "columns": 2}
 """Settings of the smallest cores, for tests that read what is generated and simulate little."""
-ADAPTERS = ONE_STAGE | {"rank": 2, "batch": 4, "cache_entries": 64}
-"""The same for `instantft`."""
+ADAPTERS = ONE_STAGE | {"rank": 2, "batch": 4, "cache_entries": 64, "ports": 3}
+"""The same for `instantft`, with as many ports as a core has."""
+DEEP = {"network": NETWORK, "lanes": 16, "columns": 2, "cut_rows": 4096}
+"""Settings of another `zotrain`, whose memory at the cut is UltraRAM where there is some."""
 SMALLER = {
     "adapter": "inputs=37 classes=2 batch=2 lanes=16 columns=2 rank=1",
     "fc": "inputs=33 outputs=5 columns=2 relu=false",

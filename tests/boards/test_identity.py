@@ -16,9 +16,9 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.hw.verilog import emit
 
-from ..small_cores import ONE_STAGE
+from ..small_cores import DEEP, ONE_STAGE
 
-SPECS = [ZotrainSpec(**ONE_STAGE | {"columns": columns}) for columns in (2, 4)]
+SPECS = [ZotrainSpec(**settings) for settings in (ONE_STAGE, DEEP)]
 
 
 def test_a_core_has_the_presets_name_or_its_signature_behind_its_own():

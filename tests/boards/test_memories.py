@@ -27,11 +27,9 @@ from fabtune.golden.settings import build
 from fabtune.hw import yosys
 from fabtune.hw.verilog import emit
 
-from ..small_cores import ADAPTERS, NETWORK, ONE_STAGE, with_slow, zostream
+from ..small_cores import ADAPTERS, DEEP, ONE_STAGE, with_slow, zostream
 
 PRESETS = [(core, preset) for core, kind in CORES.items() for preset in kind.presets]
-DEEP = ZotrainSpec(network=NETWORK, lanes=16, columns=2, cut_rows=4096)
-"""With a memory at the cut that is UltraRAM where there is some."""
 
 
 @cache
@@ -107,7 +105,7 @@ def test_the_memory_of_a_block_is_found_and_counted_as_synthesis_does():
 @pytest.mark.parametrize(
     ("spec", "board", "ultra"),
     [
-        (DEEP, "kv260", True),
+        (ZotrainSpec(**DEEP), "kv260", True),
         (InstantftSpec(**ADAPTERS), "kv260", False),
         (ZotrainSpec(**ONE_STAGE), "zcu102", False),
         pytest.param(build(InstantftSpec, (), "tiny"), "zcu102", False, marks=pytest.mark.slow),
@@ -182,7 +180,7 @@ def spec_of(core, network, preset):
 SPECS = {
     "zotrain, one stage": (ZotrainSpec(**ONE_STAGE), "kv260"),
     "instantft, one stage": (InstantftSpec(**ADAPTERS), "kv260"),
-    "zotrain, UltraRAM": (DEEP, "kv260"),
+    "zotrain, UltraRAM": (ZotrainSpec(**DEEP), "kv260"),
     "zostream": (zostream(ports=2), "kv260"),
 }
 
@@ -274,7 +272,7 @@ def behaviour(verilog):
 
 
 MAPPED = [
-    pytest.param(DEEP, id="deep"),
+    pytest.param(ZotrainSpec(**DEEP), id="deep"),
     *(
         pytest.param(build(BLOCKS[core], (), preset), id=f"{core}-{preset}", marks=pytest.mark.slow)
         for core, preset in PRESETS

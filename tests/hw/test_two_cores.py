@@ -14,11 +14,11 @@ from fabtune.hw.hierarchy import modules_of
 from fabtune.hw.verilog import Emitted, emit
 from fabtune.sim.simulator import find, simulate
 
-from ..small_cores import ONE_STAGE, with_slow, words, zostream
+from ..small_cores import DEEP, ONE_STAGE, with_slow, words, zostream
 
 FIRST = ("zotrain", words(ONE_STAGE))
 PAIRS = {
-    "of one kind": {"first": FIRST, "second": ("zotrain", words(ONE_STAGE | {"columns": 4}))},
+    "of one kind": {"first": FIRST, "second": ("zotrain", words(DEEP))},
     "of two kinds": {"first": FIRST, "second": ("zostream", settings_of(zostream()))},
 }
 HERE = Path(__file__).parent

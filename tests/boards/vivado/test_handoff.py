@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     from pynqmetadata.views.runtime import RuntimeMetadataParser
 
 CORES = {
-    "instantft": InstantftSpec(**ADAPTERS, ports=3),
+    "instantft": InstantftSpec(**ADAPTERS),
     "zotrain": ZotrainSpec(**ONE_STAGE),
     "zostream": zostream(),
 }

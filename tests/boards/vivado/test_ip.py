@@ -1,5 +1,6 @@
 """The IP of a core: its description against the standard's schema, and the scripts around it, without Vivado."""
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -23,13 +24,12 @@ from ...small_cores import ADAPTERS, ONE_STAGE, zostream, zotrain
 
 CORES = {
     "instantft": InstantftSpec(**ADAPTERS),
-    "instantft, three ports": InstantftSpec(**ADAPTERS, ports=3),
     "zotrain": ZotrainSpec(**ONE_STAGE),
     "zostream": zostream(ports=2),
 }
 HP_PORTS = [0, 1, 3]
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
-ON_THE_CHIP = InstantftSpec(**ADAPTERS, cache="chip")
+ON_THE_CHIP = InstantftSpec(**ADAPTERS | {"ports": 1, "cache": "chip"})
 INSTALLED = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
 
 
@@ -65,7 +65,7 @@ def component(name):
 @pytest.mark.skipif(not TCLINT.exists(), reason="tclint is not installed: make style")
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_scripts_have_nothing_that_tclint_reports(tmp_path, board):
-    for name, content in package("instantft, three ports", board).items():
+    for name, content in package("instantft", board).items():
         if name.endswith((".tcl", ".xdc")):
             (tmp_path / name.replace("/", " ")).write_text(content)
     # names of a design are as long as they are
@@ -183,7 +183,7 @@ def test_the_emitted_ip_has_no_monitor():
     assert "output monitor_done;" in emit(zotrain(monitor=True)).verilog
 
 
-@pytest.mark.parametrize(("name", "board"), [("zotrain", "zcu102"), ("instantft, three ports", "kv260")])
+@pytest.mark.parametrize(("name", "board"), [("zotrain", "zcu102"), ("instantft", "kv260")])
 def test_the_system_connects_every_interface(name, board, run_script):
     status, said, commands = run_script("vivado/system.tcl", package(name, board), installed=INSTALLED)
     assert (status, said) == (0, "")
@@ -376,7 +376,7 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
         "ipi_drc": "ignore_freq_hz true",
     }
     buses = {item.name: "m_axi_gmem0" for item in spec.registers.addresses}
-    if name == "instantft, three ports":
+    if name == "instantft":
         buses["cache"] = "m_axi_gmem1"
         buses["samples"] = "m_axi_gmem2"
     elif name == "zostream":
@@ -403,9 +403,7 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
 
 def test_batches_are_read_through_all_ports():
     """From which `address_buses` follows: only their images, at `cache` and `samples`, come through the others."""
-    modules = re.findall(
-        r"^module \\\S*memory\.(\w+)\n(.*?)^end$", emit(CORES["instantft, three ports"]).rtlil, re.M | re.S
-    )
+    modules = re.findall(r"^module \\\S*memory\.(\w+)\n(.*?)^end$", emit(CORES["instantft"]).rtlil, re.M | re.S)
     requesters = {name: {*re.findall(r"wire .*input.*\\(\w+?)_(?:read|write)__", lines)} for name, lines in modules}
     assert requesters["readers1"] == requesters["readers2"] == {"records", "samples"}
     assert requesters["readers0"] == requesters["readers1"] | {"order", "new_samples", "parameters"}
@@ -445,7 +443,7 @@ def test_a_package_is_the_same_on_every_machine():
 # tests/boards/test_memories.py sees it of smaller cores
 @pytest.mark.slow
 def test_a_board_without_ultra_ram_gets_block_ram():
-    spec = InstantftSpec(**ADAPTERS | {"cache_entries": 2000}, cache="chip")
+    spec = dataclasses.replace(ON_THE_CHIP, cache_entries=2000)
     style = 'ram_style = "ultra"'
     assert style in core_package(spec, BOARDS["kv260"], ["vivado"])["ip/src/instantft.v"]
     assert style not in core_package(spec, BOARDS["zcu102"], ["vivado"])["ip/src/instantft.v"]

@@ -8,7 +8,7 @@ import pytest
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 
-from ...small_cores import ONE_STAGE, options, words
+from ...small_cores import DEEP, ONE_STAGE, options, words
 
 SMALL = options(ONE_STAGE)
 
@@ -34,7 +34,7 @@ def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
     assert (folder / "vivado" / "system.tcl").read_text() == "mine"
 
 
-OTHER = (*options(ONE_STAGE | {"columns": 4}), "--for", "vivado", "--name", "mine")
+OTHER = (*options(DEEP), "--for", "vivado", "--name", "mine")
 FIRST = ("package", "zotrain", *SMALL, "--board", "kv260", "--name", "mine")
 
 
