@@ -12,10 +12,13 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-re
 # bytecode is kept, of what is imported: a tenth of what pip would compile, which it is told to leave
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := -m pip install --no-compile --quiet --disable-pip-version-check
-# uv installs in less than half of pip's time. It reads no settings of pip's: a package that it does not find, pip may
+# uv installs in less than half of pip's time; it is told of pip's settings those with which it would fail, or load CUDA
 FIND_LINKS = $${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config get global.find-links 2>/dev/null)}
-UV = UV_FIND_LINKS="$(FIND_LINKS)" $(BIN)/uv pip install --quiet --python
-install = $(UV) $(1)/bin/python $(2) || $(1)/bin/python $(PIP_INSTALL) $(2)
+UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$(FIND_LINKS)}" UV_INDEX="$${UV_INDEX:-$$PIP_EXTRA_INDEX_URL}" \
+	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-https://pypi.org/simple}}" \
+	UV_INDEX_STRATEGY=unsafe-best-match $(BIN)/uv pip install --quiet
+# of an environment, the packages; pip reads all of its settings, and takes long
+install = @echo "installing into $(1)"; $(UV) --python $(1)/bin/python $(2) || $(1)/bin/python $(PIP_INSTALL) $(2)
 
 .PHONY: demo test test-full prove mutate bench lint style types docs docs-api clean
 
