@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import ADDRESS_BITS
+from ...golden.axi.bus import ADDRESS_BITS, BEAT_COUNT_BITS
 from ..primitives.fifo import Fifo
 from ..primitives.registers import data_register, replicas
 from .memory_port import ReadPort
@@ -25,6 +25,8 @@ class ReadInterleave(wiring.Component):
     ports : int
     address : int
         Bits of a byte address.
+    most : int
+        Most beats of a read.
     direct : bool
         Commands of several requesters reach each port in their order, as none waits here; otherwise one for each port
         does, which cuts long paths.
@@ -41,8 +43,10 @@ class ReadInterleave(wiring.Component):
         The ports.
     """
 
-    def __init__(self, ports: int, address: int = ADDRESS_BITS, direct: bool = False) -> None:
-        self.ports, self.direct = ports, direct
+    def __init__(
+        self, ports: int, address: int = ADDRESS_BITS, most: int = (1 << BEAT_COUNT_BITS) - 1, direct: bool = False
+    ) -> None:
+        self.ports, self.most, self.direct = ports, most, direct
         each = {f"port{number}": Out(ReadPort(address)) for number in range(ports)}
         super().__init__({"read": In(ReadPort(address)), "port": In(range(ports)), **each})
 
@@ -50,13 +54,14 @@ class ReadInterleave(wiring.Component):
         m = Module()
         asked, given = self.read.command, self.read.beats
         ports = [getattr(self, f"port{number}") for number in range(self.ports)]
-        entry = data.StructLayout({"port": len(self.port), "beats": len(asked.payload.beats)})
+        count = range(self.most + 1)
+        entry = data.StructLayout({"port": len(self.port), "beats": count})
         m.submodules.reads = reads = Fifo(entry, OUTSTANDING)
         # the read whose beats come, the last one of which is `final`
         active, final = Signal(), Signal(reset_less=True)
         # for handshakes, and for the many bits of a beat
         turn, turn_of_beat = replicas(2, "turn", self.port.shape())
-        left, moves, follows = Signal(len(asked.payload.beats), reset_less=True), Signal(), Signal()
+        left, moves, follows = Signal(count, reset_less=True), Signal(), Signal()
         # the FIFO learns a cycle later that its read has begun: whether a beat is taken is known late
         begins, popped = Signal(), Signal()
         m.d.comb += [

@@ -194,6 +194,34 @@ class BWrite(wiring.Signature):
         )
 
 
+class SavedParameters(wiring.Signature):
+    """Parameters of the adapters, as the component sees them that reads them while no batch runs.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Attributes
+    ----------
+    part : Out, range(word_beats / words_per_cycle)
+        Part of the row of A that is read in the next cycle: so many beats as a row has words.
+    of_b : Out, 1
+        The first beat is the entry of B that is read in the next cycle; only while no batch runs.
+    beats : In, words_per_cycle * 128
+        The beats, two cycles later.
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        words = mapping.words_per_cycle
+        super().__init__(
+            {
+                "part": Out(range(mapping.forward.word_beats // words)),
+                "of_b": Out(1),
+                "beats": In(BEAT_BITS * words),
+            }
+        )
+
+
 class BRead(wiring.Signature):
     """A read of an entry of B and of its gradient; entry class * adapters + adapter.
 

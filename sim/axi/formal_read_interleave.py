@@ -25,7 +25,7 @@ def part() -> ReadInterleave:
 def check(checker: Checker, part: ReadInterleave) -> None:
     """Add the rules."""
     m, asked, beats = checker.m, part.read.command, part.read.beats
-    checker.assume(~asked.valid | (asked.payload.beats != 0))
+    checker.assume(~asked.valid | ((asked.payload.beats != 0) & (asked.payload.beats <= part.most)))
     reads = parts_of(checker.block).reads
     checker.inner("kept", reads.i)
     checker.inner("answered", reads.o)

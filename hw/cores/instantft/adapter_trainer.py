@@ -300,12 +300,15 @@ class AdapterTrainer(wiring.Component):
 
     def _batch_read(self, m: Module, name: str, beats: stream.Interface, buffered: bool = True) -> stream.Interface:
         """Give the beats that a requester reads, of several ports in the order of its commands, which are returned."""
-        memory = self.memory
+        memory, mapping = self.memory, self.mapping
         first: wiring.PureInterface = getattr(memory, f"{name}_read")
         if self.ports == 1:
             wiring.connect(m, first.beats, beats)
             return first.command
-        m.submodules[f"{name}_interleave"] = both = ReadInterleave(self.ports, self.address, direct=True)
+        # of raw records, values; of others their scales or their codes
+        records = max(mapping.raw_beats, mapping.code_beats, mapping.scale_beats)
+        most = {"samples": mapping.forward.sample_beats, "records": records, "scales": mapping.scale_beats}[name]
+        m.submodules[f"{name}_interleave"] = both = ReadInterleave(self.ports, self.address, most, direct=True)
         m.d.comb += both.port.eq(self.batches.port)
         for port in range(self.ports):
             wiring.connect(m, getattr(both, f"port{port}"), getattr(memory, f"{name}_read{port or ''}"))

@@ -17,16 +17,13 @@ from ...nn.mac import MacArray
 from ...nn.memories.weight_memory import WeightMemory
 from ...primitives.pipeline import Pipeline, delayed
 from ...primitives.ram import ram
-from ...primitives.registers import data_register, replicas
+from ...primitives.registers import replicas
 from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
 from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .backward_sequencer import FETCH, BackwardSequencer
 from .epoch_loss import GradientWatch
 from .logit_head import LogitHead
 from .paired_head import PairedLogitHead
-
-_BEATS_CHOSEN = 32
-"""Most beats of a row of A that a register chooses from alone."""
 
 
 class BackwardEngine(wiring.Component):
@@ -145,7 +142,7 @@ class BackwardEngine(wiring.Component):
         loads = load.a.any()
         of_a = updates.address < mapping.a_beats
         row_bits = exact_log2(mapping.forward.word_beats)
-        of_b = delayed(m, saved.address - mapping.a_beats, 1, "saved_b", reset_less=True)
+        saved_b = delayed(m, saved.address - mapping.a_beats, 1, "saved_b", reset_less=True)
         b_beats = Mux(load.b, load.beats, updates.beats.as_value())
         m.d.comb += [
             a.write.eq(Mux(loads, load.a, Mux(of_a, updates.write, 0))),
@@ -156,26 +153,27 @@ class BackwardEngine(wiring.Component):
             head.b_write.enable.eq(load.b | (updates.write[0] & ~of_a)),
             head.b_write.address.eq(Mux(load.b, load.address, updates.address - mapping.a_beats)),
             head.b_write.value.eq(b_beats[: len(Value.cast(head.b_write.value))]),
-            head.b_read.address.eq(Mux(busy, sequencer.b.address, of_b)),
+            head.b_read.address.eq(Mux(busy, sequencer.b.address, saved_b)),
             sequencer.b.value.eq(head.b_read.value),
             sequencer.b.gradient.eq(head.b_read.gradient),
         ]
-        beat = self._saved_beat(m, a, saved.address[:row_bits])
-        whole = delayed(m, saved.address < mapping.a_beats, 2, "whole", reset_less=True)
-        m.d.sync += data_register(m, saved.beat, "saved_beat").eq(Mux(whole, beat, head.b_read.value.as_value()))
+        self._save(m, busy)
         return a
 
-    def _saved_beat(self, m: Module, a: WeightMemory, address: Value) -> Value:
-        """Beat of a row of A whose number in it came two cycles earlier; of long rows each register chooses a part."""
-        word, count = a.word.as_value(), len(a.word.as_value()) // (BEAT_BITS * _BEATS_CHOSEN)
-        if count < 2:
-            return word.word_select(delayed(m, address, 2, "part", reset_less=True), BEAT_BITS)
-        parts = replicas(count, "part_of_row", address.shape())
-        before = delayed(m, address, 1, "part", reset_less=True)
-        m.d.sync += [part.eq(before) for part in parts]
-        bits = BEAT_BITS // count
-        chosen = [word.word_select(part, BEAT_BITS)[at * bits :][:bits] for at, part in enumerate(parts)]
-        return Cat(*chosen)
+    def _save(self, m: Module, busy: Signal) -> None:
+        """Give saved beats as the updaters' parameters, which they are but for the update: of B those of the first."""
+        mapping, address, sequencer = self.mapping, self.saved.address, self.sequencer
+        of_b = delayed(m, address >= mapping.a_beats, 1, "saves_b", reset_less=True)
+        place = delayed(m, address[: exact_log2(mapping.forward.word_beats)], 1, "saved_place", reset_less=True)
+        beats, words = sequencer.saved.beats, mapping.words_per_cycle
+        if words > 1:
+            number = delayed(m, Mux(of_b, 0, place[: exact_log2(words)]), 2, "saved_word", reset_less=True)
+            beats = beats.word_select(number, BEAT_BITS)
+        m.d.comb += [
+            sequencer.saved.part.eq(place[exact_log2(words) :]),
+            sequencer.saved.of_b.eq(of_b & ~busy),
+            self.saved.beat.eq(beats),
+        ]
 
     def _operands(self, m: Module, pipeline: Pipeline, a: WeightMemory, row: list[Value]) -> None:
         """Rows with their parameters, or with the gradients at the hidden values, `FETCH` cycles after the address."""

@@ -15,7 +15,7 @@ from ...ports import elements
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register, replicas
 from ...rng.urng import Urng
-from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
+from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead, SavedParameters
 from .update import Updater
 
 ISSUE = 1
@@ -84,6 +84,8 @@ class BackwardSequencer(wiring.Component):
         Entries of B and their gradients.
     updates : Out, `AdapterUpdates`
         Updated beats, to be written.
+    saved : In, `SavedParameters`
+        Parameters as the updaters have them, between batches.
     clipped : Out, range(16 * words_per_cycle + 1)
         Gradients and parameters that were clipped in the cycle before.
     """
@@ -113,6 +115,7 @@ class BackwardSequencer(wiring.Component):
                 "parameters": In(data.ArrayLayout(PARAMETER, values)),
                 "b": Out(BRead(mapping, width)),
                 "updates": Out(AdapterUpdates(mapping)),
+                "saved": In(SavedParameters(mapping)),
                 "clipped": Out(range(2 * VALUES * words + 1)),
             }
         )
@@ -294,8 +297,11 @@ class BackwardSequencer(wiring.Component):
             m.d.sync += [number.eq(number + 1), *(each.eq(part + 1) for each in parts)]
             with m.If(part == slices - 1):
                 m.d.sync += [busy.eq(0), row.eq(row + 1)]
+        with m.Else():
+            m.d.sync += [each.eq(self.saved.part) for each in parts]
         pipeline = Pipeline(m, {"entry": 0, "gradients": FETCH, "updaters": OPERANDS, "updates": Updater.LATENCY})
         of_b = pipeline.place("entry", column, "of_b").at("gradients")
+        takes_b = pipeline.place("entry", column | self.saved.of_b, "takes_b").at("gradients")
         entry = pipeline.place("entry", entry, "entry", reset_less=True).at("gradients")
         address = Signal.like(self.updates.address, reset_less=True)
         m.d.sync += address.eq(Mux(of_b, mapping.a_beats + entry, number << exact_log2(words)))
@@ -319,8 +325,9 @@ class BackwardSequencer(wiring.Component):
             value = Array(self.parameters[start] for start in starts)[chosen]
             if lane < VALUES:
                 b_value, b_total = (self.b.value[lane], self.b.gradient[lane]) if lane < mapping.ranks else (0, 0)
-                total, value = Mux(of_b, b_total, total), Mux(of_b, b_value, value)
+                total, value = Mux(takes_b, b_total, total), Mux(takes_b, b_value, value)
             m.d.sync += [sums[into].eq(total), parameters[into].eq(value)]
+        m.d.comb += self.saved.beats.eq(Cat(parameters for _, parameters in inputs))
         for lane, updater in enumerate(self.updaters):
             m.d.sync += updater.valid.eq(busy if lane else busy | of_b)
         return row

@@ -70,7 +70,8 @@ class Updater(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         rate = Signal(signed(len(self.rate) + 1), reset_less=True)
-        m.d.sync += rate.eq(self.rate)
+        # negative, as a multiplier block adds to its product
+        m.d.sync += rate.eq(-self.rate)
         stages = {
             "sums": 0,
             "gradients": RoundSaturate.LATENCY,
@@ -97,7 +98,7 @@ class Updater(wiring.Component):
             m.d.sync += [
                 operand.eq(gradient.o),
                 product.eq(operand * rate),
-                stepped.eq((old[lane] << NOISE_BITS) - product),
+                stepped.eq((old[lane] << NOISE_BITS) + product),
             ]
             parameter = self._rounding(m, len(stepped), lane)
             m.submodules[f"parameter{lane}"] = parameter

@@ -125,8 +125,6 @@ class BatchScheduler(wiring.Component):
             load.raw.eq(self.job.raw),
             self.idle.eq(resting & ~waiting & ~unpacking),
             self.label.address.eq(number + Mux(half, self.most, 0)),
-            self.sample_command.payload.address.eq(byte_address(address.address)),
-            self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
         with m.FSM():
             with m.State("IDLE"):
@@ -190,6 +188,21 @@ class BatchScheduler(wiring.Component):
                 m.next = "WAIT"
         return waiting, unpacking
 
+    def _reads(self, m: Module, address: AddressGenerator) -> tuple[Signal, Signal]:
+        """Give all reads the same address and count: beats behind the address generator's, and beats to read.
+
+        One adder serves them all, and the memory's arbiters need not choose between them.
+        """
+        mapping = self.mapping
+        most = max(mapping.forward.sample_beats, mapping.raw_beats, mapping.record_beats)
+        offset, beats = Signal(range(most + 1), name="read_offset"), Signal(range(most + 1), name="read_beats")
+        asked = Signal.like(address.address, name="read_address")
+        m.d.comb += asked.eq(address.address + offset)
+        apart = [self.scale_command] if mapping.loads_apart else []
+        for each in (self.sample_command, self.record_command, *apart):
+            m.d.comb += [each.payload.address.eq(byte_address(asked)), each.payload.beats.eq(beats)]
+        return offset, beats
+
     def _entry(self, m: Module, address: AddressGenerator) -> None:
         """Read an entry: its sample, its record's scales, its record's codes or words."""
         mapping, job, batch, number = self.mapping, self.job, self.batch, self.batch.number
@@ -197,11 +210,7 @@ class BatchScheduler(wiring.Component):
         skipped = sum(len(words) for words in mapping.record_words[: mapping.first_record])
         codes = mapping.code_beats - skipped
         skipped_raw = skipped * mapping.lanes // WORDS_PER_BEAT
-        scales, values = (Signal.like(address.address, name=name) for name in ("scales", "values"))
-        m.d.comb += [
-            scales.eq(address.address + mapping.code_beats),
-            values.eq(address.address + Mux(job.raw, skipped_raw, skipped)),
-        ]
+        offset, beats = self._reads(m, address)
         record, read = Signal(24, reset_less=True), self.record_command
         of_scales = self.scale_command if mapping.loads_apart else read
         with m.State("SELECT"):
@@ -221,7 +230,7 @@ class BatchScheduler(wiring.Component):
             m.next = "SAMPLE" if mapping.takes_sample else "RECORD"
         if mapping.takes_sample:
             with m.State("SAMPLE"):
-                m.d.comb += self.sample_command.valid.eq(address.done)
+                m.d.comb += [beats.eq(mapping.forward.sample_beats), self.sample_command.valid.eq(address.done)]
                 with m.If(address.done & self.sample_command.ready):
                     m.next = "RECORD"
         with m.State("RECORD"):
@@ -238,16 +247,16 @@ class BatchScheduler(wiring.Component):
             m.next = "SCALES"
         with m.State("SCALES"):
             m.d.comb += [
-                of_scales.payload.address.eq(byte_address(scales)),
-                of_scales.payload.beats.eq(mapping.scale_beats),
+                offset.eq(mapping.code_beats),
+                beats.eq(mapping.scale_beats),
                 of_scales.valid.eq(address.done & ~job.raw),
             ]
             with m.If(address.done & (of_scales.ready | job.raw)):
                 m.next = "CODES"
         with m.State("CODES"):
             m.d.comb += [
-                read.payload.address.eq(byte_address(values)),
-                read.payload.beats.eq(Mux(job.raw, mapping.raw_beats - skipped_raw, codes)),
+                offset.eq(Mux(job.raw, skipped_raw, skipped)),
+                beats.eq(Mux(job.raw, mapping.raw_beats - skipped_raw, codes)),
                 read.valid.eq(1),
             ]
             with m.If(read.ready):

@@ -1,13 +1,11 @@
 """Activation memory: reads `lanes` neighbours at any address; writes a few neighbours, or one value in several rows."""
 
 import itertools
-from functools import reduce
-from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
+from amaranth.utils import ceil_log2, exact_log2
 
 from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
@@ -98,7 +96,7 @@ class ActivationMemory(wiring.Component):
         m.d.comb += [self.odd.eq(odd), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
-        """Two registers: rows of all elements, and which bank the run begins in; then for each bank its element."""
+        """Two registers: rows, and which bank the run begins in; then for each bank its element."""
         lanes, columns, request = len(banks), self.mapping.columns, self.write
         elements = len(request.write)
         first, row = request.address[:low], request.address[low:]
@@ -106,10 +104,6 @@ class ActivationMemory(wiring.Component):
         turn, values = Signal(exact_log2(columns), reset_less=True), Signal.like(request.values, reset_less=True)
         replicate, value = Signal(reset_less=True), Signal(ACTIVATION, reset_less=True)
         write = Signal.like(request.write)
-        rows_apart = self.mapping.layout(-1).pitch // lanes
-        rows = [
-            [Signal.like(row, name=f"row{e}_{carry}", reset_less=True) for carry in range(2)] for e in range(elements)
-        ]
         m.d.sync += [
             begins.eq(Cat(first == lane for lane in range(lanes))),
             wrapped.eq(Cat(first > lane for lane in range(lanes - 1))),
@@ -119,18 +113,33 @@ class ActivationMemory(wiring.Component):
             replicate.eq(request.replicate),
             value.eq(request.value),
         ]
-        for element, pair in enumerate(rows):
-            back = element * rows_apart if self.mapping.row_replicas > 1 else 0
-            for carry, element_row in enumerate(pair):
-                m.d.sync += element_row.eq(row + Mux(request.replicate, carry - back, carry))
+        rows = self._rows(m, row, first)
         for lane, bank in enumerate(banks):
             port = bank.write_port()
             stored = [begins[(lane - element) % lanes] & write[element] for element in range(elements)]
-            addresses = [Mux(wrapped[lane], *reversed(pair)) for pair in rows]
-            masked = [Mux(stores, address, 0) for stores, address in zip(stored, addresses, strict=True)]
+            this_row, following_row = rows[lane % len(rows)]
             chosen = Array(values[(lane - by) % columns] for by in range(columns))[turn]
             m.d.sync += [
                 port.en.eq(Cat(stored).any()),
-                data_register(m, port.addr, f"address{lane}").eq(reduce(or_, masked)),
+                data_register(m, port.addr, f"address{lane}").eq(Mux(wrapped[lane], following_row, this_row)),
                 data_register(m, port.data, f"written{lane}").eq(Mux(replicate, value, chosen)),
             ]
+
+    def _rows(self, m: Module, row: Value, first: Value) -> list[tuple[Signal, Signal]]:
+        """Registers of the row that is written and of the one that follows it, for each of so many banks in turn.
+
+        The number of a bank's element depends on `first`, and is the same for banks a multiple of `period` apart. It
+        tells how far back the row of a replicated value is.
+        """
+        mapping, request = self.mapping, self.write
+        apart = mapping.layout(-1).pitch // mapping.lanes
+        period = 1 << ceil_log2(len(request.write)) if mapping.row_replicas > 1 else 1
+        rows = []
+        for bank in range(period):
+            pair = tuple(Signal.like(row, name=f"row{bank}_{carry}", reset_less=True) for carry in range(2))
+            for carry, into in enumerate(pair):
+                back = Array(Const(carry - (bank - begin) % period * apart) for begin in range(period))
+                distance = Mux(request.replicate, back[first[: ceil_log2(period)]], carry) if period > 1 else carry
+                m.d.sync += into.eq(row + distance)
+            rows.append(pair)
+        return rows

@@ -49,7 +49,7 @@ def memory(name, latency, found, busy=0.0):
 
 def run(reads, latency, direct=False, stall=0.0):
     """Give reads to ports of these latencies; what was asked of each port, and what came."""
-    dut, found = ReadInterleave(len(PORTS), direct=direct), {name: [] for name in PORTS}
+    dut, found = ReadInterleave(len(PORTS), most=2 * BURST, direct=direct), {name: [] for name in PORTS}
     benches = [memory(name, latency[name], found, stall)(dut) for name in PORTS]
 
     async def choose(ctx):
