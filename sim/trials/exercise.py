@@ -14,6 +14,7 @@ from .jobs import edge_jobs, long_jobs, random_jobs, short_jobs
 from .order_lists import order_findings
 from .refusals import refusal_findings
 from .register_words import register_findings
+from .wrong_inputs import input_findings
 
 TRIALS = 80
 """Hostile buses."""
@@ -95,6 +96,7 @@ class Exercise:
             ("registers", lambda: register_findings(program, spec, seed, mutant)),
             ("refusals", lambda: refusal_findings(program, spec, seed, mutant)),
             ("order list", lambda: order_findings(program, spec, mutant)),
+            ("wrong input", lambda: input_findings(program, spec, mutant)),
         )
 
     def _job(self, name: str, job: Any, mutant: int) -> str:

@@ -1,0 +1,167 @@
+"""Programs, sensitive weights and places in the cache that `zostream` must refuse, with the error and its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ....golden.axi.bus import BEAT
+from ....golden.axi.regions import Bytes, Region
+from ....golden.cores.zostream.memory_layout import ZostreamLayout
+from ....golden.cores.zostream.random_network import random_images
+from ....golden.cores.zostream.registers import PROGRAM, Command, Error
+from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....golden.stream.instruction import NO_WORD, ROW_BITS, Buffer
+from ....golden.stream.machine.images import StreamImages
+from ....golden.stream.machine.layout import HEADER_BEATS
+from ....golden.stream.machine.limits import Reason
+from ....golden.stream.machine.program import Program, ProgramError
+from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_program
+from ...trials.contract import WrongInput
+
+_COUNT_BITS = {"features": 32, "capacity": 16}
+"""Bits of numbers of a program's header, of which each is tried."""
+_ORDER = np.array([1, 0], "<u4").view(np.uint8)
+"""Order list of one step with the first sample alone."""
+
+
+class Refused(NamedTuple):
+    """Image of a program that is refused; reason and number of the operation."""
+
+    image: Bytes
+    reason: Reason
+    number: int
+
+
+def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
+    """Make images of a program that are wrong in one place, and say what the core says of them.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+        The core.
+    program : Program
+        One that it takes, of an encoder.
+    """
+    for wrong in (*_operations(program), *_headers(spec, program), *_inputs(spec, program)):
+        try:
+            spec.check_program(wrong, "a wrong one")
+        except ProgramError as refused:
+            yield Refused(wrong.image(), refused.reason, refused.number)
+    whole, other = program.image(), _other(spec).image()
+    version = whole.copy()
+    version[4] ^= 1
+    yield Refused(other, Reason.CORE, 0)
+    yield Refused(version, Reason.VERSION, 0)
+    for image in (whole[: 5 * BEAT], np.zeros_like(whole)):
+        yield Refused(image, Reason.MAGIC, 0)
+    for image in (whole[:-BEAT], whole[: -5 * BEAT], np.pad(whole, (0, BEAT))):
+        yield Refused(image, Reason.LENGTH, 0)
+
+
+def _operations(program: Program) -> Iterator[Program]:
+    """Operations beyond a limit, some of them within those of some core."""
+    yield from (wrong_program(program, name) for name in WRONG_OPERATIONS)
+    linear = next(number for number, one in enumerate(program.instructions) if one.coded)
+    yield changed(program, linear, part=1)
+    yield changed(program, linear, corrections=3)
+
+
+def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
+    """Numbers of the header beyond a limit, and of the last operation, which the core itself looks at."""
+    last = len(program.instructions) - 1
+    for name, bits in _COUNT_BITS.items():
+        for bit in range(bits):
+            yield replace(program, **{name: 1 << bit | getattr(program, name)})
+        yield replace(program, **{name: 0})
+    for changes in (
+        {"capacity": spec.sums + 1},
+        {"behind": 1},
+        {"instructions": ()},
+        {"instructions": program.instructions[:-1]},
+    ):
+        yield replace(program, **changes)
+    untuned = dict.fromkeys(("word", "bias_word", "position_word"), NO_WORD)
+    nothing = tuple(replace(one, **untuned) for one in program.instructions)
+    yield replace(program, words=0, instructions=nothing)
+    yield changed(program, last, result_shift=1)
+    for outputs in (spec.classes + 1, *(spec.classes << bit for bit in range(1, 5))):
+        yield changed(program, last, outputs=outputs, biased=0)
+
+
+def _inputs(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
+    """Places of the inputs, the first that are beyond either memory and those with each higher bit."""
+    for wide, width, rows in ((False, spec.lanes, spec.rows), (True, spec.columns, spec.wide_rows)):
+        first = rows // program.capacity - -(-program.features // width) + 1
+        higher = (1 << bit for bit in range(first.bit_length(), ROW_BITS))
+        for place in (first, *higher):
+            yield replace(program, inputs=Buffer(wide, place).bits)
+
+
+def _other(spec: ZostreamSpec) -> Program:
+    """Program of a core with half the rows."""
+    return random_images(replace(spec, rows=spec.rows // 2), np.random.default_rng(0), "perceptron").program
+
+
+def wrong_inputs(spec: ZostreamSpec) -> Iterator[WrongInput]:
+    """Make images that the core must refuse: programs, sensitive weights, places in the cache."""
+    rng = np.random.default_rng(0)
+    program = random_images(spec, rng, "encoder").program
+    for number, one in enumerate(refused_programs(spec, program)):
+        error, settings = Error(PROGRAM + one.reason), {"program_beats": one.image.size // BEAT}
+        name, given = f"wrong program {number}", {"program": one.image}
+        yield WrongInput(name, Command.LOAD, error, one.number, given, settings)
+    yield from _weights(spec, random_images(spec, rng, "perceptron", sensitive=9))
+    yield from _places(spec, random_images(spec, rng, "perceptron", first=3, cut=3))
+
+
+def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
+    """Make streams in which sensitive weights of the second tensor that has some do not ascend, or are beyond it.
+
+    What is wrong, the stream without its header, and the number of the tile that the core tells.
+    """
+    stream = images.weights[HEADER_BEATS * BEAT :]
+    one = [one for one in images.program.instructions if one.corrections][1]
+    size, first = spec.lanes * spec.columns, BEAT * one.correction_beat
+    tiles = -(-one.outputs // spec.columns) * -(-one.inputs // spec.lanes)
+    places = stream[first : first + 8 * one.corrections].view("<u4")[::2]
+    last = tiles - 1
+    for name, at, place, tile in (
+        ("twice", 4, places[3], places[3] // size),
+        ("descending", 4, 0, places[3] // size),
+        ("beyond", -1, tiles * size, last),
+        ("far beyond", -1, (1 << 32) - 1, last),
+    ):
+        wrong = stream.copy()
+        wrong[first : first + 8 * one.corrections].view("<u4").reshape(-1, 2)[at, 0] = place
+        yield name, wrong, int(tile)
+
+
+def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make steps of one sentence with sensitive weights that are wrong."""
+    program, _ = ZostreamLayout.network(images)
+    own = {"program": program.image, "order": _ORDER}
+    for name, stream, tile in wrong_weights(spec, images):
+        given, settings = own | {"weights": stream}, _loaded(program)
+        yield WrongInput(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, given, settings)
+
+
+def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make sentences whose place in the cache cannot be read, with each bit of it."""
+    program, weights = ZostreamLayout.network(images)
+    cache = 1 << spec.address - 1
+    settings = _loaded(program) | {"cache": cache, "cached": 1}
+    for bit in range(32):
+        sample = np.zeros(BEAT, np.uint8)
+        sample[:8] = np.array([1, 1 << bit], "<u4").view(np.uint8)
+        given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": sample}
+        name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
+        yield WrongInput(name, Command.TRAIN, Error.READ_DECERR, place, given, settings)
+
+
+def _loaded(program: Region) -> dict[str, int]:
+    """Setting with which a program is loaded."""
+    return {"program_beats": program.size // BEAT}
