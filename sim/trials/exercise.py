@@ -1,4 +1,4 @@
-"""Exercise of a core for campaigns of faults: jobs, commands and order lists near every limit, hostile buses."""
+"""Exercise of a core for campaigns of faults: jobs, commands and inputs near every limit, hostile buses."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class Exercise:
         return None
 
     def _parts(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
-        for name, job in self._jobs.items():
+        # the shortest first: most faults are seen by any job
+        for name, job in sorted(self._jobs.items(), key=lambda item: self._calm[item[0]].cycles):
             yield "job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
         for what, findings in self._checks(mutant):
             yield what, lambda findings=findings: next(iter(findings()), "")  # type: ignore[misc]
