@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +91,14 @@ class Exercise:
             for name, job in jobs.items():
                 yield what, lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
 
-    def _checks(self, mutant: int) -> tuple[tuple[str, Callable[[], list[str]]], ...]:
+    def _checks(self, mutant: int) -> tuple[tuple[str, Callable[[], Iterable[str]]], ...]:
         program, spec, seed = self._program, self._spec, self._seed
         return (
             ("registers", lambda: register_findings(program, spec, seed, mutant)),
-            ("refusals", lambda: refusal_findings(program, spec, seed, mutant)),
             ("order list", lambda: order_findings(program, spec, mutant)),
             ("wrong input", lambda: input_findings(program, spec, mutant)),
+            # last, as they take longest
+            ("refusals", lambda: refusal_findings(program, spec, seed, mutant)),
         )
 
     def _job(self, name: str, job: Any, mutant: int) -> str:

@@ -30,12 +30,14 @@ def input_findings(program: Path, spec: CoreSpec, mutant: int = 0) -> list[str]:
         return []
     session = Session(program, LARGEST_MEMORY, mutant=mutant)
     session.region(0, 1 << spec.address - 1)
-    endings, usual, there = Endings(session, spec), trials.images(spec), dict[str, Bytes]()
+    endings, usual, there = Endings(session, spec), trials.images(spec), dict[int, Bytes]()
     for one in wrong:
+        addresses = endings.usual | dict(one.settings)
         for name, image in (usual | dict(one.images)).items():
-            if there.get(name) is not image:
-                session.load(endings.usual[name], image)
-                there[name] = image
+            where = addresses[name]
+            if there.get(where) is not image:
+                session.load(where, image)
+                there[where] = image
         for load in trials.loads:
             if load == one.command:
                 break

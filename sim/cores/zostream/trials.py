@@ -93,7 +93,8 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
                 kind="perceptron", cut=3, inner=11, eps_shift=12, lengths=(1,), sizes=(1,), widths=cut_widths
             ),
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
-            "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,)),
+            # passes of as many sentences as the core holds, behind the last of which others wait
+            "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,) * 7),
         }
 
     def random(self, spec: ZostreamSpec, rng: np.random.Generator) -> StreamVariation:
@@ -195,7 +196,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             yield OrderEntry((1, _FIRST_AT + bit), settings, Error.READ_DECERR, address)
 
     def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[WrongInput]:
-        """Make programs, sensitive weights and places in the cache that the core must refuse."""
+        """Make programs, sensitive weights and places of samples that the core must refuse."""
         yield from wrong_inputs(spec)
 
 

@@ -1,16 +1,17 @@
-"""Programs, sensitive weights and places in the cache that `zostream` must refuse, with the error and its place."""
+"""Programs, sensitive weights and places of samples that `zostream` must refuse, with the error and its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Bytes, Region
-from ....golden.cores.zostream.memory_layout import ZostreamLayout
+from ....golden.cores.zostream.memory_layout import ZostreamLayout, sentence_image
 from ....golden.cores.zostream.random_network import random_images
 from ....golden.cores.zostream.registers import PROGRAM, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
@@ -19,6 +20,7 @@ from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.machine.layout import HEADER_BEATS
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program import Program, ProgramError
+from ....golden.zo.memory_layout import COUNT_BIT
 from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_program
 from ...trials.contract import WrongInput
 
@@ -106,16 +108,25 @@ def _other(spec: ZostreamSpec) -> Program:
     return random_images(replace(spec, rows=spec.rows // 2), np.random.default_rng(0), "perceptron").program
 
 
-def wrong_inputs(spec: ZostreamSpec) -> Iterator[WrongInput]:
-    """Make images that the core must refuse: programs, sensitive weights, places in the cache."""
+@lru_cache(maxsize=4)
+def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
+    """Make images that the core must refuse: programs, sensitive weights, places of samples and in the cache."""
     rng = np.random.default_rng(0)
-    program = random_images(spec, rng, "encoder").program
+    plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
+    return (
+        *_programs(spec, random_images(spec, rng, "encoder").program),
+        *_weights(spec, random_images(spec, rng, "perceptron", sensitive=9)),
+        *_places(spec, cached),
+        *_far_samples(spec, plain),
+    )
+
+
+def _programs(spec: ZostreamSpec, program: Program) -> Iterator[WrongInput]:
+    """Make loads of programs that are wrong."""
     for number, one in enumerate(refused_programs(spec, program)):
         error, settings = Error(PROGRAM + one.reason), {"program_beats": one.image.size // BEAT}
         name, given = f"wrong program {number}", {"program": one.image}
         yield WrongInput(name, Command.LOAD, error, one.number, given, settings)
-    yield from _weights(spec, random_images(spec, rng, "perceptron", sensitive=9))
-    yield from _places(spec, random_images(spec, rng, "perceptron", first=3, cut=3))
 
 
 def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
@@ -160,6 +171,29 @@ def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
         given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": sample}
         name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
         yield WrongInput(name, Command.TRAIN, Error.READ_DECERR, place, given, settings)
+
+
+def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make passes of as many sentences as there is room for, of which the first one's rows cannot be read.
+
+    It lies behind the others by each power of two, and its first beat is the last one that can be touched. A sentence
+    waits behind the last of the pass.
+    """
+    program, weights = ZostreamLayout.network(images)
+    own, end, count = (
+        {"program": program.image, "weights": weights.image},
+        1 << spec.address - 1,
+        images.program.capacity // 2,
+    )
+    head, near = np.zeros(BEAT, np.uint8), sentence_image(np.zeros((1, images.program.features), np.int64))
+    head[0] = 1
+    order = np.array([1 | count << COUNT_BIT, 1, *[0] * count], "<u4").view(np.uint8)
+    for bit in range((near.size // BEAT - 1).bit_length(), 32):
+        index = np.array([0, 1 << bit], "<u4").view(np.uint8)
+        places = {"samples": end - BEAT - (BEAT << bit), "cache": end - BEAT}  # nothing is kept of this network
+        given = own | {"order": order, "index": index, "samples": near, "cache": head}
+        settings = _loaded(program) | places | {"sample_count": 2, "batch": count + 1}
+        yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error.READ_DECERR, end, given, settings)
 
 
 def _loaded(program: Region) -> dict[str, int]:
