@@ -15,10 +15,11 @@ from ....golden.cores.zostream.memory_layout import ZostreamLayout, sentence_ima
 from ....golden.cores.zostream.random_network import random_images
 from ....golden.cores.zostream.registers import PROGRAM, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
-from ....golden.stream.instruction import NO_WORD, ROW_BITS, Buffer
+from ....golden.stream.instruction import INSTRUCTION_BEATS, NO_WORD, ROW_BITS, Buffer
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.machine.layout import HEADER_BEATS
 from ....golden.stream.machine.limits import Reason
+from ....golden.stream.machine.program import HEADER_BEATS as PROGRAM_HEADER
 from ....golden.stream.machine.program import Program, ProgramError
 from ....golden.zo.memory_layout import COUNT_BIT
 from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_program
@@ -114,11 +115,21 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
     rng = np.random.default_rng(0)
     plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
     return (
+        *_lengths(spec),
         *_programs(spec, random_images(spec, rng, "encoder").program),
         *_weights(spec, random_images(spec, rng, "perceptron", sensitive=9)),
         *_places(spec, cached),
         *_far_samples(spec, plain),
     )
+
+
+def _lengths(spec: ZostreamSpec) -> Iterator[WrongInput]:
+    """Make lengths of a program's image that the core refuses before it reads: none, too many, those with each bit."""
+    most = PROGRAM_HEADER + INSTRUCTION_BEATS * spec.operations
+    yield WrongInput("no beats", Command.LOAD, Error.ZERO_LENGTH, 0, {}, {"program_beats": 0})
+    for beats in (most + 1, *(1 << bit for bit in range(most.bit_length(), 32))):
+        error = Error(PROGRAM + Reason.LENGTH)
+        yield WrongInput(f"{beats} beats", Command.LOAD, error, beats, {}, {"program_beats": beats})
 
 
 def _programs(spec: ZostreamSpec, program: Program) -> Iterator[WrongInput]:
