@@ -22,6 +22,7 @@ from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program import HEADER_BEATS as PROGRAM_HEADER
 from ....golden.stream.machine.program import Program, ProgramError
 from ....golden.zo.memory_layout import COUNT_BIT
+from ....golden.zo.split import MOST_SLOPES
 from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_program
 from ...trials.contract import WrongInput
 
@@ -29,6 +30,8 @@ _COUNT_BITS = {"features": 32, "capacity": 16}
 """Bits of numbers of a program's header, of which each is tried."""
 _ORDER = np.array([1, 0], "<u4").view(np.uint8)
 """Order list of one step with the first sample alone."""
+_SPLITS = ((16, 4), (8, 8), (4, 16), (1, 16), (13, 5), (11, 6), (9, 8), (16, 5), (12, 8), (8, 16), (16, 16))
+"""Perturbations of both parts: as many as there may be in all, and more by one bit."""
 
 
 class Refused(NamedTuple):
@@ -120,6 +123,7 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
         *_weights(spec, random_images(spec, rng, "perceptron", sensitive=9)),
         *_places(spec, cached),
         *_far_samples(spec, plain),
+        *_splits(spec, random_images(spec, rng, "perceptron", cut=3)),
     )
 
 
@@ -205,6 +209,17 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInpu
         given = own | {"order": order, "index": index, "samples": near, "cache": head}
         settings = _loaded(program) | places | {"sample_count": 2, "batch": count + 1}
         yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error.READ_DECERR, end, given, settings)
+
+
+def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make perturbations of both parts of a network that is cut, whose product is at a limit; no order can be read."""
+    program, weights = ZostreamLayout.network(images)
+    own, order = {"program": program.image, "weights": weights.image}, 1 << spec.address - 1
+    for first, second in _SPLITS:
+        settings = _loaded(program) | {"order": order, "p1": first, "p2": second}
+        refused = first * second > MOST_SLOPES
+        error, value = (Error.BAD_SPLIT, second) if refused else (Error.READ_DECERR, order)
+        yield WrongInput(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
 
 
 def _loaded(program: Region) -> dict[str, int]:
