@@ -1,10 +1,10 @@
-"""Contract of the trials with a core: jobs, settings and their limits, order lists; each core's room answers."""
+"""Contract of the trials with a core: jobs, settings and their limits, wrong inputs; each core's room answers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -61,6 +61,33 @@ class OrderEntry:
     settings: dict[str, int]
     error: IntEnum | None = None
     value: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class WrongInput:
+    """What a command reads, with one thing that the core must refuse, and the error in which it ends.
+
+    Parameters
+    ----------
+    name : str
+        What is wrong.
+    command : IntEnum
+        Command that reads it, behind those of `Trials.loads`, or behind the ones before it.
+    error : IntEnum
+    value : int
+        Offending value, place or address.
+    images : dict of str to array of uint8
+        Images that are not those of `Trials.images`, or that this has not, by the setting that has their address.
+    settings : dict of str to int
+        Settings that are not the usual ones. In the upper half of the memory, by its address, no beat can be touched.
+    """
+
+    name: str
+    command: IntEnum
+    error: IntEnum
+    value: int = 0
+    images: Mapping[str, Bytes] = field(default_factory=dict)
+    settings: Mapping[str, int] = field(default_factory=dict)
 
 
 class Trials(Protocol[Core, Variation]):
@@ -129,6 +156,10 @@ class Trials(Protocol[Core, Variation]):
     @abstractmethod
     def entries(self, spec: Core) -> Iterator[OrderEntry]:
         """Make order lists with one entry at a limit."""
+
+    def wrong_inputs(self, spec: Core) -> Iterator[WrongInput]:
+        """Make images that the core must refuse, beside order lists: each with one thing that is wrong."""
+        yield from ()
 
 
 def trials_of(spec: CoreSpec) -> Trials[Any, Any]:

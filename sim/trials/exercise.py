@@ -1,8 +1,8 @@
-"""Exercise of a core for campaigns of faults: jobs, commands and order lists near every limit, hostile buses."""
+"""Exercise of a core for campaigns of faults: jobs, commands and inputs near every limit, hostile buses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from .jobs import edge_jobs, long_jobs, random_jobs, short_jobs
 from .order_lists import order_findings
 from .refusals import refusal_findings
 from .register_words import register_findings
+from .wrong_inputs import input_findings
 
 TRIALS = 80
 """Hostile buses."""
@@ -59,15 +60,17 @@ class Exercise:
         if found:
             raise UserError(f"{spec.name} without a fault: {found[0]}")
 
-    def difference(self, mutant: int) -> tuple[str, str] | None:
+    def difference(self, mutant: int, soon: bool) -> tuple[str, str] | None:
         """Find the first difference that a fault makes: what saw it, and its words; None where there is none.
 
         Parameters
         ----------
         mutant : int
             Number of the fault.
+        soon : bool
+            Do what takes seconds; else what takes minutes.
         """
-        for what, differs in self._parts(mutant):
+        for what, differs in self._soon(mutant) if soon else self._late(mutant):
             try:
                 found = differs()
             except UserError as problem:
@@ -76,11 +79,16 @@ class Exercise:
                 return what, found
         return None
 
-    def _parts(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
-        for name, job in self._jobs.items():
+    def _soon(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
+        # the shortest job first: most faults are seen by any
+        for name, job in sorted(self._jobs.items(), key=lambda item: self._calm[item[0]].cycles):
             yield "job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
-        for what, findings in self._checks(mutant):
+        for what, findings in self._checks(mutant)[:-1]:
             yield what, lambda findings=findings: next(iter(findings()), "")  # type: ignore[misc]
+
+    def _late(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
+        what, findings = self._checks(mutant)[-1]
+        yield what, lambda: next(iter(findings()), "")
         for name, job in self._edges.items():
             yield "edge job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
         for number in range(TRIALS):
@@ -89,12 +97,14 @@ class Exercise:
             for name, job in jobs.items():
                 yield what, lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
 
-    def _checks(self, mutant: int) -> tuple[tuple[str, Callable[[], list[str]]], ...]:
+    def _checks(self, mutant: int) -> tuple[tuple[str, Callable[[], Iterable[str]]], ...]:
+        """Checks of a core with its findings; the last one takes longest by far."""
         program, spec, seed = self._program, self._spec, self._seed
         return (
             ("registers", lambda: register_findings(program, spec, seed, mutant)),
-            ("refusals", lambda: refusal_findings(program, spec, seed, mutant)),
             ("order list", lambda: order_findings(program, spec, mutant)),
+            ("wrong input", lambda: input_findings(program, spec, mutant)),
+            ("refusals", lambda: refusal_findings(program, spec, seed, mutant)),
         )
 
     def _job(self, name: str, job: Any, mutant: int) -> str:

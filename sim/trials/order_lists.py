@@ -12,7 +12,7 @@ from ...golden.cores.core import CoreSpec
 from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ..compiled.session import LARGEST_MEMORY, Session
 from .contract import OrderEntry, trials_of
-from .refusals import LIMIT, usual_settings, write_settings
+from .endings import Endings
 
 HALVES = 0xAAAAAA, 0x555555, 0xAA000000, 0x55000000
 """Entries with every second bit of a wrong index or label."""
@@ -33,35 +33,25 @@ def order_findings(program: Path, spec: CoreSpec, mutant: int = 0) -> list[str]:
     mutant : int
         See `Session`.
     """
-    trials, core, usual = trials_of(spec), spec.registers, usual_settings(spec)
-    session, written = Session(program, LARGEST_MEMORY, mutant=mutant), dict[str, int]()
-    loads = [(int(load), OrderEntry((), {})) for load in trials.loads]
-    commands = [*loads]
-    for entry in trials.entries(spec):
-        commands.append((int(trials.command), entry))
-        commands += loads if entry.error and not trials.keeps else []
+    trials, session = trials_of(spec), Session(program, LARGEST_MEMORY, mutant=mutant)
+    endings = Endings(session, spec)
     for name, image in trials.images(spec).items():
-        session.load(usual[name], image)
-    for number, entry in commands:
+        session.load(endings.usual[name], image)
+
+    def load() -> None:
+        for one in trials.loads:
+            endings.command(one, {}, "the network")
+
+    load()
+    for entry in trials.entries(spec):
         if "samples" in entry.settings:  # from here on: what is in no region is an error
             session.region(0, entry.settings["samples"])
-        if entry.words:
-            session.load(usual["order"], np.array(entry.words, "<u4"))
-        write_settings(session, core, usual | entry.settings, written)
-        session.write(core.map["command"].offset, number)
-        session.wait(LIMIT)
-        for name in ("status", "error_address", "error_address_high"):
-            session.read(core.map[name].offset)
-    values = iter(access["value"] for access in session.run()["reads"])
-    findings = []
-    for number, entry in commands:
-        status, value = next(values), next(values) | next(values) << 32
-        found, wanted = (status >> 8 & 0xFF, value), (int(entry.error or 0), entry.value)
-        if found != wanted or status & 3 != 2:
-            findings.append(
-                f"command {number} with {entry.words}, {entry.settings}: {status:#x}, {found}, not {wanted}"
-            )
-    return findings
+        session.load(endings.usual["order"], np.array(entry.words, "<u4"))
+        name = f"{entry.words}, {entry.settings}"
+        endings.command(trials.command, entry.settings, name, entry.error, entry.value)
+        if entry.error and not trials.keeps:
+            load()
+    return endings.findings()
 
 
 def step_entries(errors: type[IntEnum], labels: int) -> Iterator[OrderEntry]:

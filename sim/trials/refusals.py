@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,8 @@ class _Attempt:
         return self.written & enabled_bits(self.strobes)
 
 
-def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> list[str]:
-    """Run commands on a core for which accesses to the memory are errors, and list what golden does not say.
+def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> Iterator[str]:
+    """Run commands on a core for which accesses to the memory are errors, and give what golden does not say.
 
     The images can be read without which the core begins no job. They are loaded at first, and again behind a command
     that was not refused, as this ends in an error; a refusal leaves the network as it is.
@@ -77,7 +77,7 @@ def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) 
         session.region(address, image.size)
         session.load(address, image)
     written: dict[str, int] = {}
-    there, findings = not images, list[str]()
+    there = not images
     for first in range(0, len(attempts), _AT_ONCE):
         some = attempts[first : first + _AT_ONCE]
         for one in some:
@@ -91,18 +91,16 @@ def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) 
             session.wait(LIMIT)
             for name in (_STATUS, *_ERROR, one.register):
                 session.read(core.map[name].offset)
-        findings += _findings(spec, some, session.run())
-    return findings
+        yield from _findings(spec, some, session.run())
 
 
-def _findings(spec: CoreSpec, attempts: Sequence[_Attempt], result: Mapping[str, Any]) -> list[str]:
+def _findings(spec: CoreSpec, attempts: Sequence[_Attempt], result: Mapping[str, Any]) -> Iterator[str]:
     values = iter(access["value"] for access in result["reads"])
     bad = {(f"{one['kind']}_{one['response']}".upper(), one["address"]) for one in result["bad_responses"]}
-    return [
-        f"command {one.command} with {one.changed}: {finding}"
-        for one in attempts
-        if (finding := _finding(spec, one, next(values), next(values) | next(values) << 32, next(values), bad))
-    ]
+    for one in attempts:
+        finding = _finding(spec, one, next(values), next(values) | next(values) << 32, next(values), bad)
+        if finding:
+            yield f"command {one.command} with {one.changed}: {finding}"
 
 
 def _finding(spec: CoreSpec, one: _Attempt, status: int, address: int, read: int, bad: set[tuple[str, int]]) -> str:

@@ -22,10 +22,11 @@ from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
-from ...trials.contract import OrderEntry, Trials
+from ...trials.contract import OrderEntry, Trials, WrongInput
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
 from .short_jobs import ShortStream, StreamVariation
+from .wrong_inputs import wrong_inputs
 
 LONG = 1 << 9
 """Steps beyond which a job is long: about 7,000 cycles each with a perceptron."""
@@ -92,7 +93,8 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
                 kind="perceptron", cut=3, inner=11, eps_shift=12, lengths=(1,), sizes=(1,), widths=cut_widths
             ),
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
-            "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,)),
+            # passes of as many sentences as the core holds, behind the last of which others wait
+            "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,) * 7),
         }
 
     def random(self, spec: ZostreamSpec, rng: np.random.Generator) -> StreamVariation:
@@ -192,6 +194,10 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             address = (samples + (BEAT << bit)) % (1 << spec.address)
             settings = {"samples": samples, "sample_count": 2 * _FIRST_AT}
             yield OrderEntry((1, _FIRST_AT + bit), settings, Error.READ_DECERR, address)
+
+    def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[WrongInput]:
+        """Make programs, sensitive weights and places of samples that the core must refuse."""
+        yield from wrong_inputs(spec)
 
 
 @lru_cache(maxsize=4)

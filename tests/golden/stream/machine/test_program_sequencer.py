@@ -12,7 +12,7 @@ from fabtune.golden.stream.machine.core_size import CoreSize
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.golden.stream.machine.program import decode_program
 from fabtune.golden.stream.machine.program_sequencer import LOAD, RUN, ProgramSequencerSpec
-from tests.golden.stream.machine.test_limits import WRONG, kind_of
+from fabtune.sim.stream.machine.wrong_operations import WRONG_OPERATIONS, kind_of, wrong_program
 from tests.golden.stream.machine.test_program import whole
 
 SIZE = CoreSize.of_array("16x4")
@@ -45,14 +45,10 @@ def test_instructions_are_those_of_the_decoded_program():
     assert (told["capacity"], told["words"], told["beats"]) == (program.capacity, program.words, program.beats)
 
 
-@pytest.mark.parametrize("wrong", [name for name in WRONG if name != "last"])
+@pytest.mark.parametrize("wrong", [name for name in WRONG_OPERATIONS if name != "last"])
 def test_it_refuses_with_the_operation_s_number_and_runs_nothing(wrong):
-    kind, changes, _ = WRONG[wrong]
     _, program = whole("encoder", SIZE)
-    number = kind_of(program, kind)
-    changed = list(program.instructions)
-    changed[number] = dataclasses.replace(changed[number], **changes(changed[number]))
-    image = dataclasses.replace(program, instructions=tuple(changed)).image()
+    number, image = kind_of(program, WRONG_OPERATIONS[wrong][0]), wrong_program(program, wrong).image()
     status, given = outputs([program.image(), image], [(LOAD, 0), (LOAD, 0), (RUN, 0)])
     assert Reason.KIND <= status["reason"][1, 0] <= Reason.LAST
     assert status["place"][1, 0] == number

@@ -1,29 +1,24 @@
 """What must not go wrong on a board: wrong programs and streams, bus errors, resets; then a whole job is right."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import CoreError
 from fabtune.golden.axi.bus import BEAT
-from fabtune.golden.cores.zostream.random_network import random_images
 from fabtune.golden.cores.zostream.registers import Command
-from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.instruction import NO_WORD, Buffer, Kind
+from fabtune.golden.stream.instruction import Kind
 from fabtune.golden.stream.machine.limits import Reason
-from fabtune.golden.stream.machine.program import Program, ProgramError
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import DeviceResetError, SimulatedDevice
 from fabtune.sim.cores.zostream.short_jobs import ShortStream, StreamVariation
 from fabtune.sim.cores.zostream.trials import TRIALS
+from fabtune.sim.cores.zostream.wrong_inputs import refused_programs, wrong_weights
 from fabtune.sim.trials.hostile import LIMIT, not_reset, wrong_error
 from fabtune.sim.trials.jobs import short_jobs
-from tests.golden.stream.machine.test_limits import WRONG, kind_of
 from tests.small_cores import zostream
 
 SPEC = zostream()
@@ -74,63 +69,18 @@ class Bench:
 # -- programs ------------------------------------------------------------------------------------------------------
 
 
-def wrong_programs(program: Program) -> Iterator[tuple[Program, Reason, int]]:
-    """Programs with one operation, or a header, beyond the limits, and what golden says of them."""
-    own = {
-        "part": (Kind.NORM, lambda one: {"part": 1}, ""),
-        "corrections": (Kind.LINEAR, lambda one: {"corrections": 3}, ""),
-    }
-    for name, (kind, changes, _) in (WRONG | own).items():
-        if name == "shared keys":  # heads of 8 features are whole rows of this core
-            continue
-        number, changed = kind_of(program, kind), list(program.instructions)
-        changed[number] = replace(changed[number], **changes(changed[number]))
-        yield refused(replace(program, instructions=tuple(changed)))
-    final = program.instructions[-1]
-    for changes in (
-        {"inputs": Buffer(False, 512).bits},
-        {"inputs": Buffer(True, 14).bits},
-        {"features": 8 * 512},
-        {"features": 1 << 18},
-        {"capacity": 0},
-        {"capacity": SPEC.sums + 1},
-        {"behind": 1},
-        {"instructions": ()},
-        {"instructions": program.instructions[:-1]},
-    ):
-        yield refused(replace(program, **changes))
-    untuned = dict.fromkeys(("word", "bias_word", "position_word"), NO_WORD)
-    nothing = tuple(replace(one, **untuned) for one in program.instructions)
-    yield refused(replace(program, words=0, instructions=nothing))
-    for changes in ({"outputs": SPEC.classes + 1, "biased": 0}, {"result_shift": 1}):
-        yield refused(replace(program, instructions=(*program.instructions[:-1], replace(final, **changes))))
-
-
-def refused(program: Program) -> tuple[Program, Reason, int]:
-    with pytest.raises(ProgramError) as error:
-        SPEC.check_program(program, "own")
-    return program, error.value.reason, error.value.number
-
-
-def test_golden_refuses_each_program() -> None:
-    reasons = {reason for _, reason, _ in wrong_programs(job_of("encoder").job.images.program)}
-    of_image = {Reason.NONE, Reason.MAGIC, Reason.VERSION, Reason.CORE, Reason.LENGTH, Reason.BUS}
-    of_runs = {Reason.NO_PROGRAM, Reason.NO_OPERATION}
-    assert {*Reason} == reasons | of_image | of_runs
+def test_programs_are_refused_for_every_reason() -> None:
+    found = [*refused_programs(SPEC, job_of("encoder").job.images.program)]
+    of_other_trials = {Reason.NONE, Reason.BUS, Reason.NO_PROGRAM, Reason.NO_OPERATION}
+    assert {*Reason} == {one.reason for one in found} | of_other_trials
+    assert len(found) > 120
 
 
 @pytest.mark.slow
 def test_a_program_that_is_wrong_is_refused_by_number_and_reason() -> None:
     bench = Bench("encoder")
     core, program = bench.driver.core, bench.job.job.images.program
-    tiny = ZostreamSpec(**ZostreamSpec.presets["tiny"])
-    whole, other = program.image(), random_images(tiny, np.random.default_rng(0)).program.image()
-    changed = whole.copy()
-    changed[4] ^= 1
-    images = [(one.image(), reason, number) for one, reason, number in wrong_programs(program)]
-    images += [(other, Reason.CORE, 0), (whole[:-BEAT], Reason.LENGTH, 0), (whole[: 5 * BEAT], Reason.MAGIC, 0)]
-    images += [(changed, Reason.VERSION, 0), (np.zeros_like(whole), Reason.MAGIC, 0)]
-    images += [(whole[: -5 * BEAT], Reason.LENGTH, 0), (np.pad(whole, (0, BEAT)), Reason.LENGTH, 0)]
+    images = [*refused_programs(SPEC, program)]
     buffer = core.allocate(max(image.size for image, *_ in images))
     for image, reason, number in images:
         buffer.array[: image.size] = image
@@ -162,19 +112,9 @@ def test_before_any_load_every_command_is_refused_and_touches_nothing(seed: int)
 def test_sensitive_weights_that_are_wrong_end_in_an_error_with_their_tile(wrong: str) -> None:
     bench = Bench("sensitive")
     bench.job.load(bench.driver)
-    program = bench.job.job.images.program
-    one = [one for one in program.instructions if one.corrections][1]
-    weights = bench.device.buffers[bench.names.index("weights")]
-    entries = weights.array[BEAT * one.correction_beat :][: 8 * one.corrections].view("<u4").reshape(-1, 2)
-    size = SPEC.lanes * SPEC.columns
-    tiles = -(-one.outputs // SPEC.columns) * -(-one.inputs // SPEC.lanes)
-    place, tile = {
-        "twice": (entries[3, 0], entries[3, 0] // size),
-        "descending": (0, entries[3, 0] // size),
-        "beyond": (tiles * size, tiles - 1),
-        "far beyond": ((1 << 32) - 1, tiles - 1),
-    }[wrong]
-    entries[4 if place < tiles * size else -1, 0] = place
+    found = {name: (stream, tile) for name, stream, tile in wrong_weights(SPEC, bench.job.job.images)}
+    weights, (stream, tile) = bench.device.buffers[bench.names.index("weights")], found[wrong]
+    weights.array[: stream.size] = stream
     weights.flush()
     with pytest.raises(CoreError) as error:
         bench.job.differences(bench.driver, bench.device)

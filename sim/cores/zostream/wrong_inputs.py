@@ -1,0 +1,227 @@
+"""Programs, sensitive weights and places of samples that `zostream` must refuse, with the error and its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ....golden.axi.bus import BEAT
+from ....golden.axi.regions import Bytes, Region
+from ....golden.cores.zostream.memory_layout import ZostreamLayout, sentence_image
+from ....golden.cores.zostream.random_network import random_images
+from ....golden.cores.zostream.registers import PROGRAM, Command, Error
+from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....golden.stream.instruction import INSTRUCTION_BEATS, NO_WORD, ROW_BITS, Buffer
+from ....golden.stream.machine.images import StreamImages
+from ....golden.stream.machine.layout import HEADER_BEATS
+from ....golden.stream.machine.limits import Reason
+from ....golden.stream.machine.program import HEADER_BEATS as PROGRAM_HEADER
+from ....golden.stream.machine.program import Program, ProgramError
+from ....golden.zo.memory_layout import COUNT_BIT
+from ....golden.zo.split import MOST_SLOPES
+from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_program
+from ...trials.contract import WrongInput
+
+_COUNT_BITS = {"features": 32, "capacity": 16}
+"""Bits of numbers of a program's header, of which each is tried."""
+_ORDER = np.array([1, 0], "<u4").view(np.uint8)
+"""Order list of one step with the first sample alone."""
+_SPLITS = ((16, 4), (8, 8), (4, 16), (1, 16), (13, 5), (11, 6), (9, 8), (16, 5), (12, 8), (8, 16), (16, 16))
+"""Perturbations of both parts: as many as there may be in all, and more by one bit."""
+
+
+class Refused(NamedTuple):
+    """Image of a program that is refused; reason and number of the operation."""
+
+    image: Bytes
+    reason: Reason
+    number: int
+
+
+def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
+    """Make images of a program that are wrong in one place, and say what the core says of them.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+        The core.
+    program : Program
+        One that it takes, of an encoder.
+    """
+    for wrong in (*_operations(program), *_headers(spec, program), *_inputs(spec, program)):
+        try:
+            spec.check_program(wrong, "a wrong one")
+        except ProgramError as refused:
+            yield Refused(wrong.image(), refused.reason, refused.number)
+    whole, other = program.image(), _other(spec).image()
+    version = whole.copy()
+    version[4] ^= 1
+    yield Refused(other, Reason.CORE, 0)
+    yield Refused(version, Reason.VERSION, 0)
+    for image in (whole[: 5 * BEAT], np.zeros_like(whole)):
+        yield Refused(image, Reason.MAGIC, 0)
+    for image in (whole[:-BEAT], whole[: -5 * BEAT], np.pad(whole, (0, BEAT))):
+        yield Refused(image, Reason.LENGTH, 0)
+
+
+def _operations(program: Program) -> Iterator[Program]:
+    """Operations beyond a limit, some of them within those of some core."""
+    yield from (wrong_program(program, name) for name in WRONG_OPERATIONS)
+    linear = next(number for number, one in enumerate(program.instructions) if one.coded)
+    yield changed(program, linear, part=1)
+    yield changed(program, linear, corrections=3)
+
+
+def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
+    """Numbers of the header beyond a limit, and of the last operation, which the core itself looks at."""
+    last = len(program.instructions) - 1
+    for name, bits in _COUNT_BITS.items():
+        for bit in range(bits):
+            yield replace(program, **{name: 1 << bit | getattr(program, name)})
+        yield replace(program, **{name: 0})
+    for changes in (
+        {"capacity": spec.sums + 1},
+        {"behind": 1},
+        {"instructions": ()},
+        {"instructions": program.instructions[:-1]},
+    ):
+        yield replace(program, **changes)
+    untuned = dict.fromkeys(("word", "bias_word", "position_word"), NO_WORD)
+    nothing = tuple(replace(one, **untuned) for one in program.instructions)
+    yield replace(program, words=0, instructions=nothing)
+    yield changed(program, last, result_shift=1)
+    for outputs in (spec.classes + 1, *(spec.classes << bit for bit in range(1, 5))):
+        yield changed(program, last, outputs=outputs, biased=0)
+
+
+def _inputs(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
+    """Places of the inputs, the first that are beyond either memory and those with each higher bit."""
+    for wide, width, rows in ((False, spec.lanes, spec.rows), (True, spec.columns, spec.wide_rows)):
+        first = rows // program.capacity - -(-program.features // width) + 1
+        higher = (1 << bit for bit in range(first.bit_length(), ROW_BITS))
+        for place in (first, *higher):
+            yield replace(program, inputs=Buffer(wide, place).bits)
+
+
+def _other(spec: ZostreamSpec) -> Program:
+    """Program of a core with half the rows."""
+    return random_images(replace(spec, rows=spec.rows // 2), np.random.default_rng(0), "perceptron").program
+
+
+@lru_cache(maxsize=4)
+def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
+    """Make images that the core must refuse: programs, sensitive weights, places of samples and in the cache."""
+    rng = np.random.default_rng(0)
+    plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
+    return (
+        *_lengths(spec),
+        *_programs(spec, random_images(spec, rng, "encoder").program),
+        *_weights(spec, random_images(spec, rng, "perceptron", sensitive=9)),
+        *_places(spec, cached),
+        *_far_samples(spec, plain),
+        *_splits(spec, random_images(spec, rng, "perceptron", cut=3)),
+    )
+
+
+def _lengths(spec: ZostreamSpec) -> Iterator[WrongInput]:
+    """Make lengths of a program's image that the core refuses before it reads: none, too many, those with each bit."""
+    most = PROGRAM_HEADER + INSTRUCTION_BEATS * spec.operations
+    yield WrongInput("no beats", Command.LOAD, Error.ZERO_LENGTH, 0, {}, {"program_beats": 0})
+    for beats in (most + 1, *(1 << bit for bit in range(most.bit_length(), 32))):
+        error = Error(PROGRAM + Reason.LENGTH)
+        yield WrongInput(f"{beats} beats", Command.LOAD, error, beats, {}, {"program_beats": beats})
+
+
+def _programs(spec: ZostreamSpec, program: Program) -> Iterator[WrongInput]:
+    """Make loads of programs that are wrong."""
+    for number, one in enumerate(refused_programs(spec, program)):
+        error, settings = Error(PROGRAM + one.reason), {"program_beats": one.image.size // BEAT}
+        name, given = f"wrong program {number}", {"program": one.image}
+        yield WrongInput(name, Command.LOAD, error, one.number, given, settings)
+
+
+def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
+    """Make streams in which sensitive weights of the second tensor that has some do not ascend, or are beyond it.
+
+    What is wrong, the stream without its header, and the number of the tile that the core tells.
+    """
+    stream = images.weights[HEADER_BEATS * BEAT :]
+    one = [one for one in images.program.instructions if one.corrections][1]
+    size, first = spec.lanes * spec.columns, BEAT * one.correction_beat
+    tiles = -(-one.outputs // spec.columns) * -(-one.inputs // spec.lanes)
+    places = stream[first : first + 8 * one.corrections].view("<u4")[::2]
+    last = tiles - 1
+    for name, at, place, tile in (
+        ("twice", 4, places[3], places[3] // size),
+        ("descending", 4, 0, places[3] // size),
+        ("beyond", -1, tiles * size, last),
+        ("far beyond", -1, (1 << 32) - 1, last),
+    ):
+        wrong = stream.copy()
+        wrong[first : first + 8 * one.corrections].view("<u4").reshape(-1, 2)[at, 0] = place
+        yield name, wrong, int(tile)
+
+
+def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make steps of one sentence with sensitive weights that are wrong."""
+    program, _ = ZostreamLayout.network(images)
+    own = {"program": program.image, "order": _ORDER}
+    for name, stream, tile in wrong_weights(spec, images):
+        given, settings = own | {"weights": stream}, _loaded(program)
+        yield WrongInput(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, given, settings)
+
+
+def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make sentences whose place in the cache cannot be read, with each bit of it."""
+    program, weights = ZostreamLayout.network(images)
+    cache = 1 << spec.address - 1
+    settings = _loaded(program) | {"cache": cache, "cached": 1}
+    for bit in range(32):
+        sample = np.zeros(BEAT, np.uint8)
+        sample[:8] = np.array([1, 1 << bit], "<u4").view(np.uint8)
+        given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": sample}
+        name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
+        yield WrongInput(name, Command.TRAIN, Error.READ_DECERR, place, given, settings)
+
+
+def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make passes of as many sentences as there is room for, of which the first one's rows cannot be read.
+
+    It lies behind the others by each power of two, and its first beat is the last one that can be touched. A sentence
+    waits behind the last of the pass.
+    """
+    program, weights = ZostreamLayout.network(images)
+    own, end, count = (
+        {"program": program.image, "weights": weights.image},
+        1 << spec.address - 1,
+        images.program.capacity // 2,
+    )
+    head, near = np.zeros(BEAT, np.uint8), sentence_image(np.zeros((1, images.program.features), np.int64))
+    head[0] = 1
+    order = np.array([1 | count << COUNT_BIT, 1, *[0] * count], "<u4").view(np.uint8)
+    for bit in range((near.size // BEAT - 1).bit_length(), 32):
+        index = np.array([0, 1 << bit], "<u4").view(np.uint8)
+        places = {"samples": end - BEAT - (BEAT << bit), "cache": end - BEAT}  # nothing is kept of this network
+        given = own | {"order": order, "index": index, "samples": near, "cache": head}
+        settings = _loaded(program) | places | {"sample_count": 2, "batch": count + 1}
+        yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error.READ_DECERR, end, given, settings)
+
+
+def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+    """Make perturbations of both parts of a network that is cut, whose product is at a limit; no order can be read."""
+    program, weights = ZostreamLayout.network(images)
+    own, order = {"program": program.image, "weights": weights.image}, 1 << spec.address - 1
+    for first, second in _SPLITS:
+        settings = _loaded(program) | {"order": order, "p1": first, "p2": second}
+        refused = first * second > MOST_SLOPES
+        error, value = (Error.BAD_SPLIT, second) if refused else (Error.READ_DECERR, order)
+        yield WrongInput(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
+
+
+def _loaded(program: Region) -> dict[str, int]:
+    """Setting with which a program is loaded."""
+    return {"program_beats": program.size // BEAT}

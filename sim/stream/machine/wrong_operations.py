@@ -1,0 +1,97 @@
+"""Operations beyond the limits of a core: for each kind of limit a program with one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ....golden.stream.instruction import Buffer, Instruction, Kind
+from ....golden.stream.machine.program import Program
+
+Changes = Callable[[Instruction], Mapping[str, Any]]
+
+
+def kind_of(program: Program, kind: Kind) -> int:
+    """Number of the first instruction of a kind."""
+    return next(number for number, one in enumerate(program.instructions) if one.kind == kind)
+
+
+def changed(program: Program, number: int, **fields: Any) -> Program:
+    """Make a program of which one instruction has other fields."""
+    instructions = list(program.instructions)
+    instructions[number] = replace(instructions[number], **fields)
+    return replace(program, instructions=tuple(instructions))
+
+
+def wrong_program(program: Program, name: str) -> Program:
+    """Make a program with an operation of `WRONG_OPERATIONS`, the first one of its kind."""
+    kind, changes = WRONG_OPERATIONS[name]
+    number = kind_of(program, kind)
+    return changed(program, number, **changes(program.instructions[number]))
+
+
+def _over(buffer: int, rows: int) -> int:
+    """Rows behind a buffer."""
+    return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
+
+
+def _split(one: Instruction, width: int) -> dict[str, int]:
+    """Heads of fewer features."""
+    heads = one.inputs // width
+    return {"heads": heads, "key_heads": heads, "width": width}
+
+
+WRONG_OPERATIONS: dict[str, tuple[Kind, Changes]] = {
+    "unknown kind": (Kind.LINEAR, lambda one: {"kind": 77}),
+    "kind 0": (Kind.POOL, lambda one: {"kind": 0}),
+    "activation": (Kind.LINEAR, lambda one: {"activation": 6}),
+    "format": (Kind.LINEAR, lambda one: {"form": 3}),
+    "pool": (Kind.POOL, lambda one: {"pool": 3}),
+    "join": (Kind.LINEAR, lambda one: {"join": 4}),
+    "joined norm": (Kind.NORM, lambda one: {"join": 1}),
+    "joined square": (Kind.LINEAR, lambda one: {"join": 1, "activation": 4}),
+    "wide activation": (Kind.LINEAR, lambda one: {"form": 1, "activation": 1}),
+    "wide gate": (Kind.LINEAR, lambda one: {"form": 1, "join": 2}),
+    "long bias": (Kind.LINEAR, lambda one: {"outputs": 4097}),
+    "long row": (Kind.POSITIONS, lambda one: {"inputs": 4097, "outputs": 4097}),
+    "shift": (Kind.LINEAR, lambda one: {"other_shift": 13}),
+    "no inputs": (Kind.LINEAR, lambda one: {"inputs": 0}),
+    "no outputs": (Kind.LINEAR, lambda one: {"outputs": 0}),
+    "inputs": (Kind.LINEAR, lambda one: {"inputs": 1 << 15}),
+    "other outputs": (Kind.NORM, lambda one: {"outputs": 3}),
+    "heads": (Kind.ATTENTION, lambda one: {"heads": 5}),
+    "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}),
+    "narrow heads": (Kind.ATTENTION, lambda one: _split(one, 2)),
+    "shared keys": (Kind.ATTENTION, lambda one: {"key_heads": 1}),
+    "wide source": (Kind.LINEAR, lambda one: {"source": Buffer(True, 0).bits}),
+    "wide keys": (Kind.ATTENTION, lambda one: {"second": Buffer(True, 0).bits}),
+    "wide contexts": (Kind.ATTENTION, lambda one: {"destination": Buffer(True, 0).bits}),
+    "rotation": (
+        Kind.ATTENTION,
+        lambda one: {"rotary": 1, "heads": 1, "key_heads": 1, "width": 12, "inputs": 12, "outputs": 12},
+    ),
+    "wide rotation": (
+        Kind.ATTENTION,
+        lambda one: {"rotary": 1, "heads": 1, "key_heads": 1, "width": 264, "inputs": 264, "outputs": 264},
+    ),
+    "factor": (Kind.ATTENTION, lambda one: {"factor_fraction": 24}),
+    "wide norm": (Kind.NORM, lambda one: {"inputs": 5000, "outputs": 5000}),
+    "fraction": (Kind.LINEAR, lambda one: {"fraction": 19}),
+    "overlap": (Kind.LINEAR, lambda one: {"destination": one.source}),
+    "values": (Kind.ATTENTION, lambda one: {"destination": one.third}),
+    "shifted": (Kind.POSITIONS, lambda one: {"destination": _over(one.source, 1)}),
+    "memory": (Kind.LINEAR, lambda one: {"source": _over(one.source, 24_000)}),
+    "wide memory": (Kind.LINEAR, lambda one: {"destination": Buffer(True, 16_384).bits}),
+    "wide values": (Kind.ATTENTION, lambda one: {"third": Buffer(True, 50).bits}),
+    "wide factor": (Kind.LINEAR, lambda one: {"join": 2, "form": 0, "activation": 0, "other": Buffer(True, 50).bits}),
+    "narrow sum": (Kind.POSITIONS, lambda one: {"destination": Buffer(False, 90).bits}),
+    "narrow result": (Kind.LINEAR, lambda one: {"form": 1, "destination": Buffer(False, 90).bits}),
+    "stream": (Kind.LINEAR, lambda one: {"beat": 1 << 30}),
+    "table": (Kind.POSITIONS, lambda one: {"table": 0}),
+    "no positions": (Kind.POSITIONS, lambda one: {"positions": 0}),
+    "word": (Kind.LINEAR, lambda one: {"word": 9_999}),
+    "bias": (Kind.NORM, lambda one: {"bias_word": 9_999}),
+    "last": (Kind.NORM, lambda one: {"last": 1}),
+}
+"""By what is wrong: kind of an operation of an encoder, and the fields that are then beyond a limit."""
