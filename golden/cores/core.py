@@ -16,6 +16,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     sim     tune       TRANSFORMER_TUNER     TransformerTuner: the same for transformers      it trains none
     sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
     sim     step_cycles  step_cycles         cycles of a transformer's step by operation      they are not measured
+    sim     roofline   ROOFLINE              CoreRoofline: jobs in which the parts' work is counted  it has no roofline
 
 Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.
 """
@@ -95,6 +96,10 @@ class CoreSpec(BusSpec):
     reset_cycles: ClassVar[int] = RESET_LATENCY + 1
     monitored: ClassVar[tuple[str, ...]] = ("valid", "beat", "data", "done")
     """Pins of the monitor, where there is one."""
+    turns: ClassVar[tuple[str, ...]] = ()
+    """Kinds of work that exclude each other, such as those of an array: first bits of the monitor's pin ``busy``."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Parts that work beside them: the bits that follow. A simulation counts the cycles of each."""
 
     address: int = ADDRESS_BITS
     monitor: bool = False

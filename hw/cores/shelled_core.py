@@ -27,6 +27,8 @@ class Monitor(wiring.Signature):
         Bits of a beat's number.
     operations : bool
         The core runs programs, and shows which of their operations is at work.
+    parts : int
+        Parts of which the core shows whether they are at work.
 
     Members
     -------
@@ -40,10 +42,13 @@ class Monitor(wiring.Signature):
         The update of a batch or step is complete; one cycle.
     operation : Out(16), with `operations`
         Number of the operation at work, counted from 1; 0: none.
+    busy : Out(parts), with `parts`
+        Which parts are at work in this cycle: `CoreSpec.turns`, then `CoreSpec.beside`.
     """
 
-    def __init__(self, beats: int, bits: int = 16, operations: bool = False) -> None:
+    def __init__(self, beats: int, bits: int = 16, operations: bool = False, parts: int = 0) -> None:
         shown = {"operation": Out(16)} if operations else {}
+        shown |= {"busy": Out(parts)} if parts else {}
         super().__init__(
             {"valid": Out(beats), "beat": Out(bits), "data": Out(8 * BEAT * beats), "done": Out(1), **shown}
         )
@@ -75,7 +80,7 @@ class ShelledCore(wiring.Component):
         Level: a command has ended.
     readerN, writerN : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done, monitor_operation : Out, where the spec has a monitor
+    monitor_valid, monitor_beat, monitor_data, monitor_done, ... : Out, where the spec has a monitor
         See `Monitor`.
     """
 

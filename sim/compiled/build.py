@@ -36,7 +36,8 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
         The core, with the ports of a core: `s_axi_control`, `m_axi_gmem0`, with more of them `m_axi_gmem1` and so on,
         and, if it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several,
         with a bit of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch
-        or step; `monitor_operation`, if it is there, is the number of the operation at work.
+        or step; `monitor_operation`, if it is there, is the number of the operation at work, and `monitor_busy` has a
+        bit for each part at work, 32 at most.
     top : str
         Name of its top module.
     ports : int
@@ -65,6 +66,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     switches = {
         "MONITOR": monitor,
         "OPERATIONS": operations,
+        "PARTS": "monitor_busy" in verilog,
         "MUTANTS": faults,
         "VCD": waves == "vcd",
         "SAIF": waves == "saif",

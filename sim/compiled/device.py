@@ -261,6 +261,11 @@ class SimulatedDevice:
         return [response for one in self.results for response in one["bad_responses"]]
 
     @property
+    def waits(self) -> list[dict[str, Any]]:
+        """Commands whose end was waited for so far; see `Session.run`."""
+        return [wait for one in self.results for wait in one["waits"]]
+
+    @property
     def operations(self) -> tuple[int, ...]:
         """Cycles so far in which each operation of a program was at work, where the core's monitor shows them."""
         found = [one["operations"][1:] for one in self.results]

@@ -197,9 +197,9 @@ void Harness::report(const std::string& problem) {
                         all[i].value, all[i].response);
         std::printf("], ");
     };
-    const auto numbers = [](const char* name, const uint64_t* all) {
+    const auto numbers = [](const char* name, const uint64_t* all, unsigned count = PORTS) {
         std::printf(", \"%s\": [", name);
-        for (unsigned i = 0; i < PORTS; ++i) std::printf("%s%" PRIu64, i ? ", " : "", all[i]);
+        for (unsigned i = 0; i < count; ++i) std::printf("%s%" PRIu64, i ? ", " : "", all[i]);
         std::printf("]");
     };
     std::printf("{\"cycles\": %" PRIu64 ", \"simulated\": %" PRIu64 ", \"seconds\": %.6f, ", now, simulated, seconds);
@@ -216,6 +216,8 @@ void Harness::report(const std::string& problem) {
                     waits[i].ended.c_str());
         numbers("read_beats", waits[i].read_beats);
         numbers("write_beats", waits[i].write_beats);
+        numbers("due", waits[i].due);
+        numbers("parts", waits[i].parts, MOST_PARTS);
         std::printf("}");
     }
     std::printf("], \"ports\": [");

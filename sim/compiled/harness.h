@@ -1,5 +1,6 @@
 // The simulated system: clock, the core's control port, its monitor and its memory ports. The commands
-// that drive it are in harness.cpp. Macros, in macros.h: PORTS (1 to 3), MONITOR, OPERATIONS, MUTANTS, VCD, SAIF.
+// that drive it are in harness.cpp. Macros, in macros.h: PORTS (1 to 3), MONITOR, OPERATIONS, PARTS, MUTANTS, VCD,
+// SAIF.
 //
 // A cycle is: inputs settle with the clock low, outputs are sampled, the clock rises, inputs change. Inputs never depend
 // on outputs of the same cycle, so that no combinational path through the core can close a loop.
@@ -37,6 +38,7 @@ namespace {
 
 constexpr uint32_t STATUS = 0x04;
 constexpr uint64_t POLL = 256;  // cycles between two reads of the status while a command runs
+constexpr unsigned MOST_PARTS = 32;
 
 // Verilator renames the port "interrupt", which it takes for a reserved word; a version that does not works, too
 template <class Top>
@@ -51,7 +53,7 @@ auto interrupt_of(const Top& top, long) -> decltype(top.interrupt != 0) {
 struct Wait {
     uint64_t cycles;
     std::string ended;
-    uint64_t read_beats[PORTS], write_beats[PORTS];
+    uint64_t read_beats[PORTS], write_beats[PORTS], due[PORTS], parts[MOST_PARTS];
 };
 
 struct Access {
@@ -116,6 +118,7 @@ class Harness {
     std::FILE* trace = nullptr;
     uint64_t batches = 0, updates = 0, simulated = 0;
     std::vector<uint64_t> operations = std::vector<uint64_t>(1 << 16);  // cycles by the operation at work
+    uint64_t parts[MOST_PARTS] = {};                                    // cycles in which each was at work
     std::vector<Wait> waits;
     std::vector<Access> reads, refused;
     Clock::time_point begun = Clock::now();
@@ -170,6 +173,9 @@ inline void Harness::cycle() {
 #endif
 #ifdef OPERATIONS
         ++operations[top->monitor_operation];
+#endif
+#ifdef PARTS
+        for (uint32_t at_work = top->monitor_busy; at_work; at_work &= at_work - 1) ++parts[__builtin_ctz(at_work)];
 #endif
     }
     seen = {static_cast<bool>(top->s_axi_control_awready), static_cast<bool>(top->s_axi_control_wready),
@@ -245,9 +251,17 @@ Access Harness::read(uint32_t offset) {
 
 void Harness::wait(uint64_t limit, bool strict) {
     const uint64_t start = now;
-    Wait result{0, "timeout", {}, {}};
-    for (unsigned i = 0; i < PORTS; ++i)
-        result.read_beats[i] = ports[i].s.read_beats, result.write_beats[i] = ports[i].s.write_beats;
+    Wait result{0, "timeout", {}, {}, {}, {}};
+    const auto count = [&] {  // from the start to now, where it is called twice
+        const auto since = [](uint64_t& from, uint64_t to) { from = to - from; };
+        for (unsigned i = 0; i < PORTS; ++i) {
+            const Port::State& s = ports[i].s;
+            since(result.read_beats[i], s.read_beats), since(result.write_beats[i], s.write_beats);
+            since(result.due[i], s.busy);
+        }
+        for (unsigned i = 0; i < MOST_PARTS; ++i) since(result.parts[i], parts[i]);
+    };
+    count();
     for (uint64_t next = start; now - start < limit;) {
         if (now >= next) {
             next = now + POLL;
@@ -264,10 +278,7 @@ void Harness::wait(uint64_t limit, bool strict) {
     }
     if (seen.interrupt) result.ended = "interrupt";
     result.cycles = now - start;
-    for (unsigned i = 0; i < PORTS; ++i) {
-        result.read_beats[i] = ports[i].s.read_beats - result.read_beats[i];
-        result.write_beats[i] = ports[i].s.write_beats - result.write_beats[i];
-    }
+    count();
     waits.push_back(result);
     if (strict && result.ended == "timeout") fail(format("still busy after %" PRIu64 " cycles", result.cycles));
 }

@@ -267,8 +267,9 @@ class Session:
             steps, that the monitor showed since the start), ``updates`` (its beats), ``operations`` (cycles of this run
             by the number of the operation at work, where the monitor shows it), ``reads`` and ``refused_writes``
             (each ``offset``, ``value``, ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or
-            timeout, ``read_beats`` and ``write_beats``: of each port), ``ports`` (since the start, each
-            ``read_beats``, ``write_beats``, ``read_bursts``, ``write_bursts``, ``faulty_beats``, ``duty``: beats a
+            timeout, of each port ``read_beats``, ``write_beats`` and ``due``: cycles in which a beat could be moved,
+            ``parts``: cycles in which each part was at work, where the monitor shows it), ``ports`` (since the start,
+            each ``read_beats``, ``write_beats``, ``read_bursts``, ``write_bursts``, ``faulty_beats``, ``duty``: beats a
             cycle in which one could be moved, ``use``: beats a cycle, ``most_reads``, ``most_writes``: bursts in flight
             at once, ``longest_read``, ``longest_write``: beats of a burst), ``bad_responses`` (each ``cycle``,
             ``port``, ``kind``, ``response``, ``address`` of its burst, as the core took them), ``error``, ``dumps``

@@ -73,6 +73,9 @@ class InstantftSpec(NetworkCoreSpec):
 
     name: ClassVar[str] = "instantft"
     summary: ClassVar[str] = "a network with adapters that fine-tunes itself, behind AXI"
+    monitored: ClassVar[tuple[str, ...]] = (*NetworkCoreSpec.monitored, "busy")
+    turns: ClassVar[tuple[str, ...]] = ("words", "pauses", "forward", "head", "backward", "update")
+    beside: ClassVar[tuple[str, ...]] = ("gradients", "record", "sample", "load", "unpack")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {"lanes": 16, "columns": 4},

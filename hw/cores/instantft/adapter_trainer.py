@@ -1,6 +1,8 @@
 """Adapter trainer: the engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -59,6 +61,8 @@ class AdapterTrainer(wiring.Component):
         Rates of batches, an early end, validation.
     urng : UrngSpec, optional
         Generator of the random numbers with which updates are rounded.
+    parts : sequence of str
+        Names of the parts whose work the monitor shows, of those in `_work`.
 
     Attributes
     ----------
@@ -67,7 +71,7 @@ class AdapterTrainer(wiring.Component):
     reader0, writer0, reader1, writer1, ... : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
     monitor : Out, `Monitor`
-        Updates of the adapters.
+        Updates of the adapters, and work of the parts.
     """
 
     def __init__(
@@ -81,7 +85,9 @@ class AdapterTrainer(wiring.Component):
         address: int = ADDRESS_BITS,
         options: JobOptions = PLAIN,
         urng: UrngSpec | None = None,
+        parts: Sequence[str] = (),
     ) -> None:
+        self.parts = parts
         self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
         self.cached, self.options = cache_entries > 0, options
         self.engine = AdapterEngine(mapping, batch, urng, options.stops)
@@ -110,7 +116,7 @@ class AdapterTrainer(wiring.Component):
             {
                 "control": In(Control(registers, address)),
                 **buses(ports, address),
-                "monitor": Out(Monitor(mapping.words_per_cycle)),
+                "monitor": Out(Monitor(mapping.words_per_cycle, parts=len(parts))),
             }
         )
 
@@ -139,15 +145,19 @@ class AdapterTrainer(wiring.Component):
         ]
         if self.options.stops:
             self._losses(m, tune)
-        self._record(m, records, self._compute(m, tune))
+        waiting, computing = self._compute(m, tune)
+        coming = self._record(m, records, waiting)
+        if self.parts:
+            work = self._work(m, computing, coming)
+            m.d.comb += self.monitor.busy.eq(Cat(work[name] for name in self.parts))
         self._connect(m, records)
         self._memory(m)
         self._job(m, infer, raw)
         self._commands(m)
         return m
 
-    def _compute(self, m: Module, tune: Value) -> Value:
-        """Compute loaded batches one after the other, between new samples; whether one waits."""
+    def _compute(self, m: Module, tune: Value) -> tuple[Value, Value]:
+        """Compute loaded batches one after the other, between new samples; whether one waits, and is computed."""
         engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
         batches_waiting, busy, show_done = Signal(2), Signal(), Signal()
         begin, half = Signal(), Signal()
@@ -179,7 +189,51 @@ class AdapterTrainer(wiring.Component):
             m.d.sync += [busy.eq(0), half.eq(~half)]
         with m.If(self.control.start):
             m.d.sync += half.eq(0)
-        return batches_waiting != 0
+        return batches_waiting != 0, busy
+
+    def _work(self, m: Module, computing: Value, coming: Value) -> dict[str, Value]:
+        """Tell which parts are at work, by name; the array does the work of one at most.
+
+        words, pauses
+            A new sample runs: a word of the frozen network goes into the array, or none does.
+        forward, head
+            Of a batch: a row of the adapters goes into the array, or the gradients at their hidden values are awaited.
+        backward, update
+            Behind them: a row goes into the array, or none while gradients leave and parameters are updated.
+        gradients
+            Updated parameters are written.
+        record
+            Outputs of a new sample are still to be packed.
+        sample
+            A new sample comes in.
+        load
+            The unpacker takes a beat of a sample, of a record, or of each.
+        unpack
+            Words are written to the batch memory.
+        """
+        engine, run, rows = self.engine, self.engine.batch, self.engine.backward.sequencer
+        # the batch's gradients at the hidden values are known
+        known = Signal()
+        with m.If(run.labels_done):
+            m.d.sync += known.eq(1)
+        with m.If(run.done):
+            m.d.sync += known.eq(0)
+        word, row = engine.forward.array.port.enable, rows.enable | rows.base
+        beats = [self.unpacker.samples, self.unpacker.records]
+        beats += [self.unpacker.scales] if self.mapping.loads_apart else []
+        return {
+            "words": engine.running & word,
+            "pauses": engine.running & ~word,
+            "forward": computing & ~known & row,
+            "head": computing & ~known & ~row,
+            "backward": computing & known & row,
+            "update": computing & known & ~row,
+            "gradients": engine.updates.write.any(),
+            "record": engine.forward.outputs.full.any(),
+            "sample": coming,
+            "load": Cat(one.valid & one.ready for one in beats).any(),
+            "unpack": self.unpacker.rows.enable.any(),
+        }
 
     def _of_half(self, m: Module, half: Value, value: Value, name: str) -> Value:
         """Keep `value`, a member of loaded batches, for the batch in each half; `name` is its registers' prefix."""
@@ -227,8 +281,8 @@ class AdapterTrainer(wiring.Component):
                 control.counts.correct.eq(losses.validation.correct_step),
             ]
 
-    def _record(self, m: Module, records: Fifo, waiting: Value) -> None:
-        """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read.
+    def _record(self, m: Module, records: Fifo, waiting: Value) -> Value:
+        """Run new samples through the frozen network, unless a batch waits; while one runs the next one comes in.
 
         It is asked for a little before the one before has arrived: its beats are not to wait in front of others.
         """
@@ -250,6 +304,7 @@ class AdapterTrainer(wiring.Component):
         ]
         with m.If(new.start):
             m.d.sync += left.eq(self.mapping.forward.sample_beats)
+        return coming
 
     def _connect(self, m: Module, records: Fifo) -> None:
         """The engine's memories and results; a record's write command goes out with its first beat."""

@@ -10,7 +10,7 @@ from ....golden.cores.instantft.registers import REGISTERS, Command, Error
 from ....golden.lora.adapters import MAXIMUM_RATE
 from ...lora.job_interfaces import JobOptions
 from ..shell import Check
-from ..shelled_core import ShelledCore
+from ..shelled_core import Monitor, ShelledCore
 from .adapter_trainer import AdapterTrainer
 
 
@@ -24,7 +24,7 @@ class Instantft(ShelledCore):
 
     def __init__(self, spec: InstantftSpec) -> None:
         self.spec = spec
-        super().__init__(spec, spec.mapping.words_per_cycle)
+        super().__init__(spec, Monitor(spec.mapping.words_per_cycle, parts=len(spec.turns + spec.beside)))
 
     def trainer(self) -> AdapterTrainer:
         """Build the trainer inside."""
@@ -39,6 +39,7 @@ class Instantft(ShelledCore):
             spec.address,
             JobOptions(spec.rates, spec.early_stop, spec.validation),
             spec.noise.urng if spec.noise else None,
+            spec.turns + spec.beside if spec.monitor else (),
         )
 
     def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:

@@ -25,6 +25,7 @@ VARIATIONS = {
     "last": AdapterMapping.of(NETWORK, first=1, rank=2, lanes=16, columns=2),
     "more classes than lanes": AdapterMapping.of(WIDE, rank=2, lanes=16, columns=2),
     "more than two words": AdapterMapping.of(WIDE, rank=2, lanes=16, columns=4),
+    "four words at once": AdapterMapping.of(NETWORK, rank=2, lanes=16, columns=16),
 }
 
 

@@ -19,6 +19,7 @@ VARIATIONS = {
     "last": {"last_only": True},
     "two words at once": {"rank": 2},
     "four words at once": {"columns": 16},
+    "last, four words at once": {"columns": 16, "lanes": 16, "last_only": True},
     "words": {"byte_inputs": False},
     "narrow": {"lanes": 16, "columns": 2, "rank": 2},
     "vector": {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "rank": 1},

@@ -1,0 +1,196 @@
+"""Cycles in which each part of a core is at work on a sample, counted on the compiled core, and what limits it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from ...golden.cores.core import CoreSpec
+from ...golden.errors import UserError
+from ...golden.registry import CORES
+from .comparison import simulated_core
+from .device import SimulatedDevice
+from .session import Dram
+
+
+@dataclass(frozen=True)
+class Work:
+    """Cycles of commands, or of a sample of them.
+
+    Parameters
+    ----------
+    cycles : float
+        All.
+    turns : dict of str to float
+        Cycles of each kind of work of which one is done at a time, `CoreSpec.turns`.
+    beside : dict of str to float
+        Cycles in which each other part was at work, `CoreSpec.beside`; then of each port those in which the memory had
+        a beat to move, ``port 0``.
+    beats : float
+        Beats of all ports.
+    """
+
+    cycles: float
+    turns: Mapping[str, float]
+    beside: Mapping[str, float]
+    beats: float
+
+    @classmethod
+    def of(cls, spec: CoreSpec, waits: list[dict[str, Any]]) -> Work:
+        """Add up what a device counted while it waited for commands, see `Session.run`."""
+
+        def total(name: str) -> list[int]:
+            return [sum(counts) for counts in zip(*(wait[name] for wait in waits), strict=True)]
+
+        parts, first = total("parts"), len(spec.turns)
+        ports = {f"port {number}": cycles for number, cycles in enumerate(total("due"))}
+        return cls(
+            sum(wait["cycles"] for wait in waits),
+            dict(zip(spec.turns, parts, strict=False)),
+            dict(zip(spec.beside, parts[first:], strict=False)) | ports,
+            sum(total("read_beats")) + sum(total("write_beats")),
+        )
+
+    def less(self, other: Work, samples: int) -> Work:
+        """Of commands that have so many samples more than the commands of `other`: the work of each of those."""
+
+        def each(own: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
+            return {name: (cycles - theirs[name]) / samples for name, cycles in own.items()}
+
+        return Work(
+            (self.cycles - other.cycles) / samples,
+            each(self.turns, other.turns),
+            each(self.beside, other.beside),
+            (self.beats - other.beats) / samples,
+        )
+
+    def of_each(self, samples: int) -> Work:
+        """Divide by so many samples."""
+        nothing = Work(0, dict.fromkeys(self.turns, 0), dict.fromkeys(self.beside, 0), 0)
+        return self.less(nothing, samples)
+
+    @property
+    def idle(self) -> float:
+        """Cycles without any of the kinds of work."""
+        return self.cycles - sum(self.turns.values())
+
+    @property
+    def limit(self) -> str:
+        """The part that is at work most of the time; ``array`` for all kinds of work together."""
+        busy = {"array": sum(self.turns.values())} | dict(self.beside)
+        return max(busy, key=lambda name: busy[name])
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Figures for a report, by the keys of ``--json``."""
+        parts = {**self.turns, "idle": self.idle, **self.beside}
+        return {
+            "cycles": round(self.cycles, 2),
+            "parts": {name: round(cycles, 2) for name, cycles in parts.items()},
+            "beats": round(self.beats, 2),
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True)
+class RooflineJob:
+    """Random jobs whose work is counted.
+
+    Parameters
+    ----------
+    samples : int
+        Samples of an epoch.
+    seed : int
+        Seed of network and samples.
+    raw : bool
+        A cache of samples holds Q8.16.
+    """
+
+    samples: int = 200
+    seed: int = 1
+    raw: bool = False
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Result of `roofline`.
+
+    Parameters
+    ----------
+    work : dict of str to Work
+        Work on a sample, by the kind of sample.
+    compared : int
+        Batches or steps after which all that the core updates was compared with golden.
+    mismatches : int
+        How many of them differ.
+    """
+
+    work: Mapping[str, Work]
+    compared: int
+    mismatches: int
+
+
+Core = TypeVar("Core", bound=CoreSpec, contravariant=True)
+
+
+class CoreRoofline(Protocol[Core]):
+    """Jobs of a core in which the work of its parts is counted, its room's ``ROOFLINE``.
+
+    Attributes
+    ----------
+    titles : dict of str to str
+        What each part does, by its name in `CoreSpec.turns` and `CoreSpec.beside`.
+    """
+
+    titles: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def check(self, spec: Core, job: RooflineJob) -> None:
+        """Raise UserError where the core cannot run the job."""
+
+    @abstractmethod
+    def run(self, spec: Core, job: RooflineJob, device: SimulatedDevice) -> Roofline:
+        """Run the jobs and compare them with golden."""
+
+
+def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
+    """Find the roofline of a core in its room.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    found: CoreRoofline[Any] | None = spec.part("sim", "roofline", "ROOFLINE")
+    if found is None:
+        others = [name for name, core in CORES.items() if core.part("sim", "roofline", "ROOFLINE")]
+        raise UserError(f"{spec.name} does not show which of its parts are at work, but {' and '.join(others)}")
+    return found
+
+
+def roofline(
+    spec: CoreSpec, job: RooflineJob, dram: Dram | None = None, stage: Callable[[str], None] = lambda _: None
+) -> Roofline:
+    """Emit and compile a core, run jobs on it, and count the work of its parts.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    job : RooflineJob
+    dram : Dram, optional
+        Behaviour of the core's memory.
+    stage : callable
+        Called with the name of each part of the work as it begins.
+
+    Raises
+    ------
+    UserError
+        If the core cannot run the job, or does not show its parts.
+    """
+    own = roofline_of(spec)
+    own.check(spec, job)
+    device = simulated_core(spec, dram, job.seed, stage)
+    stage("simulate the jobs")
+    return own.run(spec, job, device)

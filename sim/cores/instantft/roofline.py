@@ -1,0 +1,85 @@
+"""Jobs of `instantft` whose work is counted: epochs of new samples, then of samples in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ....golden.cores.instantft.instantft import InstantftSpec
+from ....golden.errors import UserError
+from ....golden.fixed import Integers
+from ....golden.lora.adapters import Adapters
+from ....golden.lora.images import adapters_image
+from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
+from ...compiled.device import SimulatedDevice
+from ...compiled.roofline import CoreRoofline, Roofline, RooflineJob, Work
+from .job import TuningJob
+
+RATE = 20_000
+"""Learning rate of the jobs, one of `golden.lora.adapters.rate_of`."""
+MORE = 3
+"""Epochs of the last job, whose samples are in the cache; the one before has one of them."""
+
+
+class TuningRoofline(CoreRoofline[InstantftSpec]):
+    """One epoch whose samples are new, then one and several whose samples are all in the cache."""
+
+    titles: ClassVar[Mapping[str, str]] = {
+        "words": "words of the frozen network",
+        "pauses": "pauses between them",
+        "forward": "rows of the adapters, forward",
+        "head": "waits for the head",
+        "backward": "rows of the adapters, backward",
+        "update": "update behind them",
+        "gradients": "gradients leave",
+        "record": "the record is packed",
+        "sample": "the next new sample comes in",
+        "load": "beats into the unpacker",
+        "unpack": "words into the batch memory",
+    }
+
+    def check(self, spec: InstantftSpec, job: RooflineJob) -> None:
+        """Check that the cache has room, and holds what it is to hold."""
+        if not 1 <= job.samples <= spec.cache_entries:
+            raise UserError(f"{job.samples} samples: this core takes 1 to {spec.cache_entries}")
+        if job.raw and job.raw not in spec.raw_modes:
+            raise UserError(f"the cache of this core is {spec.cache}, which has no records in Q8.16")
+
+    def run(self, spec: InstantftSpec, job: RooflineJob, device: SimulatedDevice) -> Roofline:
+        """Run three commands, compare all adapters after every batch, and take the differences.
+
+        What a command costs before its first batch is in the first epoch's samples.
+        """
+        batches = np.split(np.arange(job.samples), range(spec.batch, job.samples, spec.batch))
+        commands = [[batches], [batches], [batches] * MORE]
+        tuning = self._job(spec, job, [epoch for command in commands for epoch in command])
+        tuner = tuning.driver(spec, device)
+        tuning.load(tuner)
+        device.trace_image(adapters_image(spec.mapping, tuning.adapters))
+        found = []
+        for epochs in commands:
+            before = len(device.waits)
+            tuner.tune(tuning.inputs, tuning.labels, epochs, RATE)
+            found.append(Work.of(spec, device.waits[before:]))
+        new, one, more = found
+        golden = tuning.golden(spec)
+        images = [adapters_image(spec.mapping, golden.adapters) for _ in tuning.run_golden(spec, golden)]
+        traced = device.traced_images
+        wrong = sum(not np.array_equal(*pair) for pair in zip(images, traced, strict=True))
+        known = more.less(one, (MORE - 1) * job.samples)
+        work = {"sample": known} if spec.cache == "none" else {"new": new.of_each(job.samples), "in the cache": known}
+        return Roofline(work, len(traced), wrong)
+
+    def _job(self, spec: InstantftSpec, job: RooflineJob, epochs: Sequence[Sequence[Integers]]) -> TuningJob:
+        """Draw network, adapters and samples."""
+        rng, network, shape = np.random.default_rng(job.seed), spec.described, spec.mapping.shape
+        flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
+        frozen = random_parameters(network, rng)
+        inputs, _, labels = random_samples(network, spec.byte_inputs, job.samples, rng, spec.labels)
+        return TuningJob(frozen, Adapters(shape, flat), inputs, labels, epochs, RATE, job.raw or spec.raw_modes[0])
+
+
+ROOFLINE = TuningRoofline()
+"""Roofline of `instantft`, as its `Spec.part` finds it."""
