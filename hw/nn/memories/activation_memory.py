@@ -96,50 +96,49 @@ class ActivationMemory(wiring.Component):
         m.d.comb += [self.odd.eq(odd), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
-        """Two registers: rows, and which bank the run begins in; then for each bank its element."""
+        """Two registers: the write, and which bank the run begins in; then for each bank its element and row."""
         lanes, columns, request = len(banks), self.mapping.columns, self.write
         elements = len(request.write)
-        first, row = request.address[:low], request.address[low:]
+        first, row = request.address[:low], Signal(len(request.address) - low, name="row", reset_less=True)
         begins, wrapped = Signal(lanes, reset_less=True), Signal(lanes, reset_less=True)
-        turn, values = Signal(exact_log2(columns), reset_less=True), Signal.like(request.values, reset_less=True)
+        turn, values = Signal(ceil_log2(elements), reset_less=True), Signal.like(request.values, reset_less=True)
         replicate, value = Signal(reset_less=True), Signal(ACTIVATION, reset_less=True)
         write = Signal.like(request.write)
         m.d.sync += [
             begins.eq(Cat(first == lane for lane in range(lanes))),
             wrapped.eq(Cat(first > lane for lane in range(lanes - 1))),
             turn.eq(first),
+            row.eq(request.address[low:]),
             values.eq(request.values),
             write.eq(request.write),
             replicate.eq(request.replicate),
             value.eq(request.value),
         ]
-        rows = self._rows(m, row, first)
+        rows = self._rows(m, row, turn, replicate)
         for lane, bank in enumerate(banks):
             port = bank.write_port()
             stored = [begins[(lane - element) % lanes] & write[element] for element in range(elements)]
             this_row, following_row = rows[lane % len(rows)]
-            chosen = Array(values[(lane - by) % columns] for by in range(columns))[turn]
+            chosen = Array(values[(lane - by) % columns] for by in range(columns))[turn[: exact_log2(columns)]]
             m.d.sync += [
                 port.en.eq(Cat(stored).any()),
                 data_register(m, port.addr, f"address{lane}").eq(Mux(wrapped[lane], following_row, this_row)),
                 data_register(m, port.data, f"written{lane}").eq(Mux(replicate, value, chosen)),
             ]
 
-    def _rows(self, m: Module, row: Value, first: Value) -> list[tuple[Signal, Signal]]:
-        """Registers of the row that is written and of the one that follows it, for each of so many banks in turn.
+    def _rows(self, m: Module, row: Signal, turn: Signal, replicate: Signal) -> list[list[Signal]]:
+        """Rows of a write and the ones that follow them, for each of so many banks in turn.
 
-        The number of a bank's element depends on `first`, and is the same for banks a multiple of `period` apart. It
-        tells how far back the row of a replicated value is.
+        The number of a bank's element depends on `turn`, where the run begins, and is the same for banks a multiple of
+        `period` apart. It tells how far back the row of a replicated value is.
         """
-        mapping, request = self.mapping, self.write
-        apart = mapping.layout(-1).pitch // mapping.lanes
-        period = 1 << ceil_log2(len(request.write)) if mapping.row_replicas > 1 else 1
-        rows = []
-        for bank in range(period):
-            pair = tuple(Signal.like(row, name=f"row{bank}_{carry}", reset_less=True) for carry in range(2))
+        mapping = self.mapping
+        replicates = mapping.row_replicas > 1
+        apart, period = mapping.layout(-1).pitch // mapping.lanes, 1 << len(turn) if replicates else 1
+        rows = [[Signal.like(row, name=f"row{bank}_{carry}") for carry in range(2)] for bank in range(period)]
+        for bank, pair in enumerate(rows):
+            back = [(bank - begin) % period * apart for begin in range(period)]
             for carry, into in enumerate(pair):
-                back = Array(Const(carry - (bank - begin) % period * apart) for begin in range(period))
-                distance = Mux(request.replicate, back[first[: ceil_log2(period)]], carry) if period > 1 else carry
-                m.d.sync += into.eq(row + distance)
-            rows.append(pair)
+                distance = Array(Const(carry - rows_back) for rows_back in back)[turn]
+                m.d.comb += into.eq(row + (Mux(replicate, distance, carry) if replicates else carry))
         return rows
