@@ -58,7 +58,8 @@ def _block(rng: np.random.Generator, length: int, kind: int) -> Integers:
     if kind == _KINDS:
         first = rng.integers(0, Q8_16.maximum, -(-length // 2))
         pairs = rng.permuted(np.stack([first, first + 1], axis=1), axis=1)
-        return (pairs * rng.choice([-1, 1], pairs.shape)).reshape(-1)[:length]
+        neighbours: Integers = (pairs * rng.choice([-1, 1], pairs.shape)).reshape(-1)[:length]
+        return neighbours
     return rng.integers(-7, 8, length)
 
 
