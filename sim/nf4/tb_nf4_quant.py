@@ -1,4 +1,4 @@
-"""Bench of `nf4_quant`: blocks of all lengths, of zeros, with -128.0, with ties; the spec's cycles."""
+"""Bench of `nf4_quant`: blocks of all lengths, of zeros, with -128.0, with ties, of neighbours; the spec's cycles."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ from ...golden.packets import last_flags, packets_of
 from ..phase import Phase
 from ..stimulus import random_lengths, two_jobs
 
+_KINDS = 6
+"""Kinds of blocks of any values; those of neighbours come behind them."""
+
 
 def stimulus(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0."""
+    """Make blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0.
+
+    Where a word has two values, also blocks of words whose magnitudes differ by one.
+    """
     counts = random_lengths(rng, words, spec.words(spec.length))
     odd = [int(rng.integers(spec.values) or spec.values * count > spec.length) for count in counts]
     lengths = [spec.values * count - is_odd for count, is_odd in zip(counts, odd, strict=True)]
-    blocks = [_block(rng, length, kind % 6) for kind, length in enumerate(lengths)]
+    kinds = _KINDS + (spec.values == 2)
+    blocks = [_block(rng, length, kind % kinds) for kind, length in enumerate(lengths)]
     last = last_flags(counts)
     if spec.values == 1:
         return {"i": {"value": np.concatenate(blocks)[:, None], "last": last}}
@@ -48,6 +55,11 @@ def _block(rng: np.random.Generator, length: int, kind: int) -> Integers:
         values = rng.choice(borders, length) + rng.integers(0, 2, length)
         values[0] = rng.choice([-scale, scale])
         return values
+    if kind == _KINDS:
+        first = rng.integers(0, Q8_16.maximum, -(-length // 2))
+        pairs = rng.permuted(np.stack([first, first + 1], axis=1), axis=1)
+        neighbours: Integers = (pairs * rng.choice([-1, 1], pairs.shape)).reshape(-1)[:length]
+        return neighbours
     return rng.integers(-7, 8, length)
 
 

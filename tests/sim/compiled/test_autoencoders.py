@@ -37,6 +37,10 @@ def test_adapters_are_tuned():
     check(spec, ["saturations"])
 
 
+def test_adapters_are_tuned_on_16_columns():
+    check(InstantftSpec(network=NETWORK, lanes=16, columns=16, batch=4, cache_entries=64, loss="mse"), ["saturations"])
+
+
 def test_adapters_of_more_classes_than_lanes_are_tuned():
     network = "1x6x6 conv3k3 relu flatten fc40"
     check(InstantftSpec(network=network, lanes=16, rank=2, batch=4, cache_entries=64, ports=2), ["saturations"])

@@ -137,6 +137,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "two ports, raw": ({"lanes": 32, "columns": 8, "ports": 2}, True, 1.0),
     "three ports": ({"lanes": 32, "columns": 16, "ports": 3}, False, 1.0),
     "three ports, saturating": ({"lanes": 32, "columns": 16, "ports": 3}, True, 60.0),
+    "16 columns, options": (OPTIONS | {"columns": 16, "ports": 3}, True, 1.0),
     "on the chip": ({"cache": "chip"}, False, 1.0),
     "narrow": ({"columns": 2, "rank": 1}, False, 1.0),
     "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "byte_inputs": False}, False, 1.0),
@@ -147,7 +148,7 @@ LONG = (
     *("without a cache", "rates", "last, without a cache, two ports"),
     *("layer, two words at once", "layer, saturating", "biases", "stochastic, two words at once", "early stop"),
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
-    *("three ports", "three ports, saturating"),
+    *("three ports", "three ports, saturating", "16 columns, options"),
 )
 """Other cores of the same kind, each with a build of its own."""
 
