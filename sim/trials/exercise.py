@@ -115,6 +115,9 @@ class Exercise:
         wrong = job.differences(driver, device)
         if wrong:
             return f"{name}: {', '.join(wrong)}"
+        shown = device.results[-1]["updates"]
+        if shown != calm.updates:
+            return f"{name}: the monitor shows {shown} beats, not {calm.updates}"
         found = device.simulated, device.values
         return "" if found == (calm.simulated, calm.values) else f"{name}: {found[0]} cycles, not {calm.simulated}"
 

@@ -48,6 +48,8 @@ class CalmRun:
         Clock cycles of the run, accesses to registers included.
     values : tuple of int
         All that was read from registers: among these the cycles that the core counted.
+    updates : int
+        Beats that the monitor showed.
     """
 
     buffers: tuple[int, ...]
@@ -57,6 +59,7 @@ class CalmRun:
     cycles: int
     simulated: int
     values: tuple[int, ...]
+    updates: int
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,7 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
         cycles=device.simulated - before,
         simulated=device.simulated,
         values=device.values,
+        updates=device.results[-1]["updates"],
     )
 
 

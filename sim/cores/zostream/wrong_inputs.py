@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from ....golden.zo.split import MOST_SLOPES
 from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_program
 from ...trials.contract import WrongInput
 
-_COUNT_BITS = {"features": 32, "capacity": 16}
-"""Bits of numbers of a program's header, of which each is tried."""
 _ORDER = np.array([1, 0], "<u4").view(np.uint8)
 """Order list of one step with the first sample alone."""
 _SPLITS = ((16, 4), (8, 8), (4, 16), (1, 16), (13, 5), (11, 6), (9, 8), (16, 5), (12, 8), (8, 16), (16, 16))
@@ -79,17 +77,18 @@ def _operations(program: Program) -> Iterator[Program]:
 def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
     """Numbers of the header beyond a limit, and of the last operation, which the core itself looks at."""
     last = len(program.instructions) - 1
-    for name, bits in _COUNT_BITS.items():
-        for bit in range(bits):
-            yield replace(program, **{name: 1 << bit | getattr(program, name)})
-        yield replace(program, **{name: 0})
-    for changes in (
+    features, capacity = program.features, program.capacity
+    changes: list[dict[str, Any]] = [
+        *({"features": 1 << bit | features} for bit in range(32)),
+        *({"capacity": 1 << bit | capacity} for bit in range(16)),
+        {"features": 0},
+        {"capacity": 0},
         {"capacity": spec.sums + 1},
         {"behind": 1},
         {"instructions": ()},
         {"instructions": program.instructions[:-1]},
-    ):
-        yield replace(program, **changes)
+    ]
+    yield from (replace(program, **one) for one in changes)
     untuned = dict.fromkeys(("word", "bias_word", "position_word"), NO_WORD)
     nothing = tuple(replace(one, **untuned) for one in program.instructions)
     yield replace(program, words=0, instructions=nothing)
