@@ -56,7 +56,7 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     first = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
     results = first.run(told.append)
     assert [one.status for one in results] == ["killed"] * 3
-    assert [one.by for one in results] == ["job", "refusals", "refusals"]
+    assert [one.by for one in results] == ["job", "refusals", "order list"]
     assert sorted(one.number for one in told) == [0, 1, 2]
     parts = scores_by_component(results)
     assert list(parts) == ["hw/axi/axi_read.py", "hw/cores/zotrain/zotrain.py", "hw/nn/mac.py"]
