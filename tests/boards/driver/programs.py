@@ -21,11 +21,12 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from ...small_cores import OPTIONS, instantft, with_slow, zostream, zotrain
 
 CORES = {
-    "instantft": instantft(),
-    "instantft, options": instantft(**OPTIONS),
-    "zotrain": zotrain(),
-    "zostream": zostream(),
+    "instantft": instantft(monitor=True),
+    "instantft, options": instantft(**OPTIONS, monitor=True),
+    "zotrain": zotrain(monitor=True),
+    "zostream": zostream(monitor=True),
 }
+"""Cores as they are compiled, so that those of packages are generated already."""
 CALM = with_slow(CORES, ("instantft, options", "zostream"))
 """Cores of a test that takes long: the slow tests have all."""
 BLOCKS = ("instantft", "zotrain", "zostream")
@@ -53,12 +54,16 @@ def simulated(name, **more):
     return device, Core(CORES[name].registers, device, device, device.interrupt)
 
 
-def compiled(name, folder, flags=SANITIZED):
-    """The self-test in C, from the files of a package."""
-    files = core_package(CORES[name], BOARDS["kv260"], ["vitis", "linux", "baremetal"])
-    for path, content in files.items():
+def written(spec, targets, folder):
+    """Write a package to a folder."""
+    for path, content in core_package(spec, BOARDS["kv260"], targets).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def compiled(name, folder, flags=SANITIZED):
+    """The self-test in C, from the files of a package."""
+    written(CORES[name], ["linux", "baremetal"], folder)
     names = ("fabtune.c", "fabtune_text.c", "fabtune_uio.c", "fabtune_selftest.c")
     sources = [*(folder / "driver" / one for one in names), folder / "selftest/selftest.c"]
     main = Path(__file__).with_name("pipe.c")

@@ -28,11 +28,11 @@ from ...small_cores import instantft, task, with_slow, zostream, zotrain
 from .programs import nanoseconds
 
 CORES = {
-    "instantft": build(InstantftSpec, ["network=digits", "cache_entries=512"], "tiny"),
-    "zotrain": build(ZotrainSpec, [], "tiny"),
-    "zostream": build(ZostreamSpec, [], "tiny"),
+    "instantft": build(InstantftSpec, ["network=digits", "cache_entries=512", "monitor=true"], "tiny"),
+    "zotrain": build(ZotrainSpec, ["monitor=true"], "tiny"),
+    "zostream": build(ZostreamSpec, ["monitor=true"], "tiny"),
 }
-OWN = {"zotrain": zotrain(), "instantft": instantft()}
+OWN = {"zotrain": zotrain(monitor=True), "instantft": instantft(monitor=True)}
 """Cores of a user's network, whose package has the user's weights and samples."""
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -264,7 +264,7 @@ def test_the_page_is_of_the_systems_that_were_asked_for():
 
 
 def test_a_network_that_does_not_take_digits_has_no_example():
-    files = package(zotrain(), "linux", "baremetal")
+    files = package(zotrain(monitor=True), "linux", "baremetal")
     assert not any(path.startswith("example/") for path in files)
     assert "xample/" not in files["README.md"]
     assert example_of(zotrain()) is None

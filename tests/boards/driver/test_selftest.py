@@ -13,9 +13,10 @@ from fabtune.boards.host.clock import ClockWatch
 from fabtune.boards.host.driver import Finished
 from fabtune.boards.packaging import selftest_of
 from fabtune.boards.selftest.job import SelfTest
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 
-from ...small_cores import with_slow, zotrain
+from ...small_cores import ONE_STAGE, with_slow, zotrain
 from .programs import (
     BLOCKS,
     CALM,
@@ -28,6 +29,7 @@ from .programs import (
     overlay_core,
     play,
     simulated,
+    written,
 )
 
 OTHER_CLOCK = "11"
@@ -335,7 +337,7 @@ def test_the_bare_metal_program_runs(tmp_path):
 @pytest.mark.parametrize("layout", ["2024", "2025"])
 def test_the_host_program_for_xrt_compiles(tmp_path, layout):
     """Against declarations as XRT's documentation has them: `experimental` beside the folder `xrt`, and later in it."""
-    compiled("zotrain", tmp_path)
+    written(ZotrainSpec(**ONE_STAGE), ["vitis"], tmp_path)
     headers = tmp_path / "include"
     shutil.copytree(Path(__file__).with_name("xrt"), headers / "xrt")
     shutil.copytree(
