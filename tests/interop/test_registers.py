@@ -14,10 +14,11 @@ from systemrdl.messages import RDLCompileError
 
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap
 from fabtune.golden.axi.systemrdl import systemrdl
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import simulate
 
-from ..small_cores import instantft, zostream, zotrain
+from ..small_cores import ADAPTERS, instantft, zostream, zotrain
 
 CORES = {
     "instantft": instantft(),
@@ -40,9 +41,9 @@ def described(name, folder, change=lambda text: text):
     return elaborated(path)
 
 
-def play(name, steps, seed=1, pauses=0.3):
+def play(spec, steps, seed=1, pauses=0.3, simulator="verilator"):
     plan = {"seed": seed, "pauses": pauses, "script": steps, "kept": {}}
-    return simulate(emit(CORES[name]), plan, "verilator", bench="bench_axi").failures
+    return simulate(emit(spec), plan, simulator, bench="bench_axi").failures
 
 
 @pytest.mark.usefixtures("importable_bench")
@@ -54,7 +55,7 @@ def test_generated_accesses_find_what_the_description_says(name, tmp_path):
     sequence.refused()
     sequence.soft_reset()
     sequence.refused()
-    assert play(name, sequence.steps) == ()
+    assert play(CORES[name], sequence.steps) == ()
     assert len(sequence.steps) > 500
 
 
@@ -67,7 +68,7 @@ def test_longer_sequences(name, pauses, tmp_path):
     sequence.idle(walking=99)
     sequence.idle(walking=99)  # from other values than those after reset
     sequence.refused()
-    assert play(name, sequence.steps, 2, pauses) == ()
+    assert play(CORES[name], sequence.steps, 2, pauses) == ()
 
 
 @pytest.mark.usefixtures("importable_bench")
@@ -80,14 +81,15 @@ def test_longer_sequences(name, pauses, tmp_path):
     ],
     ids=["address", "reset value", "access"],
 )
-def test_another_description_is_seen(old, new, tmp_path):
+def test_another_description_is_seen(old, new, tmp_path, fast_simulator):
     def change(text):
         assert old in text
         return re.sub(r".*samples\.value->swwel.*\n", "", text.replace(old, new))
 
     sequence = Sequence(RegisterModel(described("instantft", tmp_path, change)), seed=3)
     sequence.idle(walking=0)
-    (failure,) = play("instantft", sequence.steps, pauses=0)
+    # whose registers are the same
+    (failure,) = play(InstantftSpec(**ADAPTERS), sequence.steps, pauses=0, simulator=fast_simulator)
     assert "script: " in failure
 
 
