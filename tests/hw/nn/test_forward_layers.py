@@ -88,6 +88,7 @@ LONG = (
     *("halves of the lanes, and one residual that is whole", "a residual beyond the map", "halves of the lanes"),
     *("halves of the lanes, and residuals", "two pixels", "two pixels, and halves of the lanes"),
     *("one filter a channel", "pools beyond the map", "concatenations"),
+    *("averages", "groups", "slopes"),
 )
 """Networks that simulate for long, of layers that others have too."""
 
