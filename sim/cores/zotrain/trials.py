@@ -26,6 +26,8 @@ LONG = 1 << 13
 """Steps beyond which a job is long: about 1,000 cycles each with a network for trials, half a minute in all."""
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 """Unit of an offset, in that of the deltas from which it is rounded."""
+_SPLITS = ((16, 4), (13, 5), (5, 13), (16, 16))
+"""Perturbations of both parts, each as many as there may be: of the first pair all slopes are kept, of others not."""
 _NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for step in range(-3, 4))
 """Magnitudes of coefficients around those from which a common shift is one more."""
 
@@ -104,11 +106,13 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
         return found | {spec.kept_samples(cut) for cut in _cuts(spec)}
 
     def together(self, spec: ZotrainSpec, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Make settings that are at a limit together: each cut, with perturbations of either part."""
+        """Make settings that are at a limit together: each cut, with perturbations of either part, and of both."""
         for cut in _cuts(spec):
             for name in ("p1", "p2"):
                 for value in values:
                     yield {"cut": cut, name: value}
+            for first, second in _SPLITS:
+                yield {"cut": cut, "p1": first, "p2": second}
 
     def entries(self, spec: ZotrainSpec) -> Iterator[OrderEntry]:
         """Make order lists with one entry at a limit; last each bit of the index of a sample that cannot be read."""
