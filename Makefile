@@ -17,7 +17,7 @@ FIND_LINKS = $${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config get global.find-l
 UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$(FIND_LINKS)}" UV_INDEX="$${UV_INDEX:-$$PIP_EXTRA_INDEX_URL}" \
 	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-https://pypi.org/simple}}" \
 	UV_INDEX_STRATEGY=unsafe-best-match $(BIN)/uv pip install --quiet
-# of an environment, the packages; pip reads all of its settings, and takes long
+# $(call install,ENVIRONMENT,PACKAGES): with uv, and where it fails with pip, which reads all of its settings
 install = @echo "installing into $(1)"; $(UV) --python $(1)/bin/python $(2) || $(1)/bin/python $(PIP_INSTALL) $(2)
 
 .PHONY: demo test test-full prove mutate bench lint style types docs docs-api clean

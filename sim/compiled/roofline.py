@@ -54,7 +54,7 @@ class Work:
         )
 
     def less(self, other: Work, samples: int) -> Work:
-        """Of commands that have so many samples more than the commands of `other`: the work of each of those."""
+        """Divide what is more than in `other`, of commands that have so many samples less, by these samples."""
 
         def each(own: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
             return {name: (cycles - theirs[name]) / samples for name, cycles in own.items()}
@@ -155,6 +155,11 @@ class CoreRoofline(Protocol[Core]):
         """Run the jobs and compare them with golden."""
 
 
+def shown_by() -> list[str]:
+    """List the cores that have a roofline."""
+    return [name for name, core in CORES.items() if core.part("sim", "roofline", "ROOFLINE")]
+
+
 def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
     """Find the roofline of a core in its room.
 
@@ -165,8 +170,7 @@ def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
     """
     found: CoreRoofline[Any] | None = spec.part("sim", "roofline", "ROOFLINE")
     if found is None:
-        others = [name for name, core in CORES.items() if core.part("sim", "roofline", "ROOFLINE")]
-        raise UserError(f"{spec.name} does not show which of its parts are at work, but {' and '.join(others)}")
+        raise UserError(f"{spec.name} does not show which of its parts are at work, but {' and '.join(shown_by())}")
     return found
 
 

@@ -65,7 +65,7 @@ class OrderEntry:
 
 @dataclass(frozen=True, eq=False)
 class WrongInput:
-    """What a command reads, with one thing that the core must refuse, and the error in which it ends.
+    """Input of a command, with one thing that the core must refuse, and the error in which it ends.
 
     Parameters
     ----------

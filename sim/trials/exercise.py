@@ -56,7 +56,7 @@ class Exercise:
             if trial.findings:
                 raise UserError(f"{spec.name} without a fault, hostile bus {trial.seed}: {trial.findings[0]}")
             self._trials.append(trial)
-        found = [finding for _, findings in self._checks(0) for finding in findings()]
+        found = [finding for _, findings in (*self._checks(0), self._refusals(0)) for finding in findings()]
         if found:
             raise UserError(f"{spec.name} without a fault: {found[0]}")
 
@@ -83,11 +83,11 @@ class Exercise:
         # the shortest job first: most faults are seen by any
         for name, job in sorted(self._jobs.items(), key=lambda item: self._calm[item[0]].cycles):
             yield "job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
-        for what, findings in self._checks(mutant)[:-1]:
+        for what, findings in self._checks(mutant):
             yield what, lambda findings=findings: next(iter(findings()), "")  # type: ignore[misc]
 
     def _late(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
-        what, findings = self._checks(mutant)[-1]
+        what, findings = self._refusals(mutant)
         yield what, lambda: next(iter(findings()), "")
         for name, job in self._edges.items():
             yield "edge job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
@@ -98,14 +98,17 @@ class Exercise:
                 yield what, lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
 
     def _checks(self, mutant: int) -> tuple[tuple[str, Callable[[], Iterable[str]]], ...]:
-        """Checks of a core with its findings; the last one takes longest by far."""
-        program, spec, seed = self._program, self._spec, self._seed
+        """Checks that take seconds, with their findings."""
+        program, spec = self._program, self._spec
         return (
-            ("registers", lambda: register_findings(program, spec, seed, mutant)),
+            ("registers", lambda: register_findings(program, spec, self._seed, mutant)),
             ("order list", lambda: order_findings(program, spec, mutant)),
             ("wrong input", lambda: input_findings(program, spec, mutant)),
-            ("refusals", lambda: refusal_findings(program, spec, seed, mutant)),
         )
+
+    def _refusals(self, mutant: int) -> tuple[str, Callable[[], Iterable[str]]]:
+        """Check that takes longer than the others together."""
+        return "refusals", lambda: refusal_findings(self._program, self._spec, self._seed, mutant)
 
     def _job(self, name: str, job: Any, mutant: int) -> str:
         calm = self._calm[name]

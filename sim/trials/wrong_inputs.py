@@ -25,7 +25,8 @@ def input_findings(program: Path, spec: CoreSpec, mutant: int = 0) -> list[str]:
     mutant : int
         See `Session`.
     """
-    trials, wrong = trials_of(spec), [*trials_of(spec).wrong_inputs(spec)]
+    trials = trials_of(spec)
+    wrong = [*trials.wrong_inputs(spec)]
     if not wrong:
         return []
     session = Session(program, LARGEST_MEMORY, mutant=mutant)

@@ -1,6 +1,5 @@
 """A package in a folder whose path has spaces: what can be built and run here is."""
 
-import dataclasses
 import json
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ import pytest
 
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package
+from fabtune.scripts.outputs import OutputFolder
 
 from ..small_cores import zotrain
 
@@ -21,9 +21,7 @@ HOME = "my boards/fab tune"
 def _home(tmp_path_factory):
     """Folder of a package for everything, with a logic analyser."""
     folder = tmp_path_factory.mktemp("spaces") / HOME
-    for name, content in core_package(dataclasses.replace(zotrain(), monitor=True), BOARDS["kv260"]).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    OutputFolder(folder, force=True, default=False).write(core_package(zotrain(monitor=True), BOARDS["kv260"]))
     return folder
 
 

@@ -42,15 +42,13 @@ def command(
     The counters are in the simulation alone. Jobs are random, run in the compiled core, and are compared with golden.
     """
     from ....golden.cores.core import CoreSpec
-    from ....golden.registry import CORES
-    from ....sim.compiled.roofline import RooflineJob, roofline, roofline_of
+    from ....sim.compiled.roofline import RooflineJob, roofline, roofline_of, shown_by
     from ....sim.compiled.session import Dram
     from ....sim.simulator import compiler
 
     spec = spec_of(block, settings, preset, **own_network)
     if not isinstance(spec, CoreSpec):
-        names = " or ".join(name for name, core in CORES.items() if core.part("sim", "roofline", "ROOFLINE"))
-        raise UserError(f"{block} is no core: the roofline is that of {names}")
+        raise UserError(f"{block} is no core: the roofline is that of {' or '.join(shown_by())}")
     job = RooflineJob(samples, seed, raw)
     roofline_of(spec).check(spec, job)
     compiler()

@@ -194,11 +194,8 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInpu
     waits behind the last of the pass.
     """
     program, weights = ZostreamLayout.network(images)
-    own, end, count = (
-        {"program": program.image, "weights": weights.image},
-        1 << spec.address - 1,
-        images.program.capacity // 2,
-    )
+    own, end = {"program": program.image, "weights": weights.image}, 1 << spec.address - 1
+    count = images.program.capacity // 2
     head, near = np.zeros(BEAT, np.uint8), sentence_image(np.zeros((1, images.program.features), np.int64))
     head[0] = 1
     order = np.array([1 | count << COUNT_BIT, 1, *[0] * count], "<u4").view(np.uint8)

@@ -15,6 +15,7 @@ import pytest
 from fabtune.boards.board import BOARDS
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import core_package, selftest_of
+from fabtune.scripts.outputs import OutputFolder
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
@@ -56,9 +57,7 @@ def simulated(name, **more):
 
 def written(spec, targets, folder):
     """Write a package to a folder."""
-    for path, content in core_package(spec, BOARDS["kv260"], targets).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    OutputFolder(folder, force=True, default=False).write(core_package(spec, BOARDS["kv260"], targets))
 
 
 def compiled(name, folder, flags=SANITIZED):

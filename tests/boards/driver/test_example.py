@@ -21,6 +21,7 @@ from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.settings import build
+from fabtune.scripts.outputs import OutputFolder
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
@@ -55,9 +56,7 @@ def written(name, folder, example=None):
 
 def put(files, folder, example):
     """Write files to a folder; what the example prints."""
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    OutputFolder(folder, force=True, default=False).write(files)
     return f"example: {example.line}"
 
 

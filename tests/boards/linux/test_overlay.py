@@ -8,6 +8,7 @@ import pytest
 
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package, selftest_of
+from fabtune.scripts.outputs import OutputFolder
 
 from ...small_cores import instantft, with_slow, zostream, zotrain
 
@@ -16,9 +17,7 @@ CORES = {"instantft": instantft(), "zotrain": zotrain(), "zostream": zostream()}
 
 def write(files, folder):
     """Write a package."""
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    OutputFolder(folder, force=True, default=False).write(files)
 
 
 @pytest.mark.parametrize(

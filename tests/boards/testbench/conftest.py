@@ -11,6 +11,7 @@ import pytest
 
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package
+from fabtune.scripts.outputs import OutputFolder
 
 from ...small_cores import ONE_STAGE, instantft, task, zotrain
 
@@ -23,9 +24,8 @@ TASKS = {
 
 def written(spec, folder, task=None):
     """Write the package of a core for simulation into a folder."""
-    for name, content in core_package(spec, BOARDS["kv260"], ["simulation"], task=task).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    files = core_package(spec, BOARDS["kv260"], ["simulation"], task=task)
+    OutputFolder(folder, force=True, default=False).write(files)
     return folder
 
 
