@@ -60,11 +60,12 @@ def elements(lanes: Value, item: Field) -> list[Value]:
 
     Each is a slice of the whole signal: of a slice of it Amaranth would write down all lanes for each lane.
     """
+    width, signed = item.format.width, item.format.signed
+    whole, first = Value.cast(lanes), 0
+    assert len(whole) == item.lanes * width, f"{item.name}: {item.lanes} of {width} bits are not {len(whole)} bits"
     if item.lanes == 1:
         return [lanes]
-    whole, first = Value.cast(lanes), 0
     while isinstance(whole, Slice):
         whole, first = whole.value, first + whole.start
-    width, signed = item.format.width, item.format.signed
     places = (whole[first + j * width : first + (j + 1) * width] for j in range(item.lanes))
     return [place.as_signed() if signed else place for place in places]

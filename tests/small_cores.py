@@ -36,7 +36,7 @@ SMALLER = {
     "nf4_dequant": "lanes=3 scales=5 tag=7",
     "context_scale": "lanes=3 queries=2 keys=4 tag=5",
     "mac": "lanes=16 columns=1 terms=16",
-    "weight_path": "lanes=8",
+    "weight_path": "lanes=8 scales=2",
     "activation_function": "lanes=3 tag=5",
     "requantize": "lanes=3 tag=5",
     "elementwise": "lanes=3 tag=5",

@@ -46,16 +46,19 @@ class WeightPath(wiring.Component):
         m.submodules.add = add = SparseAdd(spec.add)
         m.submodules.perturb = perturb = Perturb(spec.perturb)
         coded, dequantised = self.codes.payload, dequant.i.payload
-        fields = {item.name: item for item in spec.streams()["codes"].fields}
+        # a scale is narrower than the dequantiser's
+        narrow, wide = (
+            {item.name: elements(getattr(word, item.name), item) for item in port.fields}
+            for word, port in ((coded, spec.streams()["codes"]), (dequantised, spec.dequant.streams()["i"]))
+        )
         m.d.comb += [
             dequant.i.valid.eq(self.codes.valid),
             self.codes.ready.eq(dequant.i.ready),
             dequantised.tag.eq(Cat(coded.last, coded.sign)),
         ]
         for name in ("code", "scale", "select"):
-            if name in fields:
-                inner, outer = (elements(getattr(word, name), fields[name]) for word in (dequantised, coded))
-                m.d.comb += [wide.eq(narrow) for wide, narrow in zip(inner, outer, strict=True)]
+            if name in narrow:
+                m.d.comb += [inner.eq(outer) for inner, outer in zip(wide[name], narrow[name], strict=True)]
 
         values = elements(dequant.o.payload.value, spec.dequant.streams()["o"].fields[0])
         lanes = spec.add.streams()["i"].fields[0]
