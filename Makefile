@@ -11,14 +11,15 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-re
 
 # bytecode is kept, of what is imported: a tenth of what pip would compile, which it is told to leave
 unexport PYTHONDONTWRITEBYTECODE
-PIP_INSTALL := -m pip install --no-compile --quiet --disable-pip-version-check
+PIP_OPTIONS := --no-compile --quiet --disable-pip-version-check
 # uv installs in less than half of pip's time; it is told of pip's settings those with which it would fail, or load CUDA
 FIND_LINKS = $${PIP_FIND_LINKS:-$$($(BIN)/python -m pip config get global.find-links 2>/dev/null)}
 UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$(FIND_LINKS)}" UV_INDEX="$${UV_INDEX:-$$PIP_EXTRA_INDEX_URL}" \
 	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-https://pypi.org/simple}}" \
 	UV_INDEX_STRATEGY=unsafe-best-match $(BIN)/uv pip install --quiet
 # $(call install,ENVIRONMENT,PACKAGES): with uv, and where it fails with pip, which reads all of its settings
-install = @echo "installing into $(1)"; $(UV) --python $(1)/bin/python $(2) || $(1)/bin/python $(PIP_INSTALL) $(2)
+install = @echo "installing into $(1)"; $(UV) --python $(1)/bin/python $(2) || \
+	$(BIN)/python -m pip --python $(1)/bin/python install $(PIP_OPTIONS) $(2)
 
 .PHONY: demo test test-full prove mutate bench lint style types docs docs-api clean
 
@@ -100,13 +101,13 @@ $(DOCS_INSTALLED): $(INSTALLED)
 	touch $@
 
 $(TCLINT): | $(INSTALLED)
-	$(PYTHON) -m venv .venv/tclint
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv/tclint || $(PYTHON) -m venv .venv/tclint
 	$(call install,.venv/tclint,"tclint~=0.9.0")
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'fabtune needs Python 3.11 or newer: make PYTHON=...')"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python $(PIP_INSTALL) "uv>=0.9"
+	$(BIN)/python -m pip install $(PIP_OPTIONS) "uv>=0.9"
 	$(call install,.venv,--editable ".[test]")
 	touch $@
 

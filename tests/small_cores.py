@@ -1,5 +1,8 @@
 """Small cores that many tests share, so that each is generated and compiled once."""
 
+import itertools
+import operator
+
 import numpy as np
 import pytest
 
@@ -103,6 +106,16 @@ def zostream(**settings):
     """Build the specification of a `zostream`, the smallest that runs the networks of its trials."""
     sizes = {"lanes": 8, "columns": 4, "rows": 512, "wide_rows": 512, "sums": 32, "norm_lanes": 4}
     return ZostreamSpec(**(sizes | {"features": 64, "operations": 32, "classes": 4} | settings))
+
+
+def single_axis(*axes):
+    """List combinations of parameters, each axis with its base first: what is off it in two is for the slow tests."""
+    axes = [[*axis] for axis in axes]
+    bases = [axis[0] for axis in axes]
+    return [
+        pytest.param(*one, marks=pytest.mark.slow) if sum(map(operator.ne, one, bases)) > 1 else one
+        for one in itertools.product(*axes)
+    ]
 
 
 def with_slow(names, slow=("zostream",)):

@@ -89,7 +89,7 @@ def objections(result, folder, checked=True):
     ]
 
 
-@pytest.mark.parametrize("name", [*with_slow(BLOCK_NAMES, LONG), *PRESETS])
+@pytest.mark.parametrize("name", [*with_slow(BLOCK_NAMES, LONG), *with_slow(PRESETS, ["tile_array:small"])])
 def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
 

@@ -212,7 +212,7 @@ def fuzz(words, examples):
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_any_command_line(words):
-    fuzz(words, 20)
+    fuzz(words, 10)
 
 
 @pytest.mark.slow

@@ -26,5 +26,6 @@ def _failures(monkeypatch, fast_simulator):
     return run
 
 
+@pytest.mark.slow
 def test_host_and_memory(failures):
     assert failures("testbench_tests") == ()

@@ -100,6 +100,7 @@ def test_the_file_runs_as_a_script(capsys):
     assert capsys.readouterr().out == "0 differences, 5 samples\n"
 
 
+@pytest.mark.slow
 def test_the_bench_compares_it_with_golden(spec, fast_simulator):
     verdict = verify(spec, fast_simulator, words=300)
     assert verdict.passed, verdict

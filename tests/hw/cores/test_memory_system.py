@@ -8,6 +8,7 @@ import pytest
 from fabtune.hw.axi.bus import Response
 from fabtune.hw.cores.memory_system import MemorySystem
 
+from ...small_cores import single_axis
 from ..outside import LATENCY, Outside, content
 from ..play import play_interface
 
@@ -62,8 +63,7 @@ def system(**memories):
     return MemorySystem(READS, WRITES, Error, buffered=("alpha", "bulk"), **memories)
 
 
-@pytest.mark.parametrize("stall", [0.0, 0.4])
-@pytest.mark.parametrize("memories", MEMORIES)
+@pytest.mark.parametrize(("memories", "stall"), single_axis(MEMORIES, [0.4, 0.0]))
 def test_every_requester_gets_its_own_beats(memories, stall):
     dut, outside, found = system(**MEMORIES[memories]), Outside(stall), {}
     commands = {"alpha": [(0x1000, 5), (0x1FE0, 70), (0, 1)], "bulk": [(0x0, 3), (0x100, 9)], "gamma": [(0x5000, 20)]}
@@ -98,9 +98,9 @@ def test_every_requester_gets_its_own_beats(memories, stall):
     assert outside.ports[0] == 76 + 20 + 37 + (0 if dut.on_chip else 21 if dut.spread else 24)
 
 
-@pytest.mark.parametrize("kind", ["read", "write"])
-@pytest.mark.parametrize("response", [Response.SLVERR, Response.DECERR])
-@pytest.mark.parametrize("ports", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("ports", "response", "kind"), single_axis([2, 1, 3], [Response.SLVERR, Response.DECERR], ["read", "write"])
+)
 def test_the_first_bad_response_is_a_fault(kind, response, ports):
     error = Error[f"{kind.upper()}_{response.name}"]
     dut, outside = system(ports=ports, spread=("bulk",)), Outside(bad={(kind, 0x2000): response})

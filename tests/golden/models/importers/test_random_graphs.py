@@ -200,7 +200,7 @@ def check(steps, seed, shape=MAP, head="linear"):
     return True
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(GRAPHS, st.integers(0, 1000), st.sampled_from([MAP, ROW]), st.sampled_from(HEADS))
 def test_random_modules(steps, seed, shape, head):
     check(steps, seed, shape, head)

@@ -12,6 +12,7 @@ from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.golden.nn.array import latency
 from fabtune.hw.lora.backward.backward_sequencer import FETCH, BackwardSequencer
 
+from ....small_cores import single_axis
 from ...play import play_interface
 
 BATCH, WIDTH, RATE = 4, 44, 70000
@@ -97,8 +98,7 @@ class Case:
         return a.tolist() + np.pad(b, ((0, 0), (0, 8 - b.shape[1]))).tolist()
 
 
-@pytest.mark.parametrize("count", [1, BATCH])
-@pytest.mark.parametrize("name", VARIATIONS)
+@pytest.mark.parametrize(("name", "count"), single_axis(VARIATIONS, [BATCH, 1]))
 def test_rows_forward_then_backward(name, count):
     mapping = VARIATIONS[name]
     case = Case(mapping, count, half=1)
@@ -126,8 +126,7 @@ def test_rows_forward_then_backward(name, count):
     assert [row["last"] for row in backward] == [at % count == count - 1 for at in range(len(backward))]
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow), BATCH])
-@pytest.mark.parametrize("name", VARIATIONS)
+@pytest.mark.parametrize(("name", "count"), single_axis(VARIATIONS, [BATCH, 1, 2]))
 def test_every_beat_is_updated_once(name, count):
     case = Case(VARIATIONS[name], count)
     addresses = [address for address, _ in case.updates]

@@ -8,6 +8,7 @@ from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.hw.lora.backward.update import Updater
 
+from ....small_cores import single_axis
 from ...play import play_interface
 
 WIDTH, BEATS, VALUES = 44, 40, 8
@@ -26,10 +27,9 @@ def stimulus(scale):
     return sums, parameters
 
 
-@pytest.mark.parametrize("gap", [0, 2])
-@pytest.mark.parametrize("rate", [0, 1, 300, (1 << 17) - 1])
-@pytest.mark.parametrize("scale", [20, 43])
-@pytest.mark.parametrize("noise_bits", [0, 14])
+@pytest.mark.parametrize(
+    ("noise_bits", "scale", "rate", "gap"), single_axis([0, 14], [20, 43], [300, 0, 1, (1 << 17) - 1], [0, 2])
+)
 def test_it_equals_golden(noise_bits, scale, rate, gap):
     sums, parameters = stimulus(scale)
     drawn = np.random.default_rng(rate).integers(0, 1 << noise_bits, sums.shape)

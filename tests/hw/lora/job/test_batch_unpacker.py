@@ -10,6 +10,7 @@ from fabtune.golden.lora.images import cache_image
 from fabtune.golden.nn.array.images import samples_image
 from fabtune.hw.lora.job.batch_unpacker import BatchUnpacker
 
+from ....small_cores import single_axis
 from ...play import play_interface
 from ...simulation import beats_of
 
@@ -98,8 +99,7 @@ def unpack(cases, stall=0.0):
     return memory
 
 
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("name", VARIATIONS)
+@pytest.mark.parametrize(("name", "raw"), single_axis(VARIATIONS, [True, False]))
 def test_a_batch_becomes_rows(name, raw):
     case = Case(VARIATIONS[name], raw, count=3)
     memory = unpack([case])
@@ -108,9 +108,7 @@ def test_a_batch_becomes_rows(name, raw):
     assert (memory[len(expected) :] == 1 << 40).all()
 
 
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("stall", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
-@pytest.mark.parametrize("settings", [{}, {"columns": 16}])
+@pytest.mark.parametrize(("settings", "stall", "raw"), single_axis([{}, {"columns": 16}], [0.5, 0.0], [True, False]))
 def test_batches_fill_the_halves_in_turn(raw, stall, settings):
     cases = [Case(settings, raw, count, seed) for seed, count in enumerate((4, 1, 2))]
     memory = unpack(cases, stall)

@@ -9,6 +9,7 @@ from fabtune.golden.lora.images import cache_image
 from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
 from fabtune.hw.lora.job.record_packer import RecordPacker
 
+from ....small_cores import single_axis
 from ...play import play_interface
 from ...simulation import beats_of
 
@@ -94,8 +95,7 @@ def pack(settings, raw, count=2, stall=0.0):
     return seen.words("o"), expected
 
 
-@pytest.mark.parametrize("raw", [0, 1])
-@pytest.mark.parametrize("name", VARIATIONS)
+@pytest.mark.parametrize(("name", "raw"), single_axis(VARIATIONS, [0, 1]))
 def test_records_are_those_of_the_cache(name, raw):
     found, expected = pack(VARIATIONS[name], raw)
     assert found == expected
