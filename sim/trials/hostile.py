@@ -8,6 +8,7 @@ soft reset, which waits for what is on the bus. All of it follows from a seed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,7 +51,7 @@ class CalmRun:
     values : tuple of int
         All that was read from registers: among these the cycles that the core counted.
     shown : tuple of int
-        What the monitor showed: beats, then cycles of each operation and of each part at work.
+        What the monitor showed: beats, then cycles of each part at work, then of each operation.
     contents : tuple of str
         Digests of what each buffer holds at the end, also where no driver reads it.
     """
@@ -149,7 +150,7 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
 
 
 def calm_difference(program: Path, job: ShortJob[Any], calm: CalmRun, limit: int = LIMIT, mutant: int = 0) -> str:
-    """Run a job again on a memory without faults; what is the first that differs from a `calm_run`, if anything.
+    """Run a job as `calm_run` did, and tell the first difference, if there is one.
 
     Parameters
     ----------
@@ -173,10 +174,12 @@ def calm_difference(program: Path, job: ShortJob[Any], calm: CalmRun, limit: int
         return ", ".join(wrong)
     if (device.simulated, device.values) != (calm.simulated, calm.values):
         return f"{device.simulated} cycles, not {calm.simulated}"
-    if (shown := _shown(device)) != calm.shown:
-        return f"the monitor shows {shown}, not {calm.shown}"
-    pairs = enumerate(zip(_contents(device), calm.contents, strict=True))
-    return next((f"other bytes in buffer {number}" for number, (own, right) in pairs if own != right), "")
+    both = zip_longest(_shown(device), calm.shown)
+    for number, (shown, right) in enumerate(both):
+        if shown != right:
+            return f"the monitor shows {shown}, not {right}, as count {number}"
+    held = enumerate(zip(_contents(device), calm.contents, strict=True))
+    return next((f"other bytes in buffer {number}" for number, (own, right) in held if own != right), "")
 
 
 def _run(device: SimulatedDevice, job: ShortJob[Any]) -> tuple[int, list[str]]:
@@ -189,7 +192,7 @@ def _run(device: SimulatedDevice, job: ShortJob[Any]) -> tuple[int, list[str]]:
 
 def _shown(device: SimulatedDevice) -> tuple[int, ...]:
     parts = (sum(cycles) for cycles in zip(*(wait["parts"] for wait in device.waits), strict=True))
-    return device.results[-1]["updates"], *device.operations, *parts
+    return device.results[-1]["updates"], *parts, *device.operations
 
 
 def _contents(device: SimulatedDevice) -> tuple[str, ...]:
