@@ -84,9 +84,10 @@ def test_a_core_survives(name: str, seed: int) -> None:
     assert not _trial(name, seed).findings
 
 
-def test_a_run_is_compared_with_a_calm_one() -> None:
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+def test_a_run_is_compared_with_a_calm_one(name: str) -> None:
     """Also what no driver reads: the memory at the end, and what the monitor shows of the parts at work."""
-    program, made, calm = _jobs("instantft")["batches of one"]
+    program, made, calm = _jobs(name)["base"]
     assert calm_difference(program, made, calm) == ""
     beats, *parts = calm.shown
     assert beats > 0
