@@ -8,8 +8,7 @@ from typing import Any
 
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
-from ..compiled.device import SimulatedDevice
-from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
+from .hostile import LIMIT, CalmRun, Trial, calm_difference, calm_run, run_trial
 from .jobs import edge_jobs, long_jobs, random_jobs, short_jobs
 from .order_lists import order_findings
 from .refusals import refusal_findings
@@ -112,17 +111,8 @@ class Exercise:
 
     def _job(self, name: str, job: Any, mutant: int) -> str:
         calm = self._calm[name]
-        device = SimulatedDevice(self._program, limit=2 * calm.cycles + _SLACK, mutant=mutant)
-        driver = job.driver(device)
-        job.load(driver)
-        wrong = job.differences(driver, device)
-        if wrong:
-            return f"{name}: {', '.join(wrong)}"
-        shown = device.results[-1]["updates"]
-        if shown != calm.updates:
-            return f"{name}: the monitor shows {shown} beats, not {calm.updates}"
-        found = device.simulated, device.values
-        return "" if found == (calm.simulated, calm.values) else f"{name}: {found[0]} cycles, not {calm.simulated}"
+        found = calm_difference(self._program, job, calm, 2 * calm.cycles + _SLACK, mutant)
+        return f"{name}: {found}" if found else ""
 
     def _bus(self, number: int, mutant: int) -> str:
         trial, right = self._trial(number, mutant), self._trials[number]

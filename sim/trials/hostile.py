@@ -8,6 +8,7 @@ soft reset, which waits for what is on the bus. All of it follows from a seed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ...boards.host.driver import CoreError
 from ...golden.axi.register_map import SIGNATURE
+from ...golden.cache import digest_of
 from ...golden.cores.shell import SHELL
 from ...golden.errors import UserError
 from ..compiled.device import DeviceResetError, SimulatedDevice
@@ -48,8 +50,10 @@ class CalmRun:
         Clock cycles of the run, accesses to registers included.
     values : tuple of int
         All that was read from registers: among these the cycles that the core counted.
-    updates : int
-        Beats that the monitor showed.
+    shown : tuple of int
+        What the monitor showed: beats, then cycles of each part at work, then of each operation.
+    contents : tuple of str
+        Digests of what each buffer holds at the end, also where no driver reads it.
     """
 
     buffers: tuple[int, ...]
@@ -59,7 +63,8 @@ class CalmRun:
     cycles: int
     simulated: int
     values: tuple[int, ...]
-    updates: int
+    shown: tuple[int, ...]
+    contents: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -127,10 +132,8 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
         If the job is not right.
     """
     device = SimulatedDevice(program, limit=LIMIT)
-    driver = job.driver(device)
-    before = device.simulated
-    job.load(driver)
-    if wrong := job.differences(driver, device):
+    before, wrong = _run(device, job)
+    if wrong:
         raise UserError(f"{program.name}: not as golden: {', '.join(wrong)}")
     ports = device.results[-1]["ports"]
     return CalmRun(
@@ -141,8 +144,60 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
         cycles=device.simulated - before,
         simulated=device.simulated,
         values=device.values,
-        updates=device.results[-1]["updates"],
+        shown=_shown(device),
+        contents=_contents(device),
     )
+
+
+def calm_difference(program: Path, job: ShortJob[Any], calm: CalmRun, limit: int = LIMIT, mutant: int = 0) -> str:
+    """Run a job as `calm_run` did, and tell the first difference, if there is one.
+
+    Parameters
+    ----------
+    program, job
+        As for `calm_run`.
+    calm : CalmRun
+        From it.
+    limit : int
+        Cycles after which a command hangs.
+    mutant : int
+        See `SimulatedDevice`.
+
+    Raises
+    ------
+    UserError
+        If the core breaks a rule of its buses, or hangs.
+    """
+    device = SimulatedDevice(program, limit=limit, mutant=mutant)
+    _, wrong = _run(device, job)
+    if wrong:
+        return ", ".join(wrong)
+    if (device.simulated, device.values) != (calm.simulated, calm.values):
+        return f"{device.simulated} cycles, not {calm.simulated}"
+    both = zip_longest(_shown(device), calm.shown)
+    for number, (shown, right) in enumerate(both):
+        if shown != right:
+            return f"the monitor shows {shown}, not {right}, as count {number}"
+    held = enumerate(zip(_contents(device), calm.contents, strict=True))
+    return next((f"other bytes in buffer {number}" for number, (own, right) in held if own != right), "")
+
+
+def _run(device: SimulatedDevice, job: ShortJob[Any]) -> tuple[int, list[str]]:
+    """Load the network and run the whole job: cycles before, and what differs from golden."""
+    driver = job.driver(device)
+    before = device.simulated
+    job.load(driver)
+    return before, job.differences(driver, device)
+
+
+def _shown(device: SimulatedDevice) -> tuple[int, ...]:
+    parts = (sum(cycles) for cycles in zip(*(wait["parts"] for wait in device.waits), strict=True))
+    return device.results[-1]["updates"], *parts, *device.operations
+
+
+def _contents(device: SimulatedDevice) -> tuple[str, ...]:
+    found = (device.get(one.device_address, one.array.size) for one in device.buffers)
+    return tuple(digest_of(data.tobytes()) for data in found)
 
 
 def run_trial(

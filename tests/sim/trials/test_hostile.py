@@ -1,6 +1,7 @@
 """All cores on hostile buses: every seed ends right or in the right error, and then a whole job is right."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,15 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.zotrain.short_jobs import ShortTraining
-from fabtune.sim.trials.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
+from fabtune.sim.trials.hostile import (
+    CalmRun,
+    Trial,
+    calm_difference,
+    calm_run,
+    hostile_dram,
+    run_trial,
+    wrong_error,
+)
 from fabtune.sim.trials.jobs import short_jobs
 from fabtune.sim.trials.order_lists import order_findings
 from fabtune.sim.trials.refusals import refusal_findings
@@ -73,6 +82,24 @@ def _trial(name: str, seed: int) -> Trial:
 @pytest.mark.parametrize("name", ["instantft", "zotrain"])
 def test_a_core_survives(name: str, seed: int) -> None:
     assert not _trial(name, seed).findings
+
+
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+def test_a_run_is_compared_with_a_calm_one(name: str) -> None:
+    """Also what no driver reads: the memory at the end, and what the monitor shows of the parts at work."""
+    program, made, calm = _jobs(name)["base"]
+    assert calm_difference(program, made, calm) == ""
+    beats, *parts = calm.shown
+    assert beats > 0
+    assert sum(cycles > 0 for cycles in parts) == len(made.spec.turns + made.spec.beside)
+    assert len(calm.contents) == len(calm.buffers)
+    wrong = {
+        "cycles": {"simulated": calm.simulated - 1},
+        "the monitor shows": {"shown": (*calm.shown[:-1], calm.shown[-1] + 1)},
+        "other bytes in buffer 0": {"contents": ("", *calm.contents[1:])},
+    }
+    for told, change in wrong.items():
+        assert told in calm_difference(program, made, replace(calm, **change))
 
 
 @pytest.mark.slow

@@ -80,17 +80,17 @@ class Batch:
         return {"logits": logits if self.show else [], "clipped": self.clipped, **rows}
 
 
-def head_of(one):
+def head_of(one, most=BATCH):
     """A head; it takes two classes at a time where the mapping says so."""
     kind = PairedLogitHead if one.classes_per_cycle == 2 else LogitHead
-    return kind(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH))
+    return kind(one, most, accumulator_width(Q8_16, Q4_12, most))
 
 
-def results(one, batches, stall=0.0):
-    """Results of batches that are played one after the other."""
+def results(one, batches, stall=0.0, most=BATCH):
+    """Results of batches of at most so many samples that are played one after the other."""
     found, rng = [], np.random.default_rng(7)
     # of no use behind the last sample
-    targets = np.full((2 * BATCH * one.sample_rows, one.logits_per_row), 5)
+    targets = np.full((2 * most * one.sample_rows, one.logits_per_row), 5)
 
     def read_targets(port):
         row = targets[port["address"] % len(targets)] if port["free"] else targets[0] * 0 + 5
@@ -100,7 +100,7 @@ def results(one, batches, stall=0.0):
         for batch in batches:
             for entry, value in enumerate(batch.b.reshape(-1, one.ranks)):
                 await bench.pulse("b_write.enable", address=entry, value=value)
-            origin = batch.half * BATCH
+            origin = batch.half * most
             for at, label in enumerate(batch.labels):
                 await bench.pulse("labels.enable", address=origin + at, label=label)
             rows = batch.targets.reshape(-1, one.logits_per_row)
@@ -127,7 +127,7 @@ def results(one, batches, stall=0.0):
                 }
             )
 
-    dut = head_of(one)
+    dut = head_of(one, most)
     answer = {"targets": read_targets} if one.loss == "mse" else {}
     play_interface(dut, take={"logits": None}, watch={"clipped": None}, answer=answer, body=body, stall=stall)
     return found
@@ -145,6 +145,13 @@ def test_a_batch(name, stall):
     one = MAPPINGS[name]
     batch = Batch(one, BATCH)
     assert results(one, [batch], stall) == [batch.results()]
+
+
+def test_logits_wait_where_few_are_taken():
+    """A batch of more samples than the FIFOs of both halves of the logits have room for."""
+    one, most = MAPPINGS["an odd number of classes"], 8
+    batch = Batch(one, most)
+    assert results(one, [batch], 0.8, most) == [batch.results()]
 
 
 @pytest.mark.parametrize("name", ["base", "rows of base logits", "targets"])
