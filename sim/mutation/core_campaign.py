@@ -14,10 +14,10 @@ from ..compiled.build import build
 from ..compiled.comparison import observable
 from ..simulator import compiler
 from ..trials.contract import trials_of
-from ..trials.exercise import Exercise
+from ..trials.exercise import Exercise, LongExercise, QuickExercise
 from .campaign import Campaign, CampaignSettings
 from .faults import CellFault, CellNetlist, mutants, netlist
-from .record import Result, judged
+from .record import Result, Status, judged
 from .step_equivalence import StepEquivalence
 
 TOGETHER = 400
@@ -80,24 +80,32 @@ class CoreCampaign(Campaign[CoreSettings]):
     def _exercise(
         self, together: Sequence[CellFault], first: int, left: list[int], on_result: Callable[[Result], None]
     ) -> None:
-        """Build a design with faults and exercise those that are left, as many at a time as there are processors."""
+        """Build a design with faults and exercise those that are left, as many at a time as there are processors.
+
+        First all with what takes seconds, so that their results do not wait for minutes with each of the few that pass.
+        """
         design = mutants(self._made, together)
         program = build(design.verilog, self._spec.name, self._spec.memory_ports, faults=True)
-        exercise = Exercise(program, self._spec, self._settings.seed)
-        proof = StepEquivalence(design)
+        seconds = dict.fromkeys(left, 0.0)
 
-        def judge(number: int) -> Result:
+        def judge(number: int, exercise: Exercise, proof: StepEquivalence | None) -> Result | None:
+            """Judge a fault; None where the exercise does not see it, and there is a proof that does not decide it."""
             start = time.monotonic()
             fault, value = together[number - first], number - first + 1
-            # a proof takes a minute at most, and what is equivalent no trial shows
-            found = exercise.difference(value, soon=True)
-            engine = "" if found else proof.equivalent(value)
-            if not (found or engine):
-                found = exercise.difference(value, soon=False)
-            seconds = round(time.monotonic() - start, 1)
+            found = exercise.difference(value)
+            engine = proof.equivalent(value) if proof and not found else ""
+            seconds[number] = round(seconds[number] + time.monotonic() - start, 1)
             if engine:
-                return Result(number, fault, "equivalent", engine, seconds=seconds)
+                return Result(number, fault, "equivalent", engine, seconds=seconds[number])
+            if proof and not found:
+                return None
             by, detail = found or ("", "")
-            return Result(number, fault, "killed" if found else "undecided", by, detail, seconds=seconds)
+            status: Status = "killed" if found else "undecided"
+            return Result(number, fault, status, by, detail, seconds=seconds[number])
 
-        self.record.keep(judged(judge, left), on_result)
+        # a proof takes a minute at most, and what is equivalent no trial shows
+        quick, proof = QuickExercise(program, self._spec, self._settings.seed), StepEquivalence(design)
+        self.record.keep(judged(lambda number: judge(number, quick, proof), left), on_result)
+        if passed := self.record.left(left):
+            long = LongExercise(program, self._spec, self._settings.seed, quick)
+            self.record.keep(judged(lambda number: judge(number, long, None), passed), on_result)
