@@ -123,6 +123,7 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
         *_words(spec, plain, cached),
         *_places(spec, cached),
         *_far_samples(spec, plain),
+        _second_row(spec, plain),
         *_splits(spec, random_images(spec, rng, "perceptron", cut=3)),
     )
 
@@ -230,6 +231,17 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInpu
         given = own | {"order": order, "index": index, "samples": near, "cache": head}
         settings = _loaded(program) | places | {"sample_count": 2, "batch": count + 1}
         yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error.READ_DECERR, end, given, settings)
+
+
+def _second_row(spec: ZostreamSpec, images: StreamImages) -> WrongInput:
+    """Make a sentence of two tokens, of which the second one's row is the first that cannot be read."""
+    program, weights = ZostreamLayout.network(images)
+    rows, end = sentence_image(np.zeros((2, images.program.features), np.int64)), 1 << spec.address - 1
+    # a beat of the number of tokens, then the rows
+    first = rows[: BEAT + (rows.size - BEAT) // 2]
+    given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": first}
+    settings = _loaded(program) | {"samples": end - first.size}
+    return WrongInput("a second row behind the end", Command.TRAIN, Error.READ_DECERR, end, given, settings)
 
 
 def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
