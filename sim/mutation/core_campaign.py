@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from ...golden.cache import digest_of, source_digest
 from ...golden.cores.core import CoreSpec
+from ...hw.verilog import Emitted
 from ..compiled.build import build
 from ..compiled.comparison import observable
 from ..simulator import compiler
 from ..trials.contract import trials_of
-from ..trials.exercise import Exercise
+from ..trials.exercise import Comparison, Exercise
 from .campaign import Campaign, CampaignSettings
 from .faults import CellFault, CellNetlist, mutants, netlist
-from .record import Result, judged
+from .record import Result, Status, judged
 from .step_equivalence import StepEquivalence
 
 TOGETHER = 400
 """Faults in one design: it is built once for all of them."""
+Verdict = tuple[Status, str, str]
+"""Of a fault: its status, by what, and the details."""
+Stage = Callable[[int], Verdict | None]
+"""Judges the fault of a number; None where it stays open."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,9 @@ class CoreSettings(CampaignSettings):
 class CoreCampaign(Campaign[CoreSettings]):
     """Faults of a core that has trials.
 
-    What passes the trials of `trials.exercise` that take seconds is equivalent where `StepEquivalence` proves it. The
-    rest meets all of them, and what passes is undecided: a search through time takes too long for whole cores.
+    They meet the trials of `trials.exercise`, and among them the proofs of `StepEquivalence`: that of steps behind the
+    shortest job, that of registers behind all that takes seconds. What passes all trials is undecided: a search through
+    time takes too long for whole cores.
 
     Parameters
     ----------
@@ -80,24 +87,51 @@ class CoreCampaign(Campaign[CoreSettings]):
     def _exercise(
         self, together: Sequence[CellFault], first: int, left: list[int], on_result: Callable[[Result], None]
     ) -> None:
-        """Build a design with faults and exercise those that are left, as many at a time as there are processors."""
-        design = mutants(self._made, together)
+        """Build a design with faults and judge those that are left, as many at a time as there are processors.
+
+        All meet one stage before any meets the next: what is found in seconds does not wait for what takes minutes.
+        """
+        spent = dict.fromkeys(left, 0.0)
+
+        def result(number: int, verdict: Verdict) -> Result:
+            return Result(number, together[number - first], *verdict, seconds=round(spent[number], 1))
+
+        def judge(stage: Stage, number: int) -> Result | None:
+            start = time.monotonic()
+            verdict = stage(number - first + 1)
+            spent[number] += time.monotonic() - start
+            return result(number, verdict) if verdict else None
+
+        stages = self._stages(mutants(self._made, together))
+        while (passed := self.record.left(left)) and (stage := next(stages, None)):
+            self.record.keep(judged(partial(judge, stage), passed), on_result)
+        self.record.keep((result(number, ("undecided", "", "")) for number in passed), on_result)
+
+    def _stages(self, design: Emitted) -> Iterator[Stage]:
+        """Give what faults meet, each made ready only when it is next: what takes minutes is last."""
         program = build(design.verilog, self._spec.name, self._spec.memory_ports, faults=True)
         exercise = Exercise(program, self._spec, self._settings.seed)
+        quick = exercise.quick()
+        # most faults are seen by the first job; of the rest a proof of milliseconds decides many
+        yield _seen(next(quick))
         proof = StepEquivalence(design)
+        yield _proved(proof.within_steps)
+        yield from map(_seen, quick)
+        yield _proved(proof.within_registers)
+        yield from map(_seen, exercise.long())
 
-        def judge(number: int) -> Result:
-            start = time.monotonic()
-            fault, value = together[number - first], number - first + 1
-            # a proof takes a minute at most, and what is equivalent no trial shows
-            found = exercise.difference(value, soon=True)
-            engine = "" if found else proof.equivalent(value)
-            if not (found or engine):
-                found = exercise.difference(value, soon=False)
-            seconds = round(time.monotonic() - start, 1)
-            if engine:
-                return Result(number, fault, "equivalent", engine, seconds=seconds)
-            by, detail = found or ("", "")
-            return Result(number, fault, "killed" if found else "undecided", by, detail, seconds=seconds)
 
-        self.record.keep(judged(judge, left), on_result)
+def _seen(comparison: Comparison) -> Stage:
+    def stage(mutant: int) -> Verdict | None:
+        found = comparison.difference(mutant)
+        return ("killed", comparison.kind, found) if found else None
+
+    return stage
+
+
+def _proved(proof: Callable[[int], str]) -> Stage:
+    def stage(mutant: int) -> Verdict | None:
+        engine = proof(mutant)
+        return ("equivalent", engine, "") if engine else None
+
+    return stage

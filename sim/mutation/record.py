@@ -125,13 +125,17 @@ def refuse_other_file(path: Path, force: bool) -> None:
         read_record(path)
 
 
-def judged(judge: Callable[[int], Result], numbers: Iterable[int]) -> Iterator[Result]:
-    """Judge faults, as many at a time as there are processors, in the order in which they are done."""
+def judged(judge: Callable[[int], Result | None], numbers: Iterable[int]) -> Iterator[Result]:
+    """Judge faults, as many at a time as there are processors, in the order in which they are done.
+
+    Where `judge` gives None, there is no result yet.
+    """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         running = [pool.submit(judge, number) for number in numbers]
         try:
             for future in as_completed(running):
-                yield future.result()
+                if (result := future.result()) is not None:
+                    yield result
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

@@ -67,9 +67,10 @@ class StepEquivalence:
         number : int
             Number of the fault, from 1.
         """
-        return self._within_steps(number) or self._within_registers(number)
+        return self.within_steps(number) or self.within_registers(number)
 
-    def _within_steps(self, number: int) -> str:
+    def within_steps(self, number: int) -> str:
+        """Try the proof within steps alone, see `equivalent`."""
         seen: set[Pair] = set()
         steps = self._core.steps(number)
         for step in range(1, STEPS + 1):
@@ -96,7 +97,8 @@ class StepEquivalence:
             (folder / "miter.aig").write_bytes(miter)
             return _EQUIVALENT in run_abc(folder, ["read_aiger miter.aig", "strash", f"sat -C {CONFLICTS}"], SECONDS)
 
-    def _within_registers(self, number: int) -> str:
+    def within_registers(self, number: int) -> str:
+        """Try the proof within registers alone, see `equivalent`."""
         doubled: set[int] = set()
         while True:
             with self._building:

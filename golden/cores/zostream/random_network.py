@@ -32,7 +32,7 @@ _FEATURES, _WORDS, _CLASSES = 24, 20, 3
 
 @dataclass(frozen=True)
 class NetworkWidths:
-    """Widths of a random network.
+    """Widths of a random network, and the depth of a perceptron.
 
     Parameters
     ----------
@@ -42,11 +42,14 @@ class NetworkWidths:
         Values between layers, some layers have a few more; 0: the fewest that a core takes.
     classes : int
         Outputs.
+    further : int
+        Layers of a perceptron beside three.
     """
 
     features: int = _FEATURES
     hidden: int = 0
     classes: int = _CLASSES
+    further: int = 0
 
 
 NARROW = NetworkWidths()
@@ -59,7 +62,7 @@ class _Random(TransformerBuilder):
     def __init__(self, name: str, rng: np.random.Generator, gain: float, widths: NetworkWidths) -> None:
         super().__init__(name, widths.features)
         self._rng, self._gain = rng, gain
-        self.features, self.classes = widths.features, widths.classes
+        self.features, self.classes, self.further = widths.features, widths.classes, widths.further
 
     def drawn(self, *shape: int) -> NDArray[np.float64]:
         """Draw a matrix or a vector."""
@@ -150,10 +153,12 @@ def sentences_of(images: StreamImages, lengths: Sequence[int], rng: np.random.Ge
 
 
 def _perceptron(made: _Random, hidden: int) -> None:
-    """Add three layers behind the first token."""
+    """Add three layers or more behind the first token."""
     pooled = made.pool("first", INPUTS, "first")
     up = made.activation("relu", made.layer("up", pooled, hidden + 3, made.features), "relu")
     more = made.activation("gelu tanh", made.layer("more", up, hidden, hidden + 3), "gelu-tanh")
+    for number in range(made.further):
+        more = made.layer(f"further {number}", more, hidden, hidden)
     made.layer("head", more, made.classes, hidden)
 
 

@@ -95,6 +95,15 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
             # passes of as many sentences as the core holds, behind the last of which others wait
             "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,) * 7),
+            # as many operations as there may be, all before the cut but the last
+            "deep": StreamVariation(
+                kind="perceptron",
+                cut=spec.operations - 2,
+                first=spec.operations - 2,
+                lengths=(1,),
+                sizes=(1,),
+                widths=NetworkWidths(further=spec.operations - 4),
+            ),
         }
 
     def random(self, spec: ZostreamSpec, rng: np.random.Generator) -> StreamVariation:

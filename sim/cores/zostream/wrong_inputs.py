@@ -120,8 +120,10 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
         *_lengths(spec),
         *_programs(spec, random_images(spec, rng, "encoder").program),
         *_weights(spec, random_images(spec, rng, "perceptron", sensitive=9)),
+        *_words(spec, plain, cached),
         *_places(spec, cached),
         *_far_samples(spec, plain),
+        _second_row(spec, plain),
         *_splits(spec, random_images(spec, rng, "perceptron", cut=3)),
     )
 
@@ -174,15 +176,39 @@ def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
         yield WrongInput(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, given, settings)
 
 
+def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Iterator[WrongInput]:
+    """Make programs with more words, each higher bit of them alone, of a network that is not cut and of one that is.
+
+    They are loaded. Then no order can be read; or what passes the cut is kept of a sentence, and cannot be of another.
+    """
+    end, far = 1 << spec.address - 1, 1 << 12
+    for bit in range(plain.program.words.bit_length(), 32):
+        program, weights = ZostreamLayout.network(replace(plain, program=replace(plain.program, words=1 << bit)))
+        own, settings = {"program": program.image, "weights": weights.image}, _loaded(program) | {"order": end}
+        yield WrongInput(f"{1 << bit} words", Command.TRAIN, Error.READ_DECERR, end, own, settings)
+    samples = np.zeros((far + 1, BEAT // 4), "<u4")
+    # beyond the end, so that no writing from the first sentence's place on meets it first
+    samples[[0, far], 0], samples[far, 1] = 1, far + 1
+    two = {
+        "order": np.array([1 | 1 << COUNT_BIT, 0, 1, 0], "<u4").view(np.uint8),
+        "index": np.array([0, far], "<u4").view(np.uint8),
+        "samples": samples.view(np.uint8).reshape(-1),
+    }
+    for bit in range(cached.program.behind.bit_length(), 32):
+        program, weights = ZostreamLayout.network(replace(cached, program=replace(cached.program, behind=1 << bit)))
+        own = {"program": program.image, "weights": weights.image} | two
+        settings = _loaded(program) | {"cache": end - BEAT * far, "sample_count": 2, "batch": 2}
+        name, place = f"{1 << bit} words behind a cut", end + BEAT
+        yield WrongInput(name, Command.CACHE, Error.WRITE_DECERR, place, own, settings)
+
+
 def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
     """Make sentences whose place in the cache cannot be read, with each bit of it."""
     program, weights = ZostreamLayout.network(images)
     cache = 1 << spec.address - 1
     settings = _loaded(program) | {"cache": cache, "cached": 1}
     for bit in range(32):
-        sample = np.zeros(BEAT, np.uint8)
-        sample[:8] = np.array([1, 1 << bit], "<u4").view(np.uint8)
-        given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": sample}
+        given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": _sample(1 << bit)}
         name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
         yield WrongInput(name, Command.TRAIN, Error.READ_DECERR, place, given, settings)
 
@@ -207,6 +233,17 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInpu
         yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error.READ_DECERR, end, given, settings)
 
 
+def _second_row(spec: ZostreamSpec, images: StreamImages) -> WrongInput:
+    """Make a sentence of two tokens, of which the second one's row is the first that cannot be read."""
+    program, weights = ZostreamLayout.network(images)
+    rows, end = sentence_image(np.zeros((2, images.program.features), np.int64)), 1 << spec.address - 1
+    # a beat of the number of tokens, then the rows
+    first = rows[: BEAT + (rows.size - BEAT) // 2]
+    given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": first}
+    settings = _loaded(program) | {"samples": end - first.size}
+    return WrongInput("a second row behind the end", Command.TRAIN, Error.READ_DECERR, end, given, settings)
+
+
 def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
     """Make perturbations of both parts of a network that is cut, whose product is at a limit; no order can be read."""
     program, weights = ZostreamLayout.network(images)
@@ -216,6 +253,11 @@ def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
         refused = first * second > MOST_SLOPES
         error, value = (Error.BAD_SPLIT, second) if refused else (Error.READ_DECERR, order)
         yield WrongInput(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
+
+
+def _sample(place: int) -> Bytes:
+    """First beat of a sample of one token, and its place in the cache."""
+    return np.array([1, place, 0, 0], "<u4").view(np.uint8)
 
 
 def _loaded(program: Region) -> dict[str, int]:

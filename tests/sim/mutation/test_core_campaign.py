@@ -1,6 +1,7 @@
 """Campaigns of whole cores: jobs and refusals see what they should, and what is known is kept."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
 from fabtune.sim.cores.zotrain import trials
 from fabtune.sim.mutation import campaign
 from fabtune.sim.mutation import core_campaign as module
-from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings
+from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings, Stage, Verdict
 from fabtune.sim.mutation.faults import CellFault, CellNetlist, list_faults, mutants, netlist
 from fabtune.sim.mutation.record import Result, scores_by_component
 from fabtune.sim.trials import exercise
@@ -66,6 +67,41 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [one.status for one in again.run()] == ["killed"] * 3
     with pytest.raises(UserError, match="another seed"):
         CoreCampaign(SPEC, CoreSettings(faults=3, seed=1), tmp_path / "zotrain.jsonl")
+
+
+def test_all_faults_meet_a_stage_before_any_meets_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes all is undecided, and behind the last that is open no stage is made ready."""
+    faults = [CellFault("inv", f"cell{at}", "$add", "Y", 0, -1, "", "", ()) for at in range(4)]
+    decided: list[tuple[Verdict, tuple[int, ...]]] = [
+        (("killed", "job", "wrong"), (1, 4)),
+        (("equivalent", "proof", ""), (3,)),
+        (("killed", "long job", "wrong"), ()),
+    ]
+    met: list[tuple[str, int]] = []
+
+    def stages(own: CoreCampaign, design: object) -> Iterator[Stage]:
+        for verdict, numbers in decided:
+
+            def stage(mutant: int, verdict: Verdict = verdict, numbers: tuple[int, ...] = numbers) -> Verdict | None:
+                met.append((verdict[1], mutant))
+                return verdict if mutant in numbers else None
+
+            yield stage
+
+    monkeypatch.setattr(module, "netlist", lambda spec: CellNetlist(emit(PerturbSpec()), spec.name))
+    monkeypatch.setattr(module, "mutants", lambda made, faults: None)
+    monkeypatch.setattr(campaign, "list_faults", lambda *_: faults)
+    monkeypatch.setattr(CoreCampaign, "_stages", stages)
+    results = CoreCampaign(SPEC, CoreSettings(), tmp_path / "zotrain.jsonl").run()
+    assert [one.status for one in results] == ["killed", "undecided", "equivalent", "killed"]
+    assert [one.by for one in results] == ["job", "", "proof", "job"]
+    assert sorted(met[:4]) == [("job", number) for number in (1, 2, 3, 4)]
+    assert sorted(met[4:6]) == [("proof", 2), ("proof", 3)]
+    assert met[6:] == [("long job", 2)]
+    decided[1] = ("equivalent", "proof", ""), (2, 3)
+    met.clear()
+    CoreCampaign(SPEC, CoreSettings(), tmp_path / "again.jsonl").run()
+    assert {what for what, _ in met} == {"job", "proof"}
 
 
 def test_a_record_depends_on_all_that_sees_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
