@@ -37,7 +37,10 @@ PRESETS = [
     for name, kind in BLOCKS.items()
     for preset in kind.presets
 ]
-LONG = ("value_path", "adapter", "activation_function", "norm_path", "loss_difference", "layer_norm", "weight_path")
+LONG = (
+    *("value_path", "adapter", "activation_function", "norm_path", "loss_difference", "layer_norm", "weight_path"),
+    *("fc", "conv", "depthwise"),
+)
 """Blocks whose Verilog is read for seconds."""
 WAIVERS = {
     ("verilator", "SYMRSVDWORD"): "",

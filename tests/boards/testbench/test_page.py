@@ -38,6 +38,7 @@ def test_the_tests_in_cocotb_pass(packages, make, quick_build):
     assert {case.get("name") for case in cases} == {*re.findall(r"async def (\w+)\(dut\)", CODE["test_mine.py"])}
 
 
+@pytest.mark.slow
 def test_a_failing_test_is_a_status(packages, make, quick_build):
     folder = packages("zotrain") / "tb"
     wrong = CODE["test_mine.py"].replace('("read_slverr", 0)', '("read_slverr", 16)')

@@ -69,7 +69,7 @@ def test_a_broken_bus_is_an_objection(spec, old, new, objection, fast_simulator,
     ("spec", "wire", "width"),
     [
         pytest.param(AxiReadSpec(), "m_axi_gmem_rdata", 128, marks=pytest.mark.slow),
-        (AxiWriteSpec(), "s_axis_tdata", 128),
+        (AxiWriteSpec(burst=4, depth=8, outstanding=4), "s_axis_tdata", 128),
     ],
 )
 def test_a_flipped_bit_is_seen(spec, wire, width, fast_simulator, monkeypatch):
