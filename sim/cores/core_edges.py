@@ -21,11 +21,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from amaranth.hdl import Cat
-
 from ..formal.checker import Checker
 from ..formal.inside import cleared_by, leave_out, parts_of
-from .formal_memory_system import READER, WRITER, edges
+from .formal_memory_system import READER, WRITER, edges, idle
 
 
 def shrink(core: Any, *inside: str) -> None:
@@ -60,12 +58,9 @@ def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] 
     for half in ("aw", "w"):
         checker.balance(f"control_b_of_{half}", [(moves[half], 1)], [answer], 2)
     checker.words("control_ar", "control_r", capacity=1, drained=2)
-    memory = trainer.memory
     with cleared_by(checker, parts_of(core).trainer.active):
-        edges(checker, memory)
-    parts = parts_of(memory)
-    idle = [getattr(parts, f"{half}{port}").idle for half in ("read", "write") for port in range(memory.ports)]
-    checker.rule("cleared", ~shell.clear | Cat(idle).all())
+        edges(checker, trainer.memory)
+    checker.rule("cleared", ~shell.clear | idle(trainer.memory))
 
 
 def trainer_of(core: Any, *inside: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
@@ -73,17 +73,24 @@ def _beats(checker: Checker) -> None:
 
 
 def edges(checker: Checker, part: MemorySystem) -> None:
-    """Add the rules of the AXI4 ports, and of `quiet`."""
-    parts, idle = parts_of(part), []
+    """Add the rules of the AXI4 ports, and of `quiet`. Behind the first port nothing is written: ``writer1_silent``."""
+    parts = parts_of(part)
     for port in range(part.ports):
-        read, write = getattr(parts, f"read{port}"), getattr(parts, f"write{port}")
         with checker.lemmas_end():
-            ReadEdge(checker, f"reader{port}", read)
-        with checker.lemmas_end():
-            WriteEdge(checker, f"writer{port}", write).stored(checker, f"writer{port}", write)
-        idle += [read.idle, write.idle]
+            ReadEdge(checker, f"reader{port}", getattr(parts, f"read{port}"))
+        if port:
+            offered = (checker.streams[f"writer{port}_{half}"].valid for half in ("aw", "w"))
+            checker.rule(f"writer{port}_silent", ~Cat(*offered).any())
+    with checker.lemmas_end():
+        WriteEdge(checker, "writer0", parts.write0).stored(checker, "writer0", parts.write0)
     # a manager that is idle has nothing on offer and nothing outstanding, as the rules above have it
-    checker.rule("quiet", ~part.quiet | Cat(idle).all())
+    checker.rule("quiet", ~part.quiet | idle(part))
+
+
+def idle(part: MemorySystem) -> Value:
+    """High while all managers of a memory system are idle: of the reads of each port, and of what is written."""
+    parts = parts_of(part)
+    return Cat(parts.write0.idle, *(getattr(parts, f"read{port}").idle for port in range(part.ports))).all()
 
 
 def _bad(checker: Checker, name: str) -> Signal:
