@@ -251,6 +251,11 @@ class SimulatedDevice:
         return np.concatenate(traces) if traces else np.empty((0, self._image_bytes), np.uint8)
 
     @property
+    def contents(self) -> tuple[bytes, ...]:
+        """Contents of each buffer in the memory, whoever wrote its bytes."""
+        return tuple(self.get(one.device_address, one.array.size).tobytes() for one in self.buffers)
+
+    @property
     def values(self) -> tuple[int, ...]:
         """Values of all registers that were read so far: status, counters and all."""
         return tuple(read["value"] for one in self.results for read in one["reads"])

@@ -25,7 +25,7 @@ from .step_equivalence import StepEquivalence
 TOGETHER = 400
 """Faults in one design: it is built once for all of them."""
 Verdict = tuple[Status, str, str]
-"""Of a fault: its status, by what, and the details."""
+"""Status of a fault, by what, and the details."""
 Stage = Callable[[int], Verdict | None]
 """Judges the fault of a number; None where it stays open."""
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from ...boards.host.driver import CoreError
 from ...golden.axi.register_map import SIGNATURE
-from ...golden.cache import digest_of
 from ...golden.cores.shell import SHELL
 from ...golden.errors import UserError
 from ..compiled.device import DeviceResetError, SimulatedDevice
@@ -52,8 +51,8 @@ class CalmRun:
         All that was read from registers: among these the cycles that the core counted.
     shown : tuple of int
         What the monitor showed: beats, then cycles of each part at work, then of each operation.
-    contents : tuple of str
-        Digests of what each buffer holds at the end, also where no driver reads it.
+    contents : tuple of bytes
+        Each buffer at the end, also where no driver reads it.
     """
 
     buffers: tuple[int, ...]
@@ -64,7 +63,7 @@ class CalmRun:
     simulated: int
     values: tuple[int, ...]
     shown: tuple[int, ...]
-    contents: tuple[str, ...]
+    contents: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
         simulated=device.simulated,
         values=device.values,
         shown=_shown(device),
-        contents=_contents(device),
+        contents=device.contents,
     )
 
 
@@ -178,7 +177,7 @@ def calm_difference(program: Path, job: ShortJob[Any], calm: CalmRun, limit: int
     for number, (shown, right) in enumerate(both):
         if shown != right:
             return f"the monitor shows {shown}, not {right}, as count {number}"
-    held = enumerate(zip(_contents(device), calm.contents, strict=True))
+    held = enumerate(zip(device.contents, calm.contents, strict=True))
     return next((f"other bytes in buffer {number}" for number, (own, right) in held if own != right), "")
 
 
@@ -193,11 +192,6 @@ def _run(device: SimulatedDevice, job: ShortJob[Any]) -> tuple[int, list[str]]:
 def _shown(device: SimulatedDevice) -> tuple[int, ...]:
     parts = (sum(cycles) for cycles in zip(*(wait["parts"] for wait in device.waits), strict=True))
     return device.results[-1]["updates"], *parts, *device.operations
-
-
-def _contents(device: SimulatedDevice) -> tuple[str, ...]:
-    found = (device.get(one.device_address, one.array.size) for one in device.buffers)
-    return tuple(digest_of(data.tobytes()) for data in found)
 
 
 def run_trial(

@@ -56,7 +56,7 @@ def power_up_findings(program: Path, job: ShortJob[Any], seeds: Sequence[int] = 
         driver = job.driver(device)
         job.load(driver)
         findings += [f"power-up {seed}: {one} not golden's" for one in job.differences(driver, device)]
-        runs.append(_left(device))
+        runs.append(PoweredUp(device.simulated, device.values, device.contents))
     for seed, run in zip(seeds[1:], runs[1:], strict=True):
         unequal = [name for name, value in vars(run).items() if value != getattr(runs[0], name)]
         findings += [f"power-up {seed}: {name} not those of {seeds[0]}" for name in unequal]
@@ -80,8 +80,3 @@ def unloaded_findings(program: Path, job: ShortJob[Any], seeds: Sequence[int] = 
         job.load(driver)
         findings += [f"power-up {seed}: {one} not golden's" for one in job.differences(driver, device)]
     return findings
-
-
-def _left(device: SimulatedDevice) -> PoweredUp:
-    memory = tuple(device.get(one.device_address, one.array.size).tobytes() for one in device.buffers)
-    return PoweredUp(device.simulated, device.values, memory)

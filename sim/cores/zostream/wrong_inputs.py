@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....golden.axi.bus import BEAT
-from ....golden.axi.regions import Bytes, Region
+from ....golden.axi.regions import Bytes
 from ....golden.cores.zostream.memory_layout import ZostreamLayout, sentence_image
 from ....golden.cores.zostream.random_network import random_images
 from ....golden.cores.zostream.registers import PROGRAM, Command, Error
@@ -169,10 +169,9 @@ def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[st
 
 def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
     """Make steps of one sentence with sensitive weights that are wrong."""
-    program, _ = ZostreamLayout.network(images)
-    own = {"program": program.image, "order": _ORDER}
+    own, settings = _network(images)
     for name, stream, tile in wrong_weights(spec, images):
-        given, settings = own | {"weights": stream}, _loaded(program)
+        given = own | {"weights": stream, "order": _ORDER}
         yield WrongInput(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, given, settings)
 
 
@@ -181,11 +180,10 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
 
     They are loaded. Then no order can be read; or what passes the cut is kept of a sentence, and cannot be of another.
     """
-    end, far = 1 << spec.address - 1, 1 << 12
+    end, far = _end(spec), 1 << 12
     for bit in range(plain.program.words.bit_length(), 32):
-        program, weights = ZostreamLayout.network(replace(plain, program=replace(plain.program, words=1 << bit)))
-        own, settings = {"program": program.image, "weights": weights.image}, _loaded(program) | {"order": end}
-        yield WrongInput(f"{1 << bit} words", Command.TRAIN, Error.READ_DECERR, end, own, settings)
+        own, settings = _network(replace(plain, program=replace(plain.program, words=1 << bit)))
+        yield WrongInput(f"{1 << bit} words", Command.TRAIN, Error.READ_DECERR, end, own, settings | {"order": end})
     samples = np.zeros((far + 1, BEAT // 4), "<u4")
     # beyond the end, so that no writing from the first sentence's place on meets it first
     samples[[0, far], 0], samples[far, 1] = 1, far + 1
@@ -195,20 +193,18 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
         "samples": samples.view(np.uint8).reshape(-1),
     }
     for bit in range(cached.program.behind.bit_length(), 32):
-        program, weights = ZostreamLayout.network(replace(cached, program=replace(cached.program, behind=1 << bit)))
-        own = {"program": program.image, "weights": weights.image} | two
-        settings = _loaded(program) | {"cache": end - BEAT * far, "sample_count": 2, "batch": 2}
+        own, loaded = _network(replace(cached, program=replace(cached.program, behind=1 << bit)))
+        settings = loaded | {"cache": end - BEAT * far, "sample_count": 2, "batch": 2}
         name, place = f"{1 << bit} words behind a cut", end + BEAT
-        yield WrongInput(name, Command.CACHE, Error.WRITE_DECERR, place, own, settings)
+        yield WrongInput(name, Command.CACHE, Error.WRITE_DECERR, place, own | two, settings)
 
 
 def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
     """Make sentences whose place in the cache cannot be read, with each bit of it."""
-    program, weights = ZostreamLayout.network(images)
-    cache = 1 << spec.address - 1
-    settings = _loaded(program) | {"cache": cache, "cached": 1}
+    (own, loaded), cache = _network(images), _end(spec)
+    settings = loaded | {"cache": cache, "cached": 1}
     for bit in range(32):
-        given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": _sample(1 << bit)}
+        given = own | {"order": _ORDER, "samples": _sample(1 << bit)}
         name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
         yield WrongInput(name, Command.TRAIN, Error.READ_DECERR, place, given, settings)
 
@@ -219,37 +215,32 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInpu
     It lies behind the others by each power of two, and its first beat is the last one that can be touched. A sentence
     waits behind the last of the pass.
     """
-    program, weights = ZostreamLayout.network(images)
-    own, end = {"program": program.image, "weights": weights.image}, 1 << spec.address - 1
-    count = images.program.capacity // 2
-    head, near = np.zeros(BEAT, np.uint8), sentence_image(np.zeros((1, images.program.features), np.int64))
-    head[0] = 1
+    (own, loaded), end, count = _network(images), _end(spec), images.program.capacity // 2
+    near = sentence_image(np.zeros((1, images.program.features), np.int64))
     order = np.array([1 | count << COUNT_BIT, 1, *[0] * count], "<u4").view(np.uint8)
     for bit in range((near.size // BEAT - 1).bit_length(), 32):
         index = np.array([0, 1 << bit], "<u4").view(np.uint8)
         places = {"samples": end - BEAT - (BEAT << bit), "cache": end - BEAT}  # nothing is kept of this network
-        given = own | {"order": order, "index": index, "samples": near, "cache": head}
-        settings = _loaded(program) | places | {"sample_count": 2, "batch": count + 1}
+        given = own | {"order": order, "index": index, "samples": near, "cache": _sample(0)}
+        settings = loaded | places | {"sample_count": 2, "batch": count + 1}
         yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error.READ_DECERR, end, given, settings)
 
 
 def _second_row(spec: ZostreamSpec, images: StreamImages) -> WrongInput:
     """Make a sentence of two tokens, of which the second one's row is the first that cannot be read."""
-    program, weights = ZostreamLayout.network(images)
-    rows, end = sentence_image(np.zeros((2, images.program.features), np.int64)), 1 << spec.address - 1
+    (own, loaded), end = _network(images), _end(spec)
+    rows = sentence_image(np.zeros((2, images.program.features), np.int64))
     # a beat of the number of tokens, then the rows
     first = rows[: BEAT + (rows.size - BEAT) // 2]
-    given = {"program": program.image, "weights": weights.image, "order": _ORDER, "samples": first}
-    settings = _loaded(program) | {"samples": end - first.size}
+    given, settings = own | {"order": _ORDER, "samples": first}, loaded | {"samples": end - first.size}
     return WrongInput("a second row behind the end", Command.TRAIN, Error.READ_DECERR, end, given, settings)
 
 
 def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
     """Make perturbations of both parts of a network that is cut, whose product is at a limit; no order can be read."""
-    program, weights = ZostreamLayout.network(images)
-    own, order = {"program": program.image, "weights": weights.image}, 1 << spec.address - 1
+    (own, loaded), order = _network(images), _end(spec)
     for first, second in _SPLITS:
-        settings = _loaded(program) | {"order": order, "p1": first, "p2": second}
+        settings = loaded | {"order": order, "p1": first, "p2": second}
         refused = first * second > MOST_SLOPES
         error, value = (Error.BAD_SPLIT, second) if refused else (Error.READ_DECERR, order)
         yield WrongInput(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
@@ -260,6 +251,12 @@ def _sample(place: int) -> Bytes:
     return np.array([1, place, 0, 0], "<u4").view(np.uint8)
 
 
-def _loaded(program: Region) -> dict[str, int]:
-    """Setting with which a program is loaded."""
-    return {"program_beats": program.size // BEAT}
+def _network(images: StreamImages) -> tuple[dict[str, Bytes], dict[str, int]]:
+    """Images of a network, and the setting with which its program is loaded."""
+    program, weights = ZostreamLayout.network(images)
+    return {"program": program.image, "weights": weights.image}, {"program_beats": program.size // BEAT}
+
+
+def _end(spec: ZostreamSpec) -> int:
+    """First address of those that the memory does not have."""
+    return 1 << spec.address - 1

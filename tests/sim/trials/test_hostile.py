@@ -96,7 +96,7 @@ def test_a_run_is_compared_with_a_calm_one(name: str) -> None:
     wrong = {
         "cycles": {"simulated": calm.simulated - 1},
         "the monitor shows": {"shown": (*calm.shown[:-1], calm.shown[-1] + 1)},
-        "other bytes in buffer 0": {"contents": ("", *calm.contents[1:])},
+        "other bytes in buffer 0": {"contents": (b"", *calm.contents[1:])},
     }
     for told, change in wrong.items():
         assert told in calm_difference(program, made, replace(calm, **change))
