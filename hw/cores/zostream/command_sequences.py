@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from ....golden.cores.zostream.registers import Command
 from ....golden.stream.weights.word_offsets import Kind
@@ -133,7 +133,7 @@ class CommandSequences:
             updates.coefficient.valid.eq(slopes.o.valid),
             updates.coefficient.payload.eq(slopes.o.payload),
             logits.start.eq(control.start | (self._trainer.reader.begins & self.before)),
-            logits.address.eq(Mux(control.start, settings.logits, byte_address(self._passes.entry.kept))),
+            logits.address.eq(Mux(self.before, byte_address(self._passes.entry.kept), settings.logits)),
             logits.sample_beats.eq(Mux(self.before, self._program.kept_beats, self._program.logit_beats)),
             self._deltas.start.eq(control.start),
             self._deltas.position.eq(settings.position),
@@ -193,21 +193,26 @@ class CommandSequences:
     def _idle(self, m: Module, images: ImageReads) -> None:
         """Begin a command."""
         control, save = self._control, self._trainer.memory.deltas_write.command
-        settings, trains, wrong = control.settings, control.command == Command.TRAIN, Signal(2)
+        settings, trains = control.settings, control.command == Command.TRAIN
+        # both are registers, as a command begins late and much waits for it
+        conditions, wrong, refused = Signal(3), Signal(3), Signal()
         cached = (trains | (control.command == Command.INFER)) & settings.cached[0]
         fixed = self._program.cut & ~self._program.split
-        m.d.sync += wrong[0].eq((cached | (control.command == Command.CACHE)) & ~fixed)
-        m.d.sync += wrong[1].eq(trains & ~self._program.split & (settings.p2 != 1))
+        m.d.comb += conditions.eq(
+            Cat(
+                (control.command != Command.LOAD) & ~self._program.valid,
+                (cached | (control.command == Command.CACHE)) & ~fixed,
+                trains & ~self._program.split & (settings.p2 != 1),
+            )
+        )
+        m.d.sync += [wrong.eq(conditions), refused.eq(conditions.any())]
         with m.State("IDLE"):
             m.d.comb += control.ready.eq(1)
             m.d.sync += [self._steps_left.eq(control.settings.steps), self._slopes_left.eq(0)]
             # both parts' deltas are loaded and saved, the first ones first
             m.d.sync += self.first.eq(self._program.cut)
-            with m.If(control.start & (control.command != Command.LOAD) & ~self._program.valid):
-                m.d.sync += self.no_program.eq(1)
-                m.next = "FAILED"
-            with m.Elif(control.start & wrong.any()):
-                m.d.sync += [self.no_cut.eq(wrong[0]), self.no_split.eq(~wrong[0])]
+            with m.If(control.start & refused):
+                m.d.sync += Cat(self.no_program, self.no_cut, self.no_split).eq(wrong)
                 m.next = "FAILED"
             with m.Elif(control.start), m.Switch(control.command):
                 with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):

@@ -102,6 +102,9 @@ class LogitReader(wiring.Component):
         results = self._results(m, column, last)
         taken = operands.valid & results.i.ready
         final, new = self.number == self.sentences - 1, Signal()
+        # there are operands behind a read alone: no state is asked for, as the memory waits for this, and long
+        m.d.comb += [operands.ready.eq(ends & results.i.ready), results.i.valid.eq(operands.valid)]
+        m.d.comb += following.eq(Mux(ends, 0, column + 1))
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [self.number.eq(0), minus.eq(0), place.eq(0)]
@@ -122,8 +125,6 @@ class LogitReader(wiring.Component):
                 with m.If(read.ready):
                     m.next = "GIVE"
             with m.State("GIVE"):
-                m.d.comb += [operands.ready.eq(ends & results.i.ready), results.i.valid.eq(operands.valid)]
-                m.d.comb += following.eq(Mux(ends, 0, column + 1))
                 with m.If(taken):
                     m.d.sync += [left.eq(left - 1), last.eq(left == 2), column.eq(following)]
                     m.d.sync += ends.eq((left == 2) | (following == columns - 1))

@@ -81,23 +81,24 @@ class ArrayPath(wiring.Component):
     def _weights(self, m: Module, array: TileArray, order: Fifo) -> None:
         """Take the beats of a tile from where its word says."""
         spec = self.spec
-        active, beat, chosen = Signal(name="loads"), Signal(range(spec.array.beats)), replicas(2, "attention_tile")
+        active, beat = Signal(name="loads"), Signal(range(spec.array.beats))
+        *chosen, source = copies = replicas(3, "attention_tile")
         final = beat == spec.array.beats - 1
         taken = array.w.valid & array.w.ready
         lanes = spec.streams()["keys"].fields[0]
         both = zip(elements(self.keys.payload.weight, lanes), elements(self.weights.payload.weight, lanes), strict=True)
         weights = [Mux(chosen[at * 2 // lanes.lanes], *pair) for at, pair in enumerate(both)]
         m.d.comb += [
-            array.w.valid.eq(active & Mux(chosen[0], self.keys.valid, self.weights.valid)),
+            array.w.valid.eq(active & Mux(source, self.keys.valid, self.weights.valid)),
             Value.cast(array.w.payload.weight).eq(Cat(weights)),
-            self.keys.ready.eq(active & chosen[0] & array.w.ready),
-            self.weights.ready.eq(active & ~chosen[0] & array.w.ready),
+            self.keys.ready.eq(active & source & array.w.ready),
+            self.weights.ready.eq(active & ~source & array.w.ready),
             order.o.ready.eq(~active | (taken & final)),
         ]
         with m.If(taken):
             m.d.sync += beat.eq(Mux(final, 0, beat + 1))
         with m.If(order.o.ready):
-            m.d.sync += [active.eq(order.o.valid), *(flag.eq(order.o.payload) for flag in chosen)]
+            m.d.sync += [active.eq(order.o.valid), *(flag.eq(order.o.payload) for flag in copies)]
 
     def _rows(self, m: Module, array: TileArray, order: Fifo) -> tuple[Signal, Signal]:
         """Take the rows of a tile; return whether it is one of attention, and a flag as a row's sums have left."""

@@ -1,5 +1,7 @@
 """Instruction checker: the list of checks one after the other, which share a serial multiplier and a comparator."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -8,7 +10,6 @@ from ....golden.stream.machine.limits import Check, Counts, Derived, Limits, Rea
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout
 from ...primitives.pipeline import delayed
-from ...primitives.registers import replicas
 
 CHECKED = ("capacity", "words", "behind", "stream_beats", "beats")
 """Counts of a program against which its instructions are checked."""
@@ -50,16 +51,19 @@ class InstructionChecker(wiring.Component):
         m, one = Module(), self.instruction
         remainder = Signal.like(one.heads, name="remainder", reset_less=True)
         steps, registers = self._steps(m, remainder)
+        step = Signal(range(len(steps) + 1), reset_less=True)
         # operands of the next check: each is chosen by a register of its own, and waits in one
-        step, *chosen = replicas(1 + len(_OPERANDS), "step", range(len(steps) + 1))
-        following = []
-        for name, number in zip(_OPERANDS, chosen, strict=True):
-            values = [Value.cast(getattr(check, name)) for check in steps]
-            following.append(Signal(max(map(len, values)), name=f"next_{name}", reset_less=True))
-            with m.Switch(number):
-                for at, value in enumerate(values):
-                    with m.Case(at):
-                        m.d.sync += following[-1].eq(value)
+        chosen, following = [], []
+        for name in _OPERANDS:
+            values, numbers = _distinct([getattr(check, name) for check in steps])
+            choice = Signal(range(len(values)), name=f"choice_of_{name}", reset_less=True)
+            operand = Signal(max(map(len, values)), name=f"next_{name}", reset_less=True)
+            with m.Switch(choice):
+                for number, value in enumerate(values):
+                    with m.Case(number):
+                        m.d.sync += operand.eq(value)
+            chosen.append((choice, numbers))
+            following.append(operand)
         base, factor, *others = following
         count, limit, applies = (
             Signal.like(one, name=name, reset_less=True) for name, one in zip(_OPERANDS[2:], others, strict=True)
@@ -75,7 +79,7 @@ class InstructionChecker(wiring.Component):
         m.d.sync += refused.eq(applies & Mux(equal, total != limit, total > limit))
         with m.FSM(name="checks"):
             with m.State("idle"):
-                m.d.sync += [*(copy.eq(0) for copy in (step, *chosen)), remainder.eq(one.heads)]
+                m.d.sync += [step.eq(0), *(choice.eq(0) for choice, _ in chosen), remainder.eq(one.heads)]
                 with m.If(self.begins):
                     m.next = "divide"
             with m.State("divide"):
@@ -98,7 +102,10 @@ class InstructionChecker(wiring.Component):
                     for number, register in enumerate(registers):
                         with m.Case(number):
                             m.d.sync += register.eq(total)
-                m.d.sync += [copy.eq(step + 1) for copy in chosen]
+                with m.Switch(step):
+                    for number in range(1, len(steps)):
+                        with m.Case(number - 1):
+                            m.d.sync += [choice.eq(numbers[number]) for choice, numbers in chosen]
                 m.next = "judge"
             with m.State("judge"):
                 m.d.sync += step.eq(step + 1)
@@ -124,3 +131,11 @@ class InstructionChecker(wiring.Component):
         )
         made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
         return [*made, *limits.checks(one, Derived(**registers, remainder=remainder))], [*registers.values()]
+
+
+def _distinct(operands: Sequence[Value | int]) -> tuple[list[Value], list[int]]:
+    """List operands, each once, and of each step the number of its own: most are constants, which are alike."""
+    keys = [(operand, None) if isinstance(operand, int) else (None, id(operand)) for operand in operands]
+    first = {key: place for place, key in reversed([*enumerate(keys)])}
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return [Value.cast(operands[first[key]]) for key in numbers], [numbers[key] for key in keys]

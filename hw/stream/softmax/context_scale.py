@@ -65,15 +65,17 @@ class ContextScale(wiring.Component):
         mantissa = pipeline.place("input", inverse, "mantissa", reset_less=True).at("mean")
         dropped = given.output_shift - given.value_shift + SHIFT.maximum
         dropped = pipeline.place("input", dropped[: len(drops).bit_length()], "dropped", reset_less=True).at("exact")
-        # a second flag of the last stage: `i.ready` does not wait for what moves all stages
-        valid, (offered,) = Signal(spec.latency), replicas(1, "offered")
+        # two flags of the last stage: `i.ready` does not wait for what moves all stages
+        valid, (offered, last_full) = Signal(spec.latency - 1), replicas(2, "offered")
         m.d.comb += [
-            move.eq(~self.o.valid | self.o.ready),
+            move.eq(~last_full | self.o.ready),
             self.i.ready.eq((~offered | self.o.ready) & ready),
             accept.eq(self.i.valid & self.i.ready),
-            self.o.valid.eq(pipeline.place_flag("input", accept, valid).at("output")),
+            self.o.valid.eq(offered),
         ]
-        pipeline.load(offered, valid[-2])
+        pipeline.load(valid, Cat(accept, valid[:-1]))
+        for flag in (offered, last_full):
+            pipeline.load(flag, valid[-1])
         sums = elements(given.sum, spec.streams()["i"].fields[0])
         results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in spec.streams()["o"].fields[:2])
         for lane, value in enumerate(sums):

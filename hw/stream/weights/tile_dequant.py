@@ -18,6 +18,7 @@ from ...nf4.nf4_dequant import Nf4Dequant
 from ...ports import elements, members
 from ...primitives.mux_tree import mux_tree
 from ...primitives.pipeline import Pipeline
+from ...primitives.registers import replicas
 
 
 class TileDequant(wiring.Component):
@@ -55,7 +56,7 @@ class TileDequant(wiring.Component):
         at, end, used = (Signal(range(spec.value_beats), name=name) for name in ("at", "end", "used"))
         coded, matrix, closing = Signal(), Signal(), Signal()
         blocks, block = Signal(BLOCKS_BITS), Signal(BLOCKS_BITS)
-        self._begin(m, (active, coded, matrix, end, used, final, left, blocks, block, closing))
+        begins = self._begin(m, (active, coded, matrix, end, used, blocks))
         scaling, ends, skipping = Signal(), Signal(), Signal()
         part, parts = Signal(range(max(BEAT_CODES // spec.width, 2))), BEAT_CODES // spec.width
         entering, room, whole = Signal(), Signal(), Signal()
@@ -80,21 +81,28 @@ class TileDequant(wiring.Component):
         with m.If(taken):
             m.d.sync += [at.eq(at + 1), sticky.eq(error), skipping.eq(skipping | (closing & (at == used)))]
         with m.If(closes):
+            m.d.sync += [at.eq(0), skipping.eq(0)]
+        # chosen by a register: that a record closes is known late
+        given, following = self.operation.payload, Mux(closing, blocks, block - 1)
+        with m.If(closes | begins):
             m.d.sync += [
-                at.eq(0),
-                skipping.eq(0),
-                left.eq(left - 1),
-                final.eq(left == 2),
-                block.eq(Mux(closing, blocks, block - 1)),
-                closing.eq(matrix & (Mux(closing, blocks, block - 1) == 1)),
+                left.eq(Mux(active, left - 1, given.length)),
+                final.eq(Mux(active, left == 2, given.length == 1)),
+                block.eq(Mux(active, following, given.blocks)),
+                closing.eq(Mux(active, matrix & (following == 1), _tiled(given.kind) & (given.blocks == 1))),
             ]
         with m.If(closes & final):
             m.d.sync += [active.eq(0), sticky.eq(0)]
-        self._weights(m, active & scaling & beats.valid, at, entering, room, part)
-        flags = Pipeline(m, {"code": 0, "weight": spec.latency}, enable=room).place(
-            "code", Cat(last & whole, error), "flags", reset_less=True
-        )
-        m.d.comb += Cat(self.o.payload.last, self.o.payload.error).eq(flags.at("weight"))
+        self._weights(m, active & scaling & beats.valid, at, entering, part)
+        pipeline = Pipeline(m, {"code": 0, "weight": spec.latency}, enable=room)
+        flags = pipeline.place("code", Cat(last & whole, error), "flags", reset_less=True)
+        # those of the dequantisers have the same values, and enable all of their registers: too many for a handshake
+        [under_way] = replicas(1, "under_way", spec.latency)
+        m.d.comb += [
+            self.o.valid.eq(pipeline.place_flag("code", entering, under_way).at("weight")),
+            room.eq(~self.o.valid | self.o.ready),
+            Cat(self.o.payload.last, self.o.payload.error).eq(flags.at("weight")),
+        ]
         values, fields = self.v.payload, {name: port.fields for name, port in spec.streams().items()}
         pairs = zip(
             elements(values.value, fields["v"][0]), elements(beats.payload.data, fields["beats"][0]), strict=True
@@ -107,21 +115,18 @@ class TileDequant(wiring.Component):
         ]
         return m
 
-    def _begin(self, m: Module, settings: tuple[Signal, ...]) -> None:
-        """Take the next tensor when there is none."""
+    def _begin(self, m: Module, settings: tuple[Signal, ...]) -> Signal:
+        """Take the next tensor when there is none; returns whether it is taken."""
         spec, given = self.spec, self.operation.payload
-        active, coded, matrix, end, used, final, left, blocks, block, closing = settings
-        nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
-        m.d.comb += self.operation.ready.eq(~active)
-        with m.If(self.operation.valid & ~active):
+        active, coded, matrix, end, used, blocks = settings
+        begins, nf4, tiled = Signal(), given.kind == TensorKind.NF4, _tiled(given.kind)
+        m.d.comb += [self.operation.ready.eq(~active), begins.eq(self.operation.valid & ~active)]
+        with m.If(begins):
             m.d.sync += [
                 active.eq(1),
                 coded.eq(nf4),
-                left.eq(given.length),
-                final.eq(given.length == 1),
-                Cat(blocks, block).eq(given.blocks.replicate(2)),
+                blocks.eq(given.blocks),
                 matrix.eq(tiled),
-                closing.eq(tiled & (given.blocks == 1)),
                 end.eq(Mux(tiled, Mux(nf4, *(spec.record_beats(one) - 1 for one in MATRICES)), 0)),
                 used.eq(
                     Mux(nf4, spec.scale_beats, 0)
@@ -129,8 +134,9 @@ class TileDequant(wiring.Component):
                     - 1
                 ),
             ]
+        return begins
 
-    def _weights(self, m: Module, scale: Value, at: Value, entering: Value, room: Value, part: Value) -> None:
+    def _weights(self, m: Module, scale: Value, at: Value, entering: Value, part: Value) -> None:
         """Keep scales, and dequantise a part of a beat's codes with them."""
         spec = self.spec
         data = Value.cast(self.beats.payload.data)
@@ -158,5 +164,8 @@ class TileDequant(wiring.Component):
                 *(code.eq(chosen[lane * CODE.width :][: CODE.width]) for code, lane in zip(inputs, lanes, strict=True)),
                 *(weights[lane].eq(value[: WEIGHT.width]) for value, lane in zip(results, lanes, strict=True)),
             ]
-        # all dequantisers move at once
-        m.d.comb += [room.eq(dequant.i.ready), self.o.valid.eq(dequant.o.valid)]
+
+
+def _tiled(kind: Value) -> Value:
+    """Whether a tensor of this kind is a matrix."""
+    return kind.matches(*MATRICES)
