@@ -66,7 +66,7 @@ class ContextScale(wiring.Component):
         dropped = given.output_shift - given.value_shift + SHIFT.maximum
         dropped = pipeline.place("input", dropped[: len(drops).bit_length()], "dropped", reset_less=True).at("exact")
         # two flags of the last stage: `i.ready` does not wait for what moves all stages
-        valid, (offered, last_full) = Signal(spec.latency - 1), replicas(2, "offered")
+        valid, (offered, last_full) = Signal(spec.latency), replicas(2, "offered")
         m.d.comb += [
             move.eq(~last_full | self.o.ready),
             self.i.ready.eq((~offered | self.o.ready) & ready),
@@ -75,7 +75,7 @@ class ContextScale(wiring.Component):
         ]
         pipeline.load(valid, Cat(accept, valid[:-1]))
         for flag in (offered, last_full):
-            pipeline.load(flag, valid[-1])
+            pipeline.load(flag, valid[-2])
         sums = elements(given.sum, spec.streams()["i"].fields[0])
         results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in spec.streams()["o"].fields[:2])
         for lane, value in enumerate(sums):

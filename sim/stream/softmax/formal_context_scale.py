@@ -26,7 +26,7 @@ def check(checker: Checker, spec: ContextScaleSpec) -> None:
         {
             "blocks_full": (blocks == count) & (table.into == into) & (table.out == out),
             "blocks_in_turn": (blocks != 1) | table.full.bit_select(out, 1),
-            "offered": variables_of(checker.block).offered == checker.streams["o"].valid,
+            "offered": variables_of(checker.block).last_full == checker.streams["o"].valid,
             "there": table.there == table.full.bit_select(out, 1),
             "blocks_turn": (into ^ out) == (blocks == 1),
         }
