@@ -1,7 +1,10 @@
 """Proofs of the blocks: each has one, some are made here, all by `make prove`; a fault in a block's RTL is seen."""
 
+import gc
+import warnings
+
 import pytest
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, UnusedElaboratable
 
 from fabtune.golden.axi.register_map import RegisterMap
 from fabtune.golden.errors import UserError
@@ -51,6 +54,20 @@ def test_rules_and_parameters_are_there(name):
     module = formal_module(name)
     assert module.__doc__.startswith(("Rules of", "Rule of"))
     assert hasattr(module, "SPEC") != hasattr(module, "part")
+
+
+def test_rules_find_what_they_are_about():
+    """Those that look into a block name its signals, which a change of the block may lose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElaboratable)  # nothing is proved here
+        lost = {}
+        for name in proved_names():
+            try:
+                checker_of(name)
+            except (AttributeError, KeyError, ValueError) as error:
+                lost[name] = error
+        gc.collect()
+    assert lost == {}
 
 
 def broken(name):
