@@ -180,7 +180,7 @@ class Limits:
     choose : callable
         Of a condition, and what is if it holds, and if not.
     hold : callable
-        Of a term that is found late, or from which later ones are made; in the RTL a register.
+        Of a term from which later ones are made; in the RTL a register.
     features : int
         Most values of a bias, of a row of positions, and of a norm.
     """
@@ -233,12 +233,12 @@ class Limits:
         yield Check(
             Reason.FEATURES,
             lambda: f"{one.inputs} inputs are not {one.outputs} outputs",
-            self.hold(other & (one.inputs != one.outputs)),
+            other & (one.inputs != one.outputs),
         )
         yield Check(
             Reason.SUMS,
             lambda: f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {one.inputs}",
-            self.hold((linear | attention) & (one.inputs > MOST_INPUTS)),
+            (linear | attention) & (one.inputs > MOST_INPUTS),
         )
         yield Check(
             Reason.JOIN,
@@ -258,13 +258,13 @@ class Limits:
         yield Check(
             Reason.SIZE,
             lambda: f"a bias and a row of positions have at most {self.features} values, not {one.outputs}",
-            self.hold(((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > self.features)),
+            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > self.features),
         )
         yield from self._attention(one, derived)
         yield Check(
             Reason.NORM,
             lambda: f"a norm has at most {self.features} features, not {one.inputs}",
-            self.hold((one.kind == Kind.NORM) & (one.inputs > self.features)),
+            (one.kind == Kind.NORM) & (one.inputs > self.features),
         )
         yield Check(
             Reason.FRACTION,

@@ -10,6 +10,7 @@ from ....golden.stream.machine.limits import Check, Counts, Derived, Limits, Rea
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout
 from ...primitives.pipeline import delayed
+from ...primitives.registers import register
 
 CHECKED = ("capacity", "words", "behind", "stream_beats", "beats")
 """Counts of a program against which its instructions are checked."""
@@ -50,7 +51,7 @@ class InstructionChecker(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, one = Module(), self.instruction
         remainder = Signal.like(one.heads, name="remainder", reset_less=True)
-        steps, registers = self._steps(m, remainder)
+        steps, products = self._steps(m, remainder)
         step = Signal(range(len(steps) + 1), reset_less=True)
         # operands of the next check: each is chosen by a register of its own, and waits in one
         chosen, following = [], []
@@ -99,9 +100,9 @@ class InstructionChecker(wiring.Component):
                     m.next = "compare"
             with m.State("compare"):
                 with m.Switch(step):
-                    for number, register in enumerate(registers):
+                    for number, product in enumerate(products):
                         with m.Case(number):
-                            m.d.sync += register.eq(total)
+                            m.d.sync += product.eq(total)
                 with m.Switch(step):
                     for number in range(1, len(steps)):
                         with m.Case(number - 1):
@@ -130,7 +131,12 @@ class InstructionChecker(wiring.Component):
             self.spec.features,
         )
         made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
-        return [*made, *limits.checks(one, Derived(**registers, remainder=remainder))], [*registers.values()]
+        # what applies to an instruction is known long before its check, and some of it is found late
+        checks = [
+            check._replace(applies=register(m, "applies", Value.cast(check.applies)))
+            for check in limits.checks(one, Derived(**registers, remainder=remainder))
+        ]
+        return [*made, *checks], [*registers.values()]
 
 
 def _distinct(operands: Sequence[Value | int]) -> tuple[list[Value], list[int]]:
