@@ -1,0 +1,90 @@
+"""Rules of `perturbed_deltas`: what is asked for passes as it is, and the generator's position follows its words.
+
+Generator, deltas, the loader of states and the monitor are left out: what they give is open. So the rules hold for
+layers of any size, of which no simulation reaches the largest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Mux, Signal
+
+from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....golden.stream.weights.word_offsets import Kind
+from ....hw.cores.zostream.perturbed_deltas import DeltaCommand, PerturbedDeltas
+from ....hw.stream.engine.engine_port import REQUEST
+from ...formal.checker import Checker
+from ...formal.inside import leave_out, variables_of
+
+_COMMANDED = ("kind", "table", "factor", "count")
+"""Fields of a command that go on to the deltas; the others are for the generator."""
+
+
+def part() -> PerturbedDeltas:
+    """Make the deltas of a small core."""
+    spec = ZostreamSpec(**ZostreamSpec.presets["tiny"])  # type: ignore[arg-type]
+    return PerturbedDeltas(spec.offsets)
+
+
+def check(checker: Checker, part: PerturbedDeltas) -> None:
+    """Add the rules: a command is offered, unchanged, until it is taken, and requests wait meanwhile."""
+    m, own, request, inside = checker.m, part.command, part.request, variables_of(part)
+    leave_out(checker, part)
+    for name in ("offsets", "save"):  # those of the deltas, whose rules they have
+        checker.inner(name, getattr(part, name))
+    generator, into = part.generator, part.offsets_block.command
+    given, waits = Signal(DeltaCommand(), name="given"), Signal(name="waits")
+    # registers without a reset hold anything until a first command comes
+    started = Signal(name="started")
+    m.d.sync += started.eq(started | inside.taken)
+    passes = into.valid & into.ready
+    of_engine = checker.moves("request")
+    with m.If(checker.moves("command")):
+        m.d.sync += [given.eq(own.payload), waits.eq(1)]
+    with m.Elif(passes & ~of_engine):
+        m.d.sync += waits.eq(0)
+    checker.lemma("taken_then_held", waits == (inside.taken | inside.held))
+    checker.lemma("taken_as_given", ~inside.taken | (inside.before == given))
+    checker.lemma("kept_as_given", ~started | inside.taken | (inside.kept == given))
+    checker.rule("one_at_a_time", ~(own.ready & waits))
+    checker.rule("passed_or_held", passes == (of_engine | (passes & inside.held)))
+    checker.rule("request_waits", ~(of_engine & inside.held))
+    for name in REQUEST:
+        checker.rule(f"request_{name}", ~of_engine | (into.payload[name] == request.payload[name]))
+    checker.rule("request_kind", ~of_engine | (into.payload.kind == Kind.OFFSETS))
+    for name in _COMMANDED:
+        checker.rule(f"command_{name}", ~inside.held | (into.payload[name] == given[name]))
+    checker.rule("words", part.offsets_block.u.payload == generator.o.payload)
+    _position(checker, part, (given, waits, inside.taken, started))
+
+
+def _position(checker: Checker, part: PerturbedDeltas, command: tuple[Any, Signal, Signal, Signal]) -> None:
+    """Count words that pass from generator to deltas, and follow its position, which the last one may send back."""
+    m, generator, words = checker.m, part.generator, part.offsets_block.u
+    given, waits, taken, started = command
+    period, passes = part.spec.generator.period, words.valid & words.ready
+    left = Signal.like(given.count, name="left")
+    position, mark = (Signal(range(period), name=name) for name in ("place", "mark"))
+    with m.If(taken):
+        m.d.sync += left.eq(given.count)
+    with m.Elif(passes):
+        m.d.sync += left.eq(left - 1)
+    checker.assume(~part.start | (part.position < period))
+    last, following = left == 1, Mux(position == period - 1, 0, position + 1)
+    with m.If(part.start):
+        m.d.sync += [position.eq(part.position), mark.eq(part.position)]
+    with m.Elif(passes):
+        m.d.sync += position.eq(Mux(last & given.replay, mark, following))
+        with m.If(last & given.mark):
+            m.d.sync += mark.eq(following)
+    # words are those of the command that the deltas took last, and the next one comes behind its end
+    checker.assume(~passes | (started & ~waits))
+    checker.lemma("counted", ~started | (variables_of(part, "_draw").left == left))
+    checker.rule("position", part.at == position)
+    checker.rule("taken_together", words.ready == generator.o.ready)
+    # the generator reads them with its last word alone, whose command is held or was
+    ends = passes & last
+    checker.rule("replay_told", ~ends | (generator.replay.bit == given.replay))
+    checker.rule("mark_told", ~ends | (generator.mark.bit == given.mark))
+    checker.rule("none_told_before", ~(passes & ~last) | ~(generator.replay.bit | generator.mark.bit))
