@@ -217,12 +217,10 @@ class ValuePath(wiring.Component):
         ]
         with m.If(step):
             m.d.sync += word.eq(word + 1)
-        # the first value of a chunk always is; with one word no comparison says so
-        there = [
-            ~target.empty
-            & (~target.partial | (Cat(Const(lane, exact_log2(VALUES)), word) <= last if lane or spec.words > 1 else 1))
-            for lane in range(VALUES)
-        ]
+        # of the word to come, in a register: values wait for it
+        inside = Signal(VALUES, reset_less=True)
+        m.d.sync += inside.eq(Mux(step, self._inside(word + 1, last), self._inside(word, last)))
+        there = [~target.empty & (~target.partial | one) for one in inside]
         written = data_register(m, write.payload, "written")
         values = [Mux(one, _value(result.payload, lane), 0) for lane, one in enumerate(there)]
         for number in range(spec.words):
@@ -241,6 +239,12 @@ class ValuePath(wiring.Component):
             count.eq(sum(clipped)),
             total.eq(Mux(begin, 0, total + count)),
         ]
+
+    def _inside(self, word: Value, last: Value) -> Value:
+        """Which values of a word are within the features; the first one of a chunk always is."""
+        places = (Cat(Const(lane, exact_log2(VALUES)), word[: exact_log2(self.spec.words)]) for lane in range(VALUES))
+        # with one word no comparison says so
+        return Cat(place <= last if lane or self.spec.words > 1 else 1 for lane, place in enumerate(places))
 
 
 class _Word(NamedTuple):

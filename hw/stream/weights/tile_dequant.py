@@ -57,12 +57,11 @@ class TileDequant(wiring.Component):
         coded, matrix, closing = Signal(), Signal(), Signal()
         blocks, block = Signal(BLOCKS_BITS), Signal(BLOCKS_BITS)
         begins = self._begin(m, (active, coded, matrix, end, used, blocks))
-        scaling, ends, skipping = Signal(), Signal(), Signal()
+        # flags beside the place, as handshakes wait for them: a beat of scales, the last one, the last one that counts
+        scaling, ends, reached, skipping = Signal(), Signal(), Signal(), Signal()
         part, parts = Signal(range(max(BEAT_CODES // spec.width, 2))), BEAT_CODES // spec.width
         entering, room, whole = Signal(), Signal(), Signal()
         m.d.comb += [
-            scaling.eq(coded & (at < spec.scale_beats)),
-            ends.eq(at == end),
             entering.eq(active & coded & ~scaling & ~skipping & beats.valid),
             whole.eq(part == parts - 1),
             beats.ready.eq(active & (scaling | skipping | Mux(coded, room & whole, self.v.ready))),
@@ -76,20 +75,32 @@ class TileDequant(wiring.Component):
             # beside it: who is ready is known late
             closes.eq((ends & beats.valid) & beats.ready),
             error.eq(sticky | beats.payload.error),
-            last.eq(final & Mux(closing, at == used, ends)),
+            last.eq(final & Mux(closing, reached, ends)),
         ]
+        following = Signal.like(at, name="following")
+        m.d.comb += following.eq(at + 1)
         with m.If(taken):
-            m.d.sync += [at.eq(at + 1), sticky.eq(error), skipping.eq(skipping | (closing & (at == used)))]
-        with m.If(closes):
-            m.d.sync += [at.eq(0), skipping.eq(0)]
+            m.d.sync += [
+                at.eq(following),
+                scaling.eq(coded & (following < spec.scale_beats)),
+                ends.eq(following == end),
+                reached.eq(following == used),
+                sticky.eq(error),
+                skipping.eq(skipping | (closing & reached)),
+            ]
         # chosen by a register: that a record closes is known late
-        given, following = self.operation.payload, Mux(closing, blocks, block - 1)
+        given, next_block = self.operation.payload, Mux(closing, blocks, block - 1)
+        nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
         with m.If(closes | begins):
             m.d.sync += [
+                Cat(at, reached, skipping).eq(0),
+                # a record of a matrix has more than one beat, a value of a vector is one
+                scaling.eq(Mux(active, coded, nf4)),
+                ends.eq(~Mux(active, matrix, tiled)),
                 left.eq(Mux(active, left - 1, given.length)),
                 final.eq(Mux(active, left == 2, given.length == 1)),
-                block.eq(Mux(active, following, given.blocks)),
-                closing.eq(Mux(active, matrix & (following == 1), _tiled(given.kind) & (given.blocks == 1))),
+                block.eq(Mux(active, next_block, given.blocks)),
+                closing.eq(Mux(active, matrix & (next_block == 1), tiled & (given.blocks == 1))),
             ]
         with m.If(closes & final):
             m.d.sync += [active.eq(0), sticky.eq(0)]
@@ -119,7 +130,7 @@ class TileDequant(wiring.Component):
         """Take the next tensor when there is none; returns whether it is taken."""
         spec, given = self.spec, self.operation.payload
         active, coded, matrix, end, used, blocks = settings
-        begins, nf4, tiled = Signal(), given.kind == TensorKind.NF4, _tiled(given.kind)
+        begins, nf4, tiled = Signal(), given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
         m.d.comb += [self.operation.ready.eq(~active), begins.eq(self.operation.valid & ~active)]
         with m.If(begins):
             m.d.sync += [
@@ -164,8 +175,3 @@ class TileDequant(wiring.Component):
                 *(code.eq(chosen[lane * CODE.width :][: CODE.width]) for code, lane in zip(inputs, lanes, strict=True)),
                 *(weights[lane].eq(value[: WEIGHT.width]) for value, lane in zip(results, lanes, strict=True)),
             ]
-
-
-def _tiled(kind: Value) -> Value:
-    """Whether a tensor of this kind is a matrix."""
-    return kind.matches(*MATRICES)
