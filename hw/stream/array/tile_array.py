@@ -8,7 +8,7 @@ from ....golden.fixed import Q8_16
 from ....golden.stream.array.tile_array import Q4_14, SUM, TileArraySpec
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
-from ...primitives.registers import data_register
+from ...primitives.registers import data_register, replicas
 
 
 class TileArray(wiring.Component):
@@ -87,17 +87,17 @@ class TileArray(wiring.Component):
         number = Signal(self.spec.beats, init=1)
         held = Signal(self.spec.beats)
         beat = Signal(len(self.w.payload.as_value()), reset_less=True)
-        waits = Signal()
-        m.d.comb += [waits.eq(held[0] & complete), self.w.ready.eq(move & ~waits)]
-        with m.If(self.w.ready):
+        # the beat's registers have a flag of their own: `ready` does not wait for a net that reaches all of them
+        of_beat, of_ready = replicas(2, "tile_complete")
+        m.d.comb += self.w.ready.eq(move & ~(held[0] & of_ready))
+        with m.If(move & ~(held[0] & of_beat)):
             m.d.sync += [held.eq(Mux(self.w.valid, number, 0)), beat.eq(self.w.payload)]
-            with m.If(self.w.valid):
-                m.d.sync += number.eq(number.rotate_left(1))
-        with m.If(swapped):
-            m.d.sync += complete.eq(0)
-        with m.Elif(self.w.valid & self.w.ready & number[-1]):
-            m.d.sync += complete.eq(1)
-        return beat, Cat(held[0] & ~complete, held[1:])
+        with m.If(self.w.valid & self.w.ready):
+            m.d.sync += number.eq(number.rotate_left(1))
+        full = Signal()
+        m.d.comb += [complete.eq(of_ready), full.eq(self.w.valid & self.w.ready & number[-1])]
+        m.d.sync += [flag.eq(~swapped & (of_ready | full)) for flag in (of_beat, of_ready)]
+        return beat, Cat(held[0] & ~of_beat, held[1:])
 
 
 class TileColumn(wiring.Component):

@@ -224,7 +224,8 @@ class ValuePath(wiring.Component):
         written = data_register(m, write.payload, "written")
         values = [Mux(one, _value(result.payload, lane), 0) for lane, one in enumerate(there)]
         for number in range(spec.words):
-            with m.If(empty | (step & (word == number))):
+            # the last word is written over until it comes: with `ends` alone it would have a long net
+            with m.If(empty | (step & (word == number if number < spec.words - 1 else 1))):
                 m.d.sync += Value.cast(written.value).word_select(number, WORD).eq(Cat(values))
         with m.If(ends):
             m.d.sync += [written[name].eq(target.place[name]) for name in ("wide", "address", "part")]
