@@ -88,15 +88,15 @@ class TileArray(wiring.Component):
         held = Signal(self.spec.beats)
         beat = Signal(len(self.w.payload.as_value()), reset_less=True)
         # the beat's registers have a flag of their own: `ready` does not wait for a net that reaches all of them
-        of_beat, of_ready = replicas(2, "tile_complete")
+        of_beat, of_ready, of_rows = flags = replicas(3, "tile_complete")
         m.d.comb += self.w.ready.eq(move & ~(held[0] & of_ready))
         with m.If(move & ~(held[0] & of_beat)):
             m.d.sync += [held.eq(Mux(self.w.valid, number, 0)), beat.eq(self.w.payload)]
         with m.If(self.w.valid & self.w.ready):
             m.d.sync += number.eq(number.rotate_left(1))
         full = Signal()
-        m.d.comb += [complete.eq(of_ready), full.eq(self.w.valid & self.w.ready & number[-1])]
-        m.d.sync += [flag.eq(~swapped & (of_ready | full)) for flag in (of_beat, of_ready)]
+        m.d.comb += [complete.eq(of_rows), full.eq(self.w.valid & self.w.ready & number[-1])]
+        m.d.sync += [flag.eq(~swapped & (flag | full)) for flag in flags]
         return beat, Cat(held[0] & ~of_beat, held[1:])
 
 

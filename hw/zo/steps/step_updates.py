@@ -152,16 +152,20 @@ class StepUpdates(wiring.Component):
             m.d.comb += self.walk.valid.eq(1)
             with m.If(self.walk.ready):
                 m.next = "WALK"
-        with m.State("WALK"), m.If(self.moved):
-            m.next = "FETCH"
-            with m.If(walk.range != WalkRange.FIRST):
-                m.d.sync += [loops.address.eq(loops.address + 1), loops.inner.eq(loops.inner + 1)]
-                with m.If(loops.inner_ends):
-                    m.d.sync += [loops.first_address.eq(loops.address + 1), loops.outer.eq(loops.outer + 1)]
-                    m.d.sync += [loops.inner.eq(0), sums.total.eq(0), sums.summing.eq(self.cut)]
-                    with m.If(loops.outer_ends):
-                        m.d.comb += self.done.eq(1)
-                        m.next = "IDLE"
+        with m.State("WALK"):
+            # also before its end: nothing reads them until then
+            with m.If((walk.range != WalkRange.FIRST) & loops.inner_ends):
+                m.d.sync += [sums.total.eq(0), sums.summing.eq(self.cut)]
+            with m.If(self.moved):
+                m.next = "FETCH"
+                with m.If(walk.range != WalkRange.FIRST):
+                    m.d.sync += [loops.address.eq(loops.address + 1), loops.inner.eq(loops.inner + 1)]
+                    with m.If(loops.inner_ends):
+                        m.d.sync += [loops.first_address.eq(loops.address + 1), loops.outer.eq(loops.outer + 1)]
+                        m.d.sync += loops.inner.eq(0)
+                        with m.If(loops.outer_ends):
+                            m.d.comb += self.done.eq(1)
+                            m.next = "IDLE"
 
     def _largest(self, m: Module) -> Signal:
         """Largest magnitude of the coefficients that were taken, two cycles after the last of them."""
