@@ -1,6 +1,6 @@
 """Logit reader: results of a pass from the activation memory, value by value: logits, or what passes a cut."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -115,8 +115,7 @@ class LogitReader(wiring.Component):
                 m.next = "BEGIN"
             with m.State("BEGIN"), m.If(~self.waits | results.empty | ~new):
                 m.d.comb += [line.start.eq(1), self.begins.eq(new)]
-                m.d.sync += [left.eq(self.outputs), last.eq(self.outputs == 1), new.eq(0)]
-                m.d.sync += ends.eq(self.outputs == 1)
+                m.d.sync += [left.eq(self.outputs), Cat(last, ends).eq((self.outputs == 1).replicate(2)), new.eq(0)]
                 with m.If(new):
                     m.d.sync += left_rows.eq(self.tokens)
                 m.next = "READ"

@@ -49,6 +49,7 @@ class TileDequant(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
+        """Follow a beat's place in its record; longer than most, as all flags are about that place."""
         m = Module()
         spec, beats = self.spec, self.beats
         active, final, left = Signal(), Signal(), Signal(LENGTH_BITS)

@@ -55,7 +55,8 @@ def check(checker: Checker, part: PerturbedDeltas) -> None:
     checker.rule("request_kind", ~of_engine | (into.payload.kind == Kind.OFFSETS))
     for name in _COMMANDED:
         checker.rule(f"command_{name}", ~inside.held | (into.payload[name] == given[name]))
-    checker.rule("words", part.offsets_block.u.payload == generator.o.payload)
+    words = part.offsets_block.u
+    checker.rule("words", (words.valid == generator.o.valid) & (words.payload == generator.o.payload))
     _position(checker, part, (given, waits, inside.taken, started))
 
 
