@@ -53,18 +53,7 @@ class InstructionChecker(wiring.Component):
         remainder = Signal.like(one.heads, name="remainder", reset_less=True)
         steps, products = self._steps(m, remainder)
         step = Signal(range(len(steps) + 1), reset_less=True)
-        # operands of the next check: each is chosen by a register of its own, and waits in one
-        chosen, following = [], []
-        for name in _OPERANDS:
-            values, numbers = _distinct([getattr(check, name) for check in steps])
-            choice = Signal(range(len(values)), name=f"choice_of_{name}", reset_less=True)
-            operand = Signal(max(map(len, values)), name=f"next_{name}", reset_less=True)
-            with m.Switch(choice):
-                for number, value in enumerate(values):
-                    with m.Case(number):
-                        m.d.sync += operand.eq(value)
-            chosen.append((choice, numbers))
-            following.append(operand)
+        choices, following = self._operands(m, steps)
         base, factor, *others = following
         count, limit, applies = (
             Signal.like(one, name=name, reset_less=True) for name, one in zip(_OPERANDS[2:], others, strict=True)
@@ -80,7 +69,7 @@ class InstructionChecker(wiring.Component):
         m.d.sync += refused.eq(applies & Mux(equal, total != limit, total > limit))
         with m.FSM(name="checks"):
             with m.State("idle"):
-                m.d.sync += [step.eq(0), *(choice.eq(0) for choice, _ in chosen), remainder.eq(one.heads)]
+                m.d.sync += [step.eq(0), *(choice.eq(0) for choice, _ in choices), remainder.eq(one.heads)]
                 with m.If(self.begins):
                     m.next = "divide"
             with m.State("divide"):
@@ -106,7 +95,7 @@ class InstructionChecker(wiring.Component):
                 with m.Switch(step):
                     for number in range(1, len(steps)):
                         with m.Case(number - 1):
-                            m.d.sync += [choice.eq(numbers[number]) for choice, numbers in chosen]
+                            m.d.sync += [choice.eq(numbers[number]) for choice, numbers in choices]
                 m.next = "judge"
             with m.State("judge"):
                 m.d.sync += step.eq(step + 1)
@@ -115,6 +104,24 @@ class InstructionChecker(wiring.Component):
                     m.d.comb += [self.ends.eq(1), self.reason.eq(Mux(refused, meant, Reason.NONE))]
                     m.next = "idle"
         return m
+
+    def _operands(self, m: Module, steps: list[Check]) -> tuple[list[tuple[Signal, list[int]]], list[Signal]]:
+        """Make a register for each operand of the next check, and one that chooses it, with its contents for each step.
+
+        As each has its own, and most operands are among a few constants, what chooses is small.
+        """
+        choices, following = [], []
+        for name in _OPERANDS:
+            values, numbers = _distinct([getattr(check, name) for check in steps])
+            choice = Signal(range(len(values)), name=f"choice_of_{name}", reset_less=True)
+            operand = Signal(max(map(len, values)), name=f"next_{name}", reset_less=True)
+            with m.Switch(choice):
+                for number, value in enumerate(values):
+                    with m.Case(number):
+                        m.d.sync += operand.eq(value)
+            choices.append((choice, numbers))
+            following.append(operand)
+        return choices, following
 
     def _steps(self, m: Module, remainder: Signal) -> tuple[list[Check], list[Signal]]:
         """Steps in their order: first products, which are checks that nothing refuses, and their registers."""
