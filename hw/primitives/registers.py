@@ -54,7 +54,8 @@ def replicas(count: int, name: str, shape: ShapeLike = 1) -> list[Signal]:
     """Make registers that are assigned the same value, each for a part of its readers.
 
     Synthesis would merge them into one again: the attribute ``keep`` forbids it. So none drives more than some two
-    thousand loads, which reach over a part of the device alone.
+    thousand loads, which reach over a part of the device alone. A register that is not one of them, and equal to one,
+    is merged into that: so all readers are to read these.
 
     Parameters
     ----------
