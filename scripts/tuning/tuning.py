@@ -263,7 +263,7 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
         **tuning.origin.facts,
         "warning": "; ".join(warnings_of(tuning)) or None,
         "advice": list(tuning.advice),
-        "total_seconds": round(time.monotonic() - began, 1),
+        "total_seconds": round(time.monotonic() - began, 3),
         tuning.kept_as: str(output),
     }
 
