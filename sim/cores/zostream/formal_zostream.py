@@ -15,7 +15,7 @@ from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....hw.axi.memory_port import byte_address
 from ....hw.cores.zostream.zostream import Zostream
 from ...formal.checker import Checker
-from ...formal.inside import cleared_by, parts_of, state_of
+from ...formal.inside import cleared_by, parts_of, state_of, variables_of
 from ..core_edges import core_rules, shrink, trainer_of
 
 CUT = ("memories",)
@@ -43,11 +43,22 @@ def check(checker: Checker, part: Zostream) -> None:
 def _writes(checker: Checker, trainer: Any) -> None:
     """Logits, and what passes a cut, are written each behind the one before, from where the writer began; deltas whole.
 
-    A command begins with the address of its register. What the memory system writes is what these commands say, as its
-    parts' rules have it.
+    Logits begin at the address of their register, and what passes a cut at its sample's place in the cache. What the
+    memory system writes is what these commands say, as its parts' rules have it.
     """
     m, control, memory, writer = checker.m, trainer.control, trainer.memory, trainer.logits
-    logits = memory.logits_write.command
+    logits, reader, sequences = memory.logits_write.command, trainer.reader, variables_of(trainer).sequences
+    before, infers = sequences.before, control.command == Command.INFER
+    # the reader's part: a sentence begins between start and end of the results, which come behind that
+    reads, begun = Signal(name="reads"), Signal(name="begun")
+    m.d.sync += [reads.eq(reader.start | (reads & ~reader.done)), begun.eq((reader.begins | begun) & ~reader.done)]
+    checker.assume(~(reader.begins & ~reads) & ~(reader.o.valid & ~begun))
+    # a command's own place: that of logits from its start on, that of what is kept from a sentence's begin on
+    placed = Signal(name="placed")
+    with m.If(control.start):
+        m.d.sync += placed.eq(infers)
+    with m.Elif(reader.begins & before):
+        m.d.sync += placed.eq(1)
     place, started = Signal(trainer.spec.address, name="logits_place"), Signal(name="logits_started")
     m.d.sync += started.eq(started | control.start)
     with m.If(writer.start):
@@ -56,7 +67,22 @@ def _writes(checker: Checker, trainer: Any) -> None:
         m.d.sync += place.eq(place + byte_address(logits.payload.beats))
     # none is left of the command before, nor of the sample before where each has a place of its own
     checker.assume(~(writer.start & trainer.reader.o.valid))
-    checker.rule("logits_begin", ~control.start | (writer.start & (writer.address == control.settings.logits)))
+    for name, begins, address in (
+        ("logits_begin", control.start & infers, control.settings.logits),
+        ("kept_begin", reader.begins & before, byte_address(trainer.passes.entry.kept)),
+    ):
+        checker.rule(name, ~begins | (writer.start & (writer.address == address)))
+    runs, results = state_of(trainer, "RUN"), state_of(trainer, "LOGITS")
+    written = variables_of(trainer, "_results").written
+    checker.lemma("results_read", (reads == results) & (~begun | reads))
+    checker.lemma("infers", ~(runs | results) | (sequences.infer == (infers | (control.command == Command.CACHE))))
+    checker.lemma("keeps", ~(runs | results) | (sequences._keeps == (control.command == Command.CACHE)))
+    cut = sequences._keeps | (sequences.first & sequences._split)
+    checker.lemma("before_settled", ~(runs | results) | (before == cut))
+    checker.lemma("written_settled", ~results | (written == (sequences.infer | before)))
+    checker.lemma("kept_placed", ~(begun & before) | placed)
+    checker.lemma("inferred_placed", ~(results & infers) | placed)
+    checker.rule("logits_placed", ~writer.i.valid | placed)
     checker.rule("logits_in_place", ~started | (logits.payload.address == place))
     save = memory.deltas_write.command
     saves = Cat(state_of(trainer, state) for state in ("SAVE", "SAVING")).any()
