@@ -149,6 +149,6 @@ class InstructionChecker(wiring.Component):
 def _distinct(operands: Sequence[Value | int]) -> tuple[list[Value], list[int]]:
     """List operands, each once, and of each step the number of its own: most are constants, which are alike."""
     keys = [(operand, None) if isinstance(operand, int) else (None, id(operand)) for operand in operands]
-    first = {key: place for place, key in reversed([*enumerate(keys)])}
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return [Value.cast(operands[first[key]]) for key in numbers], [numbers[key] for key in keys]
+    distinct = dict(zip(keys, operands, strict=True))
+    numbers = {key: number for number, key in enumerate(distinct)}
+    return [*map(Value.cast, distinct.values())], [numbers[key] for key in keys]

@@ -73,7 +73,7 @@ class ContextScale(wiring.Component):
             accept.eq(self.i.valid & self.i.ready),
             self.o.valid.eq(offered),
         ]
-        pipeline.load(valid, Cat(accept, valid[:-1]))
+        pipeline.place_flag("input", accept, valid)
         for flag in (offered, last_full):
             pipeline.load(flag, valid[-2])
         sums = elements(given.sum, spec.streams()["i"].fields[0])

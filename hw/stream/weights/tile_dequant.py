@@ -57,7 +57,9 @@ class TileDequant(wiring.Component):
         at, end, used = (Signal(range(spec.value_beats), name=name) for name in ("at", "end", "used"))
         coded, matrix, closing = Signal(), Signal(), Signal()
         blocks, block = Signal(BLOCKS_BITS), Signal(BLOCKS_BITS)
-        begins = self._begin(m, (active, coded, matrix, end, used, blocks))
+        given = self.operation.payload
+        nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
+        begins = self._begin(m, nf4, tiled, (active, coded, matrix, end, used, blocks))
         # flags beside the place, as handshakes wait for them: a beat of scales, the last one, the last one that counts
         scaling, ends, reached, skipping = Signal(), Signal(), Signal(), Signal()
         part, parts = Signal(range(max(BEAT_CODES // spec.width, 2))), BEAT_CODES // spec.width
@@ -90,8 +92,7 @@ class TileDequant(wiring.Component):
                 skipping.eq(skipping | (closing & reached)),
             ]
         # chosen by a register: that a record closes is known late
-        given, next_block = self.operation.payload, Mux(closing, blocks, block - 1)
-        nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
+        next_block = Mux(closing, blocks, block - 1)
         with m.If(closes | begins):
             m.d.sync += [
                 Cat(at, reached, skipping).eq(0),
@@ -127,11 +128,11 @@ class TileDequant(wiring.Component):
         ]
         return m
 
-    def _begin(self, m: Module, settings: tuple[Signal, ...]) -> Signal:
+    def _begin(self, m: Module, nf4: Value, tiled: Value, settings: tuple[Signal, ...]) -> Signal:
         """Take the next tensor when there is none; returns whether it is taken."""
         spec, given = self.spec, self.operation.payload
         active, coded, matrix, end, used, blocks = settings
-        begins, nf4, tiled = Signal(), given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
+        begins = Signal()
         m.d.comb += [self.operation.ready.eq(~active), begins.eq(self.operation.valid & ~active)]
         with m.If(begins):
             m.d.sync += [

@@ -66,19 +66,20 @@ def _writes(checker: Checker, trainer: Any) -> None:
     with m.Elif(logits.valid & logits.ready):
         m.d.sync += place.eq(place + byte_address(logits.payload.beats))
     # none is left of the command before, nor of the sample before where each has a place of its own
-    checker.assume(~(writer.start & trainer.reader.o.valid))
+    checker.assume(~(writer.start & reader.o.valid))
     for name, begins, address in (
         ("logits_begin", control.start & infers, control.settings.logits),
         ("kept_begin", reader.begins & before, byte_address(trainer.passes.entry.kept)),
     ):
         checker.rule(name, ~begins | (writer.start & (writer.address == address)))
-    runs, results = state_of(trainer, "RUN"), state_of(trainer, "LOGITS")
+    results = state_of(trainer, "LOGITS")
+    settled = state_of(trainer, "RUN") | results
     written = variables_of(trainer, "_results").written
     checker.lemma("results_read", (reads == results) & (~begun | reads))
-    checker.lemma("infers", ~(runs | results) | (sequences.infer == (infers | (control.command == Command.CACHE))))
-    checker.lemma("keeps", ~(runs | results) | (sequences._keeps == (control.command == Command.CACHE)))
+    checker.lemma("infers", ~settled | (sequences.infer == (infers | (control.command == Command.CACHE))))
+    checker.lemma("keeps", ~settled | (sequences._keeps == (control.command == Command.CACHE)))
     cut = sequences._keeps | (sequences.first & sequences._split)
-    checker.lemma("before_settled", ~(runs | results) | (before == cut))
+    checker.lemma("before_settled", ~settled | (before == cut))
     checker.lemma("written_settled", ~results | (written == (sequences.infer | before)))
     checker.lemma("kept_placed", ~(begun & before) | placed)
     checker.lemma("inferred_placed", ~(results & infers) | placed)
