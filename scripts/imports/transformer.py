@@ -22,8 +22,8 @@ from ...golden.stream.machine.cost_model import on_paper
 from ...golden.stream.nf4_weights import BLOCK, SCALE_BITS
 from ...golden.transformer.blocks import Linear, Parameters, Transformer
 from ...golden.transformer.builder import TransformerBuilder
-from ...golden.transformer.importers.folder import read_folder
-from ...golden.transformer.importers.gguf_file import read_gguf
+from ...golden.transformer.importers.language_models.folder import read_folder
+from ...golden.transformer.importers.language_models.gguf_file import read_gguf
 from ...golden.transformer.importers.own_model import own_transformer
 from ...golden.transformer.layers import products
 from ..own_network import OwnNetwork

@@ -17,8 +17,8 @@ from ...golden.stream.machine.core_size import DEFAULT_SIZE, PORT_SHARE, CoreSiz
 from ...golden.stream.machine.cost_model import StepCost, on_paper
 from ...golden.transformer.blocks import Linear, Transformer
 from ...golden.transformer.float_bytes import FloatBytes, float_bytes
-from ...golden.transformer.importers.gguf_file import read_gguf
-from ...golden.transformer.importers.shapes import PUBLISHED, shapes_of
+from ...golden.transformer.importers.language_models.gguf_file import read_gguf
+from ...golden.transformer.importers.language_models.shapes import PUBLISHED, shapes_of
 from ...golden.transformer.layers import layer_starts
 from ...golden.transformer.presets import TRANSFORMERS
 from ...golden.zo.coefficient import LARGEST_BATCH

@@ -25,9 +25,9 @@ from ...stream.transformer_model import TransformerModel, everything, padded
 from ...stream.words import TensorName
 from ...transformer.blocks import Parameters, Positions, Transformer
 from ...transformer.float_model import last_float
-from ...transformer.importers.folder import LanguageModel, read_folder
-from ...transformer.importers.gguf_file import read_gguf
-from ...transformer.importers.gguf_tokenizer import gguf_tokenizer
+from ...transformer.importers.language_models.folder import LanguageModel, read_folder
+from ...transformer.importers.language_models.gguf_file import read_gguf
+from ...transformer.importers.language_models.gguf_tokenizer import gguf_tokenizer
 from .classifier import LOGIT_SCALE, MAXIMUM_TOKENS, load_tokenizer
 from .label_words import Sentence, Wording
 from .tasks import NO_PAIRS, Texts

@@ -12,7 +12,7 @@ from fabtune.golden.stream.transformer_model import padded
 from fabtune.golden.train.text.classifier import LOGIT_SCALE, default_folder
 from fabtune.golden.train.text.tasks import text_task
 from fabtune.golden.transformer.float_model import run_float
-from fabtune.golden.transformer.importers.folder import read_folder
+from fabtune.golden.transformer.importers.language_models.folder import read_folder
 
 from ...own_transformers import integer_model, slopes
 

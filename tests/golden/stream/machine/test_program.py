@@ -26,7 +26,7 @@ from fabtune.golden.stream.words import tile_places
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
-from fabtune.golden.transformer.importers.folder import read_folder
+from fabtune.golden.transformer.importers.language_models.folder import read_folder
 from tests.golden.stream.machine.program_machine import Machine
 from tests.golden.stream.machine.test_layout import made
 from tests.own_transformers import NETWORKS, Drawn, rows_of

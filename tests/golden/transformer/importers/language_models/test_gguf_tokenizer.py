@@ -3,7 +3,7 @@
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.transformer.importers.gguf_tokenizer import gguf_tokenizer
+from fabtune.golden.transformer.importers.language_models.gguf_tokenizer import gguf_tokenizer
 
 gguf = pytest.importorskip("gguf")
 transformers = pytest.importorskip("transformers")

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import UserError
-from ...files import read_json
-from ...models.checkpoint import load_state
+from ....errors import UserError
+from ....files import read_json
+from ....models.checkpoint import load_state
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
 

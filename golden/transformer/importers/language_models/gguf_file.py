@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UserError
+from ....errors import UserError
 from .checkpoint import Checkpoint
 from .folder import LanguageModel, read_checkpoint
 from .gguf_header import GgufHeader

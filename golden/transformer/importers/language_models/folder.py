@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UserError
-from ..blocks import ActivationKind, SelfAttention
-from ..builder import INPUTS, TransformerBuilder
+from ....errors import UserError
+from ...blocks import ActivationKind, SelfAttention
+from ...builder import INPUTS, TransformerBuilder
 from .checkpoint import Checkpoint
 
 _ACTIVATIONS: dict[str, ActivationKind] = {

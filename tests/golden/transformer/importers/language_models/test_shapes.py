@@ -6,9 +6,9 @@ from math import prod
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.transformer.importers.folder import read_folder
-from fabtune.golden.transformer.importers.shapes import PUBLISHED, shapes_of
-from tests.golden.transformer.importers.test_folder import MODELS, saved
+from fabtune.golden.transformer.importers.language_models.folder import read_folder
+from fabtune.golden.transformer.importers.language_models.shapes import PUBLISHED, shapes_of
+from tests.golden.transformer.importers.language_models.test_folder import MODELS, saved
 
 
 @pytest.mark.parametrize("kind", MODELS)

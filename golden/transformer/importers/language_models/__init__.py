@@ -1,0 +1,1 @@
+"""Importers of language models: folders of the library `transformers`, and GGUF files."""
