@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +14,9 @@ from ..layers import Shape
 from ..module import NetworkModule
 from ..network import Network
 from ..stages import excess
+from .batch_size import check_batch_size
 from .exported_graph import is_users, shown
-from .on_host import as_written
+from .on_host import as_written, evaluated
 from .operators import import_program
 
 _BATCH = 2
@@ -59,7 +58,9 @@ def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network,
     UserError
         If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
     """
-    return import_program(exported(module, input_shape, name), input_shape, name)
+    found = import_program(exported(module, input_shape, name), input_shape, name)
+    check_batch_size(module, input_shape, name)
+    return found
 
 
 def exported(module: nn.Module, input_shape: Shape, name: str) -> torch.export.ExportedProgram:
@@ -69,7 +70,7 @@ def exported(module: nn.Module, input_shape: Shape, name: str) -> torch.export.E
     _check_kind(module, name)
     _check_weights(module, name)
     _check_inputs(module, name)
-    with _evaluated(module), as_written(module):
+    with evaluated(module), as_written(module):
         _try(module, input_shape, name)
         return _export(module, input_shape, name)
 
@@ -109,18 +110,6 @@ def _check_inputs(module: nn.Module, name: str) -> None:
     ]
     if len(needed) > 1:
         raise UserError(f"{name} takes {len(needed)} inputs ({', '.join(needed)}): a network here has one")
-
-
-@contextmanager
-def _evaluated(module: nn.Module) -> Iterator[None]:
-    """Context in which a module is in evaluation mode."""
-    modes = [(one, one.training) for one in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for one, mode in modes:
-            one.training = mode
 
 
 def _example(module: nn.Module, input_shape: Shape) -> Tensor:

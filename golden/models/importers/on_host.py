@@ -66,3 +66,15 @@ def as_written(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         module._forward_hooks.update(hooks)
+
+
+@contextmanager
+def evaluated(module: nn.Module) -> Iterator[None]:
+    """Context in which a module is in evaluation mode."""
+    modes = [(one, one.training) for one in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for one, mode in modes:
+            one.training = mode

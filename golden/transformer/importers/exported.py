@@ -11,6 +11,7 @@ from torch import nn
 from torch.fx import Node
 
 from ...errors import UserError
+from ...models.importers.batch_size import check_batch_size
 from ...models.importers.exported import exported
 from ...models.importers.exported_graph import arguments, place_of, plain, tensors_of, title_of
 from ...models.importers.graph import Place
@@ -47,7 +48,9 @@ def transformer_of(module: nn.Module, input_shape: Shape, name: str) -> FoundTra
     UserError
         If the module cannot be exported, or something in it has no place in the normal form; with its line.
     """
-    return walked(exported(module, input_shape, name), input_shape, name)
+    found = walked(exported(module, input_shape, name), input_shape, name)
+    check_batch_size(module, input_shape, name)
+    return found
 
 
 def walked(program: torch.export.ExportedProgram, input_shape: Shape, name: str) -> FoundTransformer:

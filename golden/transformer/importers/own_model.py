@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ...models.checkpoint import load_into
+from ...models.importers.batch_size import check_batch_size
 from ...models.importers.exported import exported
 from ...models.importers.exported_graph import title_of
 from ...models.importers.onnx_file import is_onnx
@@ -53,4 +54,8 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
     program = exported(module, shape, reference)
     operators = [title_of(node).split(".")[1] for node in program.graph.nodes if "." in title_of(node)]
     layers = sum(one.startswith("conv") for one in operators) > 1 or any("batch_norm" in one for one in operators)
-    return None if layers or _SIGNS.isdisjoint(operators) else walked(program, shape, reference)
+    if layers or _SIGNS.isdisjoint(operators):
+        return None
+    found = walked(program, shape, reference)
+    check_batch_size(module, shape, reference)
+    return found
