@@ -1,13 +1,15 @@
 """Passes that Yosys lacks for an estimate: initial values, memories, and a faster ``opt``."""
 
 import itertools
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-LAST_INITIAL = "last_initial"
-"""Pass: keep the last of several values that ``initial`` statements give a bit, such as the counter of their loops.
+INITIAL_VALUES = "initial_values"
+"""Pass: keep initial values of registers alone, and of several of a bit the last, such as that of a loop's counter.
 
-Yosys stops where they differ.
+Where they differ, Yosys stops. Of a net with an ``assign`` or behind a cell it would make a constant.
 """
 OPTIMISE = "optimise"
 """Pass: ``opt``, or ``opt -full``, until each pass of its loop saw the last change, with ``opt_dff`` until it finds no
@@ -129,22 +131,85 @@ def _small_memories(design: Any, arguments: list[str]) -> None:
                 memory.set_bool_attribute(ys.IdString("\\fabtune_small"), True)
 
 
-def _last_initial(design: Any, _: list[str]) -> None:
+def _initial_values(design: Any, _: list[str]) -> None:
+    for module in design.modules_.values():
+        initial = _initial_processes(design, module)
+        names = {process.name.str() for process in initial}
+        settled = _driven(module) | _given([one for one in module.processes.values() if one.name.str() not in names])
+        for process in initial:  # the last of the source comes first
+            for rule in process.syncs:
+                actions = []
+                for target, value in reversed(rule.actions):
+                    bits = bits_of(target)
+                    kept = [place for place, bit in enumerate(bits) if bit not in settled]
+                    if len(kept) < len(bits):
+                        target, value = (_bits_at(signal, kept) for signal in (target, value))
+                    if kept:
+                        actions.append((target, value))
+                    settled.update(bits)
+                rule.actions = actions[::-1]
+
+
+def _initial_processes(design: Any, module: Any) -> list[Any]:
+    """Find the processes of ``initial`` statements: those with initial values, and in conflict with a driver constants.
+
+    To Yosys an initial value of what no other process assigns is a constant, which a process always gives.
+    """
     from pyosys import libyosys as ys
 
-    for module in design.modules_.values():
-        given: set[Any] = set()
-        for process in module.processes.values():  # the last of the source comes first
-            for rule in process.syncs:
-                if rule.type != ys.SyncType.STi:
-                    continue
-                actions = rule.actions  # a copy
-                for place in reversed(range(len(actions))):
-                    bits = set(bits_of(actions[place][0]))
-                    if bits & given:
-                        actions.pop(place)
-                    given |= bits
-                rule.actions = actions
+    driven = _driven(module)
+    found = []
+    for process in module.processes.values():
+        if any(rule.type == ys.SyncType.STi for rule in process.syncs):
+            found.append(process)
+        elif _given([process]) & driven:
+            ys.run_pass(f"dump -o process.il {module.name.str()}/{process.name.str()}", design)
+            if _gives_constants(Path("process.il").read_text(encoding="utf-8")):
+                found.append(process)
+    return found
+
+
+def _gives_constants(process: str) -> bool:
+    """Tell whether a process in RTLIL text assigns nothing but constants, and what it assigned them to."""
+    if re.search(r"^\s*switch ", process, re.MULTILINE):
+        return False
+    constant: set[str] = set()
+    for target, value in re.findall(r"^\s*assign ({.*?}|\S+(?: \[.*?\])?) (.+)$", process, re.MULTILINE):
+        if not set(_NAMES.findall(value)) <= constant:
+            return False
+        constant.update(_NAMES.findall(target))
+    return True
+
+
+_NAMES = re.compile(r"[$\\]\S+")
+"""Names of wires in RTLIL text."""
+
+
+def _driven(module: Any) -> set[Any]:
+    """Name the bits that an ``assign`` or a cell drives."""
+    driven = {bit for target, _ in module.connections_ for bit in bits_of(target)}
+    for cell in module.cells_.values():
+        for port, signal in cell.connections_.items():
+            if cell.output(port):
+                driven.update(bits_of(signal))
+    return driven
+
+
+def _given(processes: list[Any]) -> set[Any]:
+    """Name the bits that processes drive without a clock."""
+    from pyosys import libyosys as ys
+
+    always = (rule for process in processes for rule in process.syncs if rule.type == ys.SyncType.STa)
+    return {bit for rule in always for target, _ in rule.actions for bit in bits_of(target)}
+
+
+def _bits_at(signal: Any, places: list[int]) -> Any:
+    from pyosys import libyosys as ys
+
+    chosen = ys.SigSpec()
+    for place in places:
+        chosen.append(signal.extract(place, 1))
+    return chosen
 
 
 def _optimise(design: Any, arguments: list[str]) -> None:
@@ -174,7 +239,7 @@ def _changes(design: Any, name: str) -> bool:
 
 
 PASSES: dict[str, Callable[[Any, list[str]], None]] = {
-    LAST_INITIAL: _last_initial,
+    INITIAL_VALUES: _initial_values,
     OPTIMISE: _optimise,
     SEPARATE_MEMORIES: _separate_memories,
     SMALL_MEMORIES: _small_memories,

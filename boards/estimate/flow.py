@@ -137,7 +137,7 @@ def memories_alone(read: str) -> list[str]:
 
 def _prepare() -> list[str]:
     return [
-        synthesis_passes.LAST_INITIAL,
+        synthesis_passes.INITIAL_VALUES,
         "proc",
         "flatten",
         yosys.KEEP_REGISTERS,

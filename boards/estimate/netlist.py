@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from ...golden.errors import UserError
 
 _EDGES = {"P": "", "N": "_1"}
 _SETS = (("0", "FDRE", "R"), ("1", "FDSE", "S")), (("0", "FDCE", "CLR"), ("1", "FDPE", "PRE"))
@@ -63,14 +65,22 @@ def read_netlist(file: Path, top: str) -> Netlist:
 
     A LUT may be one of Yosys, ``$lut``, and so may a register or latch, such as ``$_SDFFE_PP0P_``.
     Cells that nothing reads are left out, as ``clean`` would.
+
+    Raises
+    ------
+    UserError
+        If there are no cells, and outputs that no input drives.
     """
     modules = json.loads(file.read_text(encoding="utf-8"))["modules"]
-    module, kinds = modules[top], {name for name, module in modules.items() if "keep" in module["attributes"]}
+    module = modules.get(top, {"ports": {}, "cells": {}, "netnames": {}, "attributes": {}})
+    kinds = {name for name, module in modules.items() if "keep" in module["attributes"]}
     cells = {name: cell for name, cell in module["cells"].items() if cell["type"] != "$scopeinfo"}
     nets: dict[str, set[int]] = {"input": set(), "output": set(), "inout": set()}
     for port in module["ports"].values():
         nets[port["direction"]].update(bit for bit in port["bits"] if isinstance(bit, int))
     outputs = frozenset(nets["output"] | nets["inout"])
+    if not cells:
+        _refuse_nothing(top, module["ports"], nets["input"] | nets["inout"])
     kept = {name for name, cell in cells.items() if "keep" in cell["attributes"] or cell["type"] in kinds}
     read = outputs.union(*(net["bits"] for net in module["netnames"].values() if "keep" in net["attributes"]))
     named = sorted((name, net) for name, net in module["netnames"].items() if not net["hide_name"])
@@ -81,6 +91,16 @@ def read_netlist(file: Path, top: str) -> Netlist:
         outputs,
         {bit: one for name, net in reversed(named) for bit, one in _bit_names(name, net)},
     )
+
+
+def _refuse_nothing(top: str, ports: Mapping[str, Any], inputs: Set[int]) -> None:
+    """Refuse a design without cells, unless its outputs are its inputs."""
+    outputs = [port["bits"] for port in ports.values() if port["direction"] != "input"]
+    if not outputs or any(not inputs.issuperset(bits) for bits in outputs):
+        raise UserError(
+            f"nothing is left of {top!r} to estimate: it has no outputs, or they are constants or have no driver; name "
+            "another top module, or its parameters"
+        )
 
 
 def _bit_names(name: str, net: dict[str, Any]) -> Iterator[tuple[int, str]]:

@@ -243,6 +243,50 @@ def test_errors_say_what_to_do(tmp_path: Path, source: str, message: str) -> Non
     assert "\n" not in str(caught.value)
 
 
+DRIVEN = {
+    "assigned": "assign y = a ^ b;",
+    "registered": "logic [7:0] n; initial n = 0; assign n = a ^ b; always @(posedge clk) y <= n;",
+    "in_parts": "logic [15:0] n; initial n = 3; assign n[7:0] = a ^ b, n[15:8] = ~a; assign y = n[7:0] & n[15:8];",
+    "in_a_block": "always @* y = a ^ b;",
+    "in_a_loop": "integer k; initial for (k = 0; k < 8; k = k + 1) y[k] = k; assign y = a ^ b;",
+    "of_an_instance": "part p(clk, a ^ b, y);",
+}
+"""Modules in which a net with a driver can have an initial value, too."""
+
+
+@pytest.mark.parametrize("initial", ["", "initial y = 0;", "initial begin y = 1; y = 3; end"])
+def test_initial_values_of_driven_nets_change_nothing(tmp_path: Path, initial: str) -> None:
+    width = 8 * len(DRIVEN)
+    ports = "(input logic clk, input logic [{0}:0] a, b, output logic [{0}:0] y);"
+    text = "module part(input clk, input [7:0] d, output reg [7:0] q); always @(posedge clk) q <= d; endmodule\n"
+    for name, body in DRIVEN.items():
+        text += f"module {name}{ports.format(7)}\n{initial}\n{body}\nendmodule\n"
+    text += f"module top{ports.format(width - 1)}\n"
+    for first, name in zip(range(0, width, 8), DRIVEN, strict=True):
+        text += f"{name} {name}_({', '.join(['clk', *(f'{port}[{first}+:8]' for port in 'aby')])});\n"
+    (tmp_path / "design.sv").write_text(f"{text}endmodule\n")
+    found = estimate_verilog([tmp_path / "design.sv"], "top").resources
+    assert (found["lut"], found["ff"]) == (width, 16)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "module top(input a, output q, output r); assign q = a; assign r = 1; endmodule",
+        "module top; reg clk = 0; always #5 clk = ~clk; endmodule",
+    ],
+    ids=["a constant", "no outputs"],
+)
+def test_a_design_of_nothing_is_refused(tmp_path: Path, source: str) -> None:
+    with pytest.raises(UserError, match=r"nothing is left of 'top' to estimate: .*; name another top module"):
+        estimate(tmp_path, source)
+
+
+def test_outputs_that_are_inputs_cost_nothing(tmp_path: Path) -> None:
+    found = estimate(tmp_path, "module top(input [7:0] a, output [7:0] q); assign q = a; endmodule")
+    assert found.resources == dict.fromkeys(KEYS, 0)
+
+
 def test_verilog_with_a_byte_order_mark(tmp_path):
     file, text = tmp_path / "a.v", "module top(input a, input b, output q); assign q = a & b; endmodule\n"
     file.write_bytes(b"\xef\xbb\xbf" + text.encode())
