@@ -11,7 +11,7 @@ from torch import Tensor
 from ...models.importers.graph import Place
 from ..blocks import SelfAttention
 from ..builder import INPUTS
-from .row_graph import BATCH, Constant, RowGraph, Rows
+from .row_graph import Constant, RowGraph, Rows
 
 _HIDDEN = -1e4
 """Most that a mask adds where a token is hidden: its weight is then 0 in any float."""
@@ -50,6 +50,14 @@ class Scores:
     causal: bool = False
     weights: bool = False
 
+    def scaled(self, place: Place, number: float) -> Scores:
+        """Multiply by a number."""
+        if self.weights:
+            raise place.error("multiplies the softmax by a number")
+        if self.causal:
+            raise place.error("scales scores behind a mask")
+        return replace(self, scale=self.scale * number)
+
 
 def scores(graph: RowGraph, place: Place, queries: Rows, keys: Rows) -> Scores:
     """Multiply queries, (..., tokens, width), by keys, (..., width, tokens)."""
@@ -58,8 +66,8 @@ def scores(graph: RowGraph, place: Place, queries: Rows, keys: Rows) -> Scores:
     other, given, own = _heads(graph, place, second)
     if tokens != own or not torch.equal(sample, other):
         raise place.error("multiplies tokens of one sample by those of another")
-    order, chosen = _of_one_sample(place, sample, wanted)
-    _, taken = _of_one_sample(place, sample, given)
+    order, chosen = _of_one_sample(graph, place, sample, wanted)
+    _, taken = _of_one_sample(graph, place, sample, given)
     key_heads, distinct = _shared(place, taken)
     heads, width = chosen.shape
     number = graph.gathered(place, first.number, chosen.reshape(-1))
@@ -76,17 +84,27 @@ def masked(place: Place, given: Scores, mask: Tensor) -> Scores:
     """Add a mask: none, or the one that hides later tokens."""
     if given.weights:
         raise place.error("adds a constant behind the softmax")
-    values = torch.empty(given.index.numel())
-    values[given.index.reshape(-1)] = mask.float().broadcast_to(given.index.shape).reshape(-1)
+    numbers, count = given.index.reshape(-1), given.index.numel()
+    if not torch.equal(numbers.sort().values, torch.arange(count)):
+        raise place.error("masks some of the scores, or some twice")
+    values = torch.empty(count)
+    values[numbers] = mask.float().broadcast_to(given.index.shape).reshape(-1)
     squares = values.view(-1, given.tokens, given.tokens)
-    if (squares != squares[:1]).any():
+    if not torch.equal(squares, squares[:1].expand_as(squares)):
         raise place.error("has a mask that differs from sample to sample or head to head")
     (hidden, seen), square = (torch.triu(torch.ones_like(squares[0]), 1) == one for one in (1, 0)), squares[0]
     if (square == 0).all():
         return given
-    if (square[seen] != 0).any() or (square[hidden] > _HIDDEN).any():
+    if not (square[seen] == 0).all() or not (square[hidden] <= _HIDDEN).all():
         raise place.error("has a mask that is neither none nor the one that hides all later tokens")
     return replace(given, causal=True)
+
+
+def hidden(place: Place, given: Scores, mask: Tensor, number: float) -> Scores:
+    """Replace scores by a number where a mask is true, which hides them if it is low enough."""
+    if mask.any() and not number <= _HIDDEN:
+        raise place.error(f"replaces scores by {number:g}: only {_HIDDEN:g} and below hide a token from the softmax")
+    return masked(place, given, torch.zeros(mask.shape).masked_fill(mask, number))
 
 
 def softmax(place: Place, given: Scores, dim: int) -> Scores:
@@ -118,9 +136,9 @@ def context(graph: RowGraph, place: Place, given: Scores, values: Rows) -> Rows:
     pair = flat[:, 0, 0] // given.tokens**2
     if not torch.equal(pair // given.heads, sample):
         raise place.error("multiplies weights of one sample by values of another")
-    by_head: Tensor = torch.full((BATCH, given.heads, taken.shape[1]), -1)
+    by_head: Tensor = torch.full((graph.batch, given.heads, taken.shape[1]), -1)
     by_head[sample, pair % given.heads] = taken
-    if len(pair) != BATCH * given.heads or (by_head < 0).any() or (by_head != by_head[:1]).any():
+    if len(pair) != graph.batch * given.heads or (by_head < 0).any() or (by_head != by_head[:1]).any():
         raise place.error("does not multiply each head's weights by values of its own")
     key_heads, distinct = _shared(place, by_head[0])
     if key_heads != given.key_heads or distinct.shape[1] != given.width:
@@ -176,11 +194,11 @@ def _heads(graph: RowGraph, place: Place, rows: Rows) -> tuple[Tensor, Tensor, i
     return sample, feature, tokens
 
 
-def _of_one_sample(place: Place, sample: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+def _of_one_sample(graph: RowGraph, place: Place, sample: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
     """Number of each head within its sample, and the features of the heads, which are the same in all samples."""
-    heads = len(sample) // BATCH
+    heads = len(sample) // graph.batch
     order = torch.empty_like(sample)
-    for number in range(BATCH):
+    for number in range(graph.batch):
         own = sample == number
         if int(own.sum()) != heads or not torch.equal(features[own], features[sample == 0]):
             raise place.error("has other heads in one sample than in another")

@@ -1,33 +1,29 @@
-"""Functions and norms that a model computes by several operators: GELU by erf, SiLU, norms, division by the length."""
+"""Norms that a model computes by several operators, and division by the length."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ...models.importers.graph import Place
-from ..blocks import Activation
+from .functions import Function, applied, of_one, squared_factor
 from .row_graph import Constant, RowGraph, Rows
-from .row_operations import activation, norm, squared, unit_length
+from .row_operations import is_relu, norm, squared, unit_length
 
 _CLOSE = 1e-6
 Kind = Literal[
     "mean",
     "centred",
-    "square",
     "centred square",
     "mean square",
     "variance",
     "root",
     "inverse root",
     "length",
-    "erf",
-    "erf + 1",
-    "twice gelu",
-    "sigmoid",
     "softmax",
     "log_softmax",
 ]
@@ -46,7 +42,7 @@ class Composed:
     index : Tensor
         Of its shape, without a meaning of its values where it is one value a row.
     value : float
-        What was added to a mean of squares; factor of twice GELU.
+        What was added to a mean of squares.
     centred : bool
         Of a root: whether it is that of a variance.
     """
@@ -60,7 +56,7 @@ class Composed:
 
 def same(first: Rows, second: Rows) -> bool:
     """Tell whether two tensors are one."""
-    return first.number == second.number and first.factor == second.factor and torch.equal(first.index, second.index)
+    return isclose(first.factor, second.factor, rel_tol=_CLOSE) and of_one(first, second)
 
 
 def _over_rows(place: Place, index: Tensor, dims: list[int], keep: bool) -> Tensor:
@@ -69,15 +65,19 @@ def _over_rows(place: Place, index: Tensor, dims: list[int], keep: bool) -> Tens
     return index[..., :1]
 
 
-def mean(place: Place, given: Rows | Composed, dims: list[int], keep: bool) -> Composed:
+def mean(place: Place, given: Rows | Composed | Function, dims: list[int], keep: bool) -> Composed:
     """Mean over the features of a token, or of their squares."""
     index = _over_rows(place, given.index, dims, keep)
     if isinstance(given, Rows):
         return Composed("mean", given, index)
-    kinds: dict[str, Kind] = {"square": "mean square", "centred square": "variance"}
-    if given.kind not in kinds:
-        raise place.error(f"is a mean of a {given.kind}")
-    return Composed(kinds[given.kind], given.rows, index)
+    if isinstance(given, Composed):
+        if given.kind != "centred square":
+            raise place.error(f"is a mean of a {given.kind}")
+        return Composed("variance", given.rows, index)
+    factor = squared_factor(given)
+    if factor is None:
+        raise place.error("is a mean of a function of values that is no square")
+    return Composed("mean square", Rows(given.number, given.index, factor), index)
 
 
 def variance(place: Place, given: Rows, dims: list[int], keep: bool) -> Composed:
@@ -90,15 +90,28 @@ def length(place: Place, given: Rows, dims: list[int], keep: bool) -> Composed:
     return Composed("length", given, _over_rows(place, given.index, dims, keep))
 
 
-def square(graph: RowGraph, place: Place, given: Rows | Composed) -> Rows | Composed:
-    """Square: of a ReLU a function of its own, else a part of a norm."""
+def power(
+    graph: RowGraph, place: Place, given: Rows | Composed | Function, exponent: float
+) -> Rows | Composed | Function:
+    """Power: a square or a root of a part of a norm, or a function of each value; of a ReLU, the square is one."""
     if isinstance(given, Composed):
-        if given.kind != "centred":
-            raise place.error(f"is the square of a {given.kind}")
-        return replace(given, kind="centred square")
-    if given.number >= 0 and graph.nodes[given.number].operation == Activation("relu"):
+        if exponent == 2:
+            return squared_difference(place, given)
+        if abs(exponent) == 0.5:
+            return root(place, given, exponent < 0)
+        if exponent == -1 and given.kind == "root":
+            return replace(given, kind="inverse root")
+        raise place.error(f"is the power of {exponent:g} of a {given.kind}")
+    if exponent == 2 and isinstance(given, Rows) and is_relu(graph, given):
         return squared(graph, place, given)
-    return Composed("square", given, given.index)
+    return applied(graph, place, torch.pow, given, exponent)
+
+
+def squared_difference(place: Place, given: Composed) -> Composed:
+    """Square of the difference from the mean."""
+    if given.kind != "centred":
+        raise place.error(f"is the square of a {given.kind}")
+    return replace(given, kind="centred square")
 
 
 def root(place: Place, given: Composed, inverse: bool) -> Composed:
@@ -109,19 +122,10 @@ def root(place: Place, given: Composed, inverse: bool) -> Composed:
     return replace(given, kind=kind, centred=given.kind == "variance")
 
 
-def erf(place: Place, given: Rows) -> Composed:
-    """Error function of x / sqrt(2)."""
-    if abs(given.factor * 2**0.5 - 1) > _CLOSE:
-        raise place.error(f"is of {given.factor:g} x: in GELU it is of x / sqrt(2)")
-    return Composed("erf", replace(given, factor=1.0), given.index)
-
-
 def plus_number(place: Place, given: Composed, number: float) -> Composed:
     """Add a number: eps to a mean of squares, 1 to an error function."""
     if given.kind in ("variance", "mean square") and 0 < number < 1 and not given.value:
         return replace(given, value=number)
-    if given.kind == "erf" and number == 1:
-        return replace(given, kind="erf + 1")
     raise place.error(f"adds {number:g} to a {given.kind}")
 
 
@@ -132,13 +136,6 @@ def at_least(place: Place, given: Composed, number: float) -> Composed:
     return given
 
 
-def times_number(graph: RowGraph, place: Place, given: Composed, number: float) -> Rows | Composed:
-    """Multiply by a number: twice GELU by a half."""
-    if given.kind != "twice gelu":
-        raise place.error(f"multiplies a {given.kind} by {number:g}")
-    return _gelu(graph, place, replace(given, value=given.value * number))
-
-
 def minus(place: Place, first: Rows, second: Composed) -> Composed:
     """Subtract the mean."""
     if second.kind != "mean" or not same(first, second.rows):
@@ -147,17 +144,12 @@ def minus(place: Place, first: Rows, second: Composed) -> Composed:
 
 
 def times(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows | Composed:
-    """Multiply by a part of a function or norm."""
+    """Multiply by a part of a norm."""
     rows = first if isinstance(first, Rows) else first.rows
-    if isinstance(first, Rows) and same(replace(first, factor=1.0), second.rows):
-        if second.kind == "erf + 1":
-            return _gelu(graph, place, Composed("twice gelu", second.rows, first.index, first.factor))
-        if second.kind == "sigmoid" and first.factor == 1:
-            return activation(graph, place, first, "silu")
     if second.kind == "inverse root" and same(rows, second.rows):
         return _norm(graph, place, first, second)
     if isinstance(first, Composed) and first.kind == second.kind and same(rows, second.rows):
-        return square(graph, place, first)
+        return squared_difference(place, first)
     kind = first.kind if isinstance(first, Composed) else "value"
     raise place.error(f"is the product of a {kind} and the {second.kind} of something else")
 
@@ -179,12 +171,6 @@ def _norm(graph: RowGraph, place: Place, first: Rows | Composed, second: Compose
     return norm(graph, place, second.rows, None, None, second.value, centred)
 
 
-def _gelu(graph: RowGraph, place: Place, given: Composed) -> Rows | Composed:
-    if abs(given.value - 0.5) > _CLOSE:
-        return given
-    return activation(graph, place, given.rows, "gelu")
-
-
-def number_of(constant: Constant) -> float | None:
+def number_of(value: object) -> float | None:
     """Value of a constant that is one number."""
-    return float(constant.tensor) if constant.tensor.numel() == 1 else None
+    return float(value.tensor) if isinstance(value, Constant) and value.tensor.numel() == 1 else None

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch.fx import Node
 
 from ...errors import UserError
+from ...models.importers.arguments import Arguments, aten_arguments
 from ...models.importers.batch_size import check_batch_size
 from ...models.importers.exported import exported
-from ...models.importers.exported_graph import arguments, place_of, plain, tensors_of, title_of
+from ...models.importers.exported_graph import place_of, plain, tensors_of, title_of
 from ...models.importers.graph import Place
 from ...models.layers import Shape
 from ..blocks import ActivationKind
 from . import composed
-from .arithmetic import Value, add, divide, einsum, multiply, product, rows_of
-from .attention_scores import Scores, attention, masked, softmax
+from .arithmetic import (
+    Value,
+    add,
+    chosen,
+    divide,
+    einsum,
+    function,
+    mean,
+    multiply,
+    output_of,
+    power,
+    product,
+    rows_of,
+    softmax_of,
+    subtract,
+)
+from .attention_scores import Scores, attention
 from .composed import Composed
+from .functions import UNARY, Function
 from .row_graph import Constant, FoundTransformer, RowGraph, Rows
 from .row_operations import activation, linear, norm, pooled
 from .row_samples import convolution, joined
@@ -87,12 +104,8 @@ class _Walk:
         if mutated:
             raise UserError(f"{self._name} changes {mutated[0].target or 'its input'} when it runs")
         (found,) = self._argument(node.args)
-        value, host = found[0], ""
-        if isinstance(value, Composed) and value.kind in ("softmax", "log_softmax"):
-            host, value = value.kind, value.rows
-        if not isinstance(value, Rows):
-            raise UserError(f"{self._name} gives what is no output of an operation")
-        return self.graph.finish(value, self._program.state_dict, host)
+        rows, host = output_of(Place("output", f"{self._name}: its output"), found[0])
+        return self.graph.finish(rows, self._program.state_dict, host)
 
     def _operator(self, node: Node) -> Value:
         """Import one operator."""
@@ -105,8 +118,12 @@ class _Walk:
             if title in _VIEWS or title == "getitem":
                 return self._view(node, own)
             if handler := _OPERATORS.get(title):
-                given = {name: self._argument(one) for name, one in arguments(node).items()}
-                return handler(self, own, given | {"log": "log" in title})
+                given = aten_arguments(node, self._argument)
+                if (kind := given.get("dtype")) not in (None, torch.float32, torch.float64):
+                    raise own.error(f"computes in {kind}")
+                found = handler(self, own, given)
+                given.check(own)
+                return found
             raise own.error(f"has no place in a transformer here, which has {KNOWN}")
         except UserError as error:
             # an operator of the reason, as a line may have several
@@ -148,7 +165,7 @@ class _Walk:
         if isinstance(given, list):
             return self._joined(given, place, rest[0] if rest else node.kwargs.get("dim", 0))
         title = title_of(node).split(".")[1]
-        value: Rows | Scores | Composed = given
+        value: Rows | Scores | Composed | Function = given
         if title in ("to", "_to_copy"):
             if (kind := node.meta["val"].dtype) not in (torch.float32, torch.float64):
                 raise place.error(f"converts to {kind}")
@@ -179,8 +196,7 @@ def _is_constant(value: Value) -> bool:
     return all(map(_is_constant, value)) if isinstance(value, tuple) else isinstance(value, Constant)
 
 
-Given = dict[str, Any]
-Handler = Callable[[_Walk, Place, Given], Value]
+Handler = Callable[[_Walk, Place, Arguments], Value]
 
 
 def _constant(place: Place, what: str, value: Any) -> Constant | None:
@@ -199,25 +215,24 @@ def _needed(place: Place, what: str, value: Any) -> Constant:
 # -- linear layers and products ----------------------------------------------------------------------------------------
 
 
-def _linear(walk: _Walk, place: Place, given: Given) -> Value:
+def _linear(walk: _Walk, place: Place, given: Arguments) -> Value:
     weight, bias = _needed(place, "weight", given["weight"]), _constant(place, "bias", given["bias"])
     return linear(walk.graph, place, rows_of(place, given["input"]), weight, bias)
 
 
-def _matmul(walk: _Walk, place: Place, given: Given) -> Value:
+def _matmul(walk: _Walk, place: Place, given: Arguments) -> Value:
     return product(walk.graph, place, given["self"], given.get("other", given.get("mat2")))
 
 
-def _addmm(walk: _Walk, place: Place, given: Given) -> Value:
-    if given["beta"] != 1 or given["alpha"] != 1:
-        raise place.error(f"has factors of {given['beta']} and {given['alpha']}")
+def _addmm(walk: _Walk, place: Place, given: Arguments) -> Value:
     first, second = (given.get(f"mat{at}", given.get(f"batch{at}")) for at in (1, 2))
     return add(walk.graph, place, product(walk.graph, place, first, second), given["self"])
 
 
-def _convolution(walk: _Walk, place: Place, given: Given) -> Value:
+def _convolution(walk: _Walk, place: Place, given: Arguments) -> Value:
     rows, weight = rows_of(place, given["input"]), _needed(place, "weight", given["weight"])
     bias = _constant(place, "bias", given["bias"])
+    given.without_effect("output_padding")
     if given["groups"] != 1 or given.get("transposed") or given["padding"] == "same":
         raise place.error("is in groups, transposed, or padded to the same size")
     flat = rows.index.ndim == 3
@@ -242,13 +257,13 @@ def _convolution(walk: _Walk, place: Place, given: Given) -> Value:
 # -- norms, activations ------------------------------------------------------------------------------------------------
 
 
-def _layer_norm(walk: _Walk, place: Place, given: Given) -> Value:
+def _layer_norm(walk: _Walk, place: Place, given: Arguments) -> Value:
     factor, bias = (_constant(place, kind, given[kind]) for kind in ("weight", "bias"))
     axes = len(given["normalized_shape"])
     return norm(walk.graph, place, rows_of(place, given["input"]), factor, bias, given["eps"], axes=axes)
 
 
-def _rms_norm(walk: _Walk, place: Place, given: Given) -> Value:
+def _rms_norm(walk: _Walk, place: Place, given: Arguments) -> Value:
     eps = torch.finfo(torch.float32).eps if given["eps"] is None else given["eps"]
     rows, factor = rows_of(place, given["input"]), _constant(place, "weight", given["weight"])
     return norm(walk.graph, place, rows, factor, None, eps, False, len(given["normalized_shape"]))
@@ -258,28 +273,25 @@ def _activation(kind: ActivationKind) -> Handler:
     return lambda walk, place, given: activation(walk.graph, place, rows_of(place, given["self"]), kind)
 
 
-def _gelu(walk: _Walk, place: Place, given: Given) -> Value:
+def _gelu(walk: _Walk, place: Place, given: Arguments) -> Value:
     kind: ActivationKind = "gelu" if given["approximate"] == "none" else "gelu-tanh"
     return activation(walk.graph, place, rows_of(place, given["self"]), kind)
 
 
-def _sigmoid(walk: _Walk, place: Place, given: Given) -> Value:
-    rows = rows_of(place, given["self"])
-    return Composed("sigmoid", rows, rows.index)
+def _function(name: str) -> Handler:
+    """Function of each value, as a part of another or as one that the host computes."""
+    return lambda walk, place, given: function(walk.graph, place, name, given["self"])
 
 
-def _softmax(walk: _Walk, place: Place, given: Given) -> Value:
-    value, dim = given["self"], given["dim"]
-    if isinstance(value, Scores):
-        return softmax(place, value, dim)
-    rows = rows_of(place, value)
-    if rows.index.ndim == 2 and dim in (1, -1):
-        # left to the host at the end, as it changes no decision; nothing else reads it
-        return Composed("log_softmax" if given["log"] else "softmax", rows, rows.index)
-    raise place.error("is over neither the keys of scores nor the outputs, where it is left to the host")
+def _softmax(kind: Literal["softmax", "log_softmax"]) -> Handler:
+    def handler(walk: _Walk, place: Place, given: Arguments) -> Value:
+        given.without_effect("half_to_float")
+        return softmax_of(place, given["self"], given["dim"], kind)
+
+    return handler
 
 
-def _attention(walk: _Walk, place: Place, given: Given) -> Value:
+def _attention(walk: _Walk, place: Place, given: Arguments) -> Value:
     queries, keys, values = (rows_of(place, given[one]) for one in ("query", "key", "value"))
     mask = _constant(place, "mask", given["attn_mask"])
     if given["dropout_p"]:
@@ -294,74 +306,57 @@ def _attention(walk: _Walk, place: Place, given: Given) -> Value:
 # -- sums, products, means ---------------------------------------------------------------------------------------------
 
 
-def _add(walk: _Walk, place: Place, given: Given) -> Value:
-    if given["alpha"] != 1:
-        raise place.error(f"has a factor of {given['alpha']}")
+def _add(walk: _Walk, place: Place, given: Arguments) -> Value:
     return add(walk.graph, place, given["self"], given["other"])
 
 
-def _subtract(walk: _Walk, place: Place, given: Given) -> Value:
-    first, second = given["self"], given["other"]
-    if given["alpha"] == 1 and isinstance(first, Rows) and isinstance(second, Composed):
-        return composed.minus(place, first, second)
-    if given["alpha"] == 1 and isinstance(second, Constant):
-        return add(walk.graph, place, first, Constant(-second.tensor))
-    raise place.error("is a difference, and neither that from a mean nor of a constant")
+def _subtract(walk: _Walk, place: Place, given: Arguments) -> Value:
+    return subtract(walk.graph, place, given["self"], given["other"])
 
 
-def _multiply(walk: _Walk, place: Place, given: Given) -> Value:
+def _subtract_reversed(walk: _Walk, place: Place, given: Arguments) -> Value:
+    return subtract(walk.graph, place, given["other"], given["self"])
+
+
+def _multiply(walk: _Walk, place: Place, given: Arguments) -> Value:
     return multiply(walk.graph, place, given["self"], given["other"])
 
 
-def _divide(walk: _Walk, place: Place, given: Given) -> Value:
+def _divide(walk: _Walk, place: Place, given: Arguments) -> Value:
     return divide(walk.graph, place, given["self"], given["other"])
 
 
-def _power(walk: _Walk, place: Place, given: Given) -> Value:
-    exponent = given.get("exponent", 2)
-    if exponent == 2 and isinstance(given["self"], Rows | Composed):
-        return composed.square(walk.graph, place, given["self"])
-    raise place.error(f"is a power of {exponent}")
+def _power(exponent: float | None = None) -> Handler:
+    def handler(walk: _Walk, place: Place, given: Arguments) -> Value:
+        wanted = given["exponent"] if exponent is None else exponent
+        return power(walk.graph, place, given["self"], wanted)
+
+    return handler
 
 
-def _root(walk: _Walk, place: Place, given: Given, inverse: bool = False) -> Value:
-    if not isinstance(given["self"], Composed):
-        raise place.error("is the root of what is no mean of squares")
-    return composed.root(place, given["self"], inverse)
+def _mean(walk: _Walk, place: Place, given: Arguments) -> Value:
+    return mean(walk.graph, place, given["self"], given["dim"], given["keepdim"])
 
 
-def _erf(walk: _Walk, place: Place, given: Given) -> Value:
-    return composed.erf(place, rows_of(place, given["self"]))
-
-
-def _mean(walk: _Walk, place: Place, given: Given) -> Value:
-    value, dims, keep = given["self"], list(given["dim"] or []), given["keepdim"]
-    if isinstance(value, Rows) and not (keep and [one % value.index.ndim for one in dims] == [value.index.ndim - 1]):
-        return pooled(walk.graph, place, value, dims, keep)
-    if not isinstance(value, Rows | Composed):
-        raise place.error("is a mean of scores")
-    return composed.mean(place, value, dims, keep)
-
-
-def _variance(walk: _Walk, place: Place, given: Given) -> Value:
+def _variance(walk: _Walk, place: Place, given: Arguments) -> Value:
     if given.get("unbiased", given.get("correction") != 0):
         raise place.error("is the variance of a sample: give it correction=0")
     return composed.variance(place, rows_of(place, given["self"]), list(given["dim"] or []), given["keepdim"])
 
 
-def _length(walk: _Walk, place: Place, given: Given) -> Value:
+def _length(walk: _Walk, place: Place, given: Arguments) -> Value:
     if given["ord"] != 2:
         raise place.error(f"is a norm of order {given['ord']}")
     return composed.length(place, rows_of(place, given["self"]), list(given["dim"] or []), given["keepdim"])
 
 
-def _at_least(walk: _Walk, place: Place, given: Given) -> Value:
+def _at_least(walk: _Walk, place: Place, given: Arguments) -> Value:
     if not isinstance(given["self"], Composed) or given.get("max") is not None:
         raise place.error("clips values")
     return composed.at_least(place, given["self"], given["min"])
 
 
-def _average(walk: _Walk, place: Place, given: Given) -> Value:
+def _average(walk: _Walk, place: Place, given: Arguments) -> Value:
     rows = rows_of(place, given["self"])
     if set(given["output_size"]) != {1}:
         raise place.error(f"gives {given['output_size']} values, not 1")
@@ -369,28 +364,18 @@ def _average(walk: _Walk, place: Place, given: Given) -> Value:
     return pooled(walk.graph, place, rows, [-1 - at for at in range(count)], True)
 
 
-def _hidden(walk: _Walk, place: Place, given: Given) -> Value:
-    """Mask that replaces scores."""
-    value, mask = given["self"], _constant(place, "mask", given["mask"])
-    other = given["value"]
-    number = float(other.tensor) if isinstance(other, Constant) else other
-    if not isinstance(value, Scores) or mask is None or not isinstance(number, int | float):
-        raise place.error("replaces values that are no scores")
-    return masked(place, value, torch.zeros(mask.tensor.shape).masked_fill(mask.tensor, float(number)))
+def _filled(walk: _Walk, place: Place, given: Arguments) -> Value:
+    return chosen(place, given["mask"], given["value"], given["self"])
 
 
-def _chosen(walk: _Walk, place: Place, given: Given) -> Value:
-    mask = _constant(place, "condition", given["condition"])
-    swapped = isinstance(given["other"], Scores)
-    value, other = (given["other"], given["self"]) if swapped else (given["self"], given["other"])
-    assert mask is not None, "torch.where has a condition"
-    hidden = mask.tensor if swapped else ~mask.tensor
-    return _hidden(walk, place, {"self": value, "mask": Constant(hidden), "value": other})
+def _chosen(walk: _Walk, place: Place, given: Arguments) -> Value:
+    return chosen(place, given["condition"], given["self"], given["other"])
 
 
-def _dropout(walk: _Walk, place: Place, given: Given) -> Value:
+def _dropout(walk: _Walk, place: Place, given: Arguments) -> Value:
     if given["train"]:
         raise place.error("is active in evaluation mode: give it training=self.training")
+    given.without_effect("p")
     return given["input"]  # type: ignore[no-any-return]
 
 
@@ -405,25 +390,31 @@ _HANDLERS: dict[Handler, str] = {
     _activation("relu"): "relu.default",
     _activation("silu"): "silu.default",
     _gelu: "gelu.default",
-    _sigmoid: "sigmoid.default",
-    _softmax: "softmax.int _softmax.default log_softmax.int _log_softmax.default",
+    _softmax("softmax"): "softmax.int _softmax.default",
+    _softmax("log_softmax"): "log_softmax.int _log_softmax.default",
     _attention: "scaled_dot_product_attention.default",
     _add: "add.Tensor add.Scalar",
-    _subtract: "sub.Tensor",
+    _subtract: "sub.Tensor sub.Scalar",
+    _subtract_reversed: "rsub.Scalar rsub.Tensor",
     _multiply: "mul.Tensor mul.Scalar",
+    lambda walk, place, given: multiply(walk.graph, place, given["self"], -1.0): "neg.default",
     _divide: "div.Tensor div.Scalar",
-    _power: "pow.Tensor_Scalar square.default",
-    _root: "sqrt.default",
-    lambda walk, place, given: _root(walk, place, given, True): "rsqrt.default",
-    _erf: "erf.default",
+    _power(): "pow.Tensor_Scalar",
+    _power(2): "square.default",
+    _power(0.5): "sqrt.default",
+    _power(-0.5): "rsqrt.default",
+    _power(-1): "reciprocal.default",
     _mean: "mean.dim",
     _variance: "var.dim var.correction",
     _length: "linalg_vector_norm.default",
     _at_least: "clamp_min.default clamp.default",
     _average: "adaptive_avg_pool1d.default adaptive_avg_pool2d.default",
-    _hidden: "masked_fill.Scalar masked_fill.Tensor",
+    _filled: "masked_fill.Scalar masked_fill.Tensor",
     _chosen: "where.self where.ScalarOther where.ScalarSelf",
-    _dropout: "dropout.default native_dropout.default",
+    _dropout: "dropout.default",
+    # the second output is a mask, which hides nothing
+    lambda walk, place, given: (_dropout(walk, place, given), Constant(torch.ones(()))): "native_dropout.default",
+    **{_function(name): f"{name}.default" for name in UNARY},
 }
 _OPERATORS: dict[str, Handler] = {
     f"aten.{title}": handler for handler, titles in _HANDLERS.items() for title in titles.split()

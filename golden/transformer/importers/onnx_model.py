@@ -10,25 +10,42 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
 from ...errors import UserError
+from ...models.importers.arguments import Arguments, onnx_arguments
 from ...models.importers.graph import Place
-from ...models.importers.onnx_constants import Array, Attributes, attributes, first_line
+from ...models.importers.onnx_constants import Array, first_line
 from ...models.importers.onnx_file import onnx_model
 from ...models.importers.onnx_graph import check_node, ordered, place_of
 from ...models.stages import MOST_PARAMETERS, excess
 from ..blocks import ActivationKind
 from . import composed
-from .arithmetic import Value, add, divide, einsum, multiply, product, rows_of
-from .attention_scores import Scores, attention, masked, softmax
+from .arithmetic import (
+    Value,
+    add,
+    chosen,
+    divide,
+    einsum,
+    function,
+    mean,
+    multiply,
+    output_of,
+    power,
+    product,
+    rows_of,
+    softmax_of,
+    subtract,
+)
+from .attention_scores import attention
 from .composed import Composed
 from .exported import KNOWN
-from .row_graph import Constant, FoundTransformer, RowGraph, Rows
-from .row_operations import activation, linear, norm, pooled
+from .functions import UNARY
+from .row_graph import BATCH, Constant, FoundTransformer, RowGraph, Rows
+from .row_operations import activation, linear, norm
 from .row_samples import convolution, joined
 
 if TYPE_CHECKING:
@@ -40,6 +57,9 @@ _COMPUTED = (
     "Constant Cast ConstantOfShape Range Shape Size Add Sub Mul Div Mod Neg Sqrt Reciprocal Pow Abs Equal Greater Less "
     "And Or Not Where Trilu Floor Ceil Max Min ReduceProd"
 )
+_FLOATS = (1, 11)
+"""float32 and float64 among the types of ONNX."""
+_OF_BATCH = "compute with each sample alone, not with the size of the batch"
 _ARRANGING = frozenset(_ARRANGED.split())
 _OF_CONSTANTS = _ARRANGING | frozenset(_COMPUTED.split())
 
@@ -61,7 +81,26 @@ def onnx_transformer(path: Path) -> FoundTransformer | None:
     if not _is_transformer(model):
         return None
     with torch.no_grad():
-        return _Walk(model, str(path), opset).run()
+        found = _Walk(model, str(path), opset).run()
+        _check_batch_size(model, str(path), opset, found)
+        return found
+
+
+def _check_batch_size(model: onnx.ModelProto, name: str, opset: int, found: FoundTransformer) -> None:
+    """Refuse a file that computes with the size of its batch: with another one, another network is found."""
+    size = BATCH + 1
+    try:
+        again = _Walk(model, name, opset, size).run()
+    except UserError as error:
+        raise UserError(f"{error}: so it is with {size} samples, and not with {BATCH}: {_OF_BATCH}") from None
+    (network, tensors), (other, others) = found.builder.finish(), again.builder.finish()
+    for number, title in enumerate(network.titles):
+        kinds = network.kinds[number]
+        same = network.operations[number : number + 1] == other.operations[number : number + 1]
+        if not same or not all(np.array_equal(tensors[number, kind], others[number, kind]) for kind in kinds):
+            raise UserError(f"{name}: {title} is another one for {size} samples than for {BATCH}: {_OF_BATCH}")
+    if network != other or not np.array_equal(found.places, again.places):
+        raise UserError(f"{name}: it is another network for {size} samples than for {BATCH}: {_OF_BATCH}")
 
 
 def _is_transformer(model: onnx.ModelProto) -> bool:
@@ -74,10 +113,10 @@ def _is_transformer(model: onnx.ModelProto) -> bool:
 class _Walk:
     """Walk over the nodes of a file."""
 
-    def __init__(self, model: onnx.ModelProto, name: str, opset: int) -> None:
+    def __init__(self, model: onnx.ModelProto, name: str, opset: int, batch: int = BATCH) -> None:
         from onnx import numpy_helper
 
-        self._model, self._name, self.opset = model, name, opset
+        self._model, self._name, self.opset, self._batch = model, name, opset, batch
         self._values: dict[str, Value] = {}
         self._state: dict[str, torch.Tensor] = {}
         self._held = 0
@@ -105,7 +144,7 @@ class _Walk:
             )
         if reason := excess(shape):
             raise UserError(f"{self._name}: a sample of {sample.name} {reason}")
-        self.graph = RowGraph(self._name, shape)
+        self.graph = RowGraph(self._name, shape, self._batch)
         self._values[sample.name] = self.graph.sample()
         for node in ordered(self._model, {*self._values, ""}, self._name):
             place = place_of(node, self._name)
@@ -115,19 +154,18 @@ class _Walk:
                 raise
             except Exception as error:  # attributes of wrong kinds and lengths give many kinds of errors
                 raise place.error(f"is malformed: {type(error).__name__}: {first_line(error)}") from error
-        value, host = self._values.get(outputs[0]), ""
-        if isinstance(value, Composed) and value.kind in ("softmax", "log_softmax"):
-            host, value = value.kind, value.rows
-        if not isinstance(value, Rows):
-            raise UserError(f"{self._name}: its output {outputs[0]} is no output of an operation")
-        return self.graph.finish(value, self._state, host)
+        place = Place("output", f"{self._name}: its output {outputs[0]}")
+        rows, host = output_of(place, self._values.get(outputs[0]))
+        return self.graph.finish(rows, self._state, host)
 
     def _node(self, node: onnx.NodeProto, place: Place) -> None:
         if node.domain not in ("", "ai.onnx"):
             raise place.error(f"is of the domain {node.domain}, not of ONNX itself")
         check_node(node, self._model, self.opset, place)
+        if missing := [name for name in node.input if name and name not in self._values]:
+            raise place.error(f"reads {missing[0]}, an output that no node here gives")
         read = [self._values[name] if name else None for name in node.input]
-        given = attributes(node)
+        given = onnx_arguments(node, self.opset)
         if node.op_type == "Shape" and read and not isinstance(read[0], Constant):
             shape = np.array(read[0].index.shape, np.int64)  # type: ignore[union-attr]
             found: Any = [Constant(torch.from_numpy(shape[given.get("start", 0) : given.get("end")].copy()))]
@@ -140,6 +178,7 @@ class _Walk:
             if handler is None:
                 raise place.error(f"has no place in a transformer here, which has {KNOWN}")
             found = [handler(self, place, read, given)]
+            given.check(place)
         self._values |= {name: one for name, one in zip(node.output, found, strict=False) if name}
 
     def _run(self, node: onnx.NodeProto, arrays: list[Array]) -> list[torch.Tensor]:
@@ -162,7 +201,7 @@ class _Walk:
         name = names.pop() if len(names) == 1 else ""
         return [Constant(one, name) for one in self._run(node, arrays)]
 
-    def _arranged(self, node: onnx.NodeProto, read: list[Any], given: Attributes, place: Place) -> list[Value]:
+    def _arranged(self, node: onnx.NodeProto, read: list[Any], given: Arguments, place: Place) -> list[Value]:
         """Arrange the numbers of elements as the node arranges the elements."""
         if node.op_type == "Concat":
             rows = [one for one in read if isinstance(one, Rows)]
@@ -211,7 +250,7 @@ def _broadcasts(kind: str) -> bool:
     return kind in ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Equal", "Greater", "Less", "And", "Or", "Where")
 
 
-Handler = Callable[[_Walk, Place, list[Any], Attributes], Value]
+Handler = Callable[[_Walk, Place, list[Any], Arguments], Value]
 
 
 def _constant(place: Place, read: list[Any], at: int) -> Constant | None:
@@ -228,22 +267,22 @@ def _needed(place: Place, read: list[Any], at: int) -> Constant:
     return found
 
 
-def _gemm(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    if given.get("alpha", 1.0) != 1 or given.get("beta", 1.0) != 1 or given.get("transA", 0):
-        raise place.error("has factors, or a transposed first input")
+def _gemm(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     weight = _needed(place, read, 1)
     if not given.get("transB", 0):
         weight = replace(weight, tensor=weight.tensor.t())
     return linear(walk.graph, place, rows_of(place, read[0]), weight, _constant(place, read, 2))
 
 
-def _convolution(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
+def _convolution(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     rows, weight, bias = rows_of(place, read[0]), _needed(place, read, 1), _constant(place, read, 2)
-    if given.get("group", 1) != 1 or given.get("auto_pad", "NOTSET") not in ("NOTSET", b"NOTSET", "VALID", b"VALID"):
-        raise place.error("is in groups, or padded to the same size")
+    if given["auto_pad"] not in (b"NOTSET", b"VALID"):
+        raise place.error("is padded to the same size")
     count = rows.index.ndim - 2
+    if list(given.get("kernel_shape", weight.tensor.shape[2:])) != list(weight.tensor.shape[2:]):
+        raise place.error(f"has a kernel_shape of {given['kernel_shape']} and a weight of {tuple(weight.tensor.shape)}")
     pads = list(given.get("pads", [0] * 2 * count))
-    if pads[:count] != pads[count:] or count not in (1, 2):
+    if pads[:count] != pads[count:] or count not in (1, 2) or (any(pads) and given["auto_pad"] == b"VALID"):
         raise place.error(f"has pads of {pads}, which differ before and behind")
 
     def pair(name: str, default: int) -> tuple[int, int]:
@@ -260,7 +299,7 @@ def _convolution(walk: _Walk, place: Place, read: list[Any], given: Attributes) 
 
 
 def _normalisation(centred: bool) -> Handler:
-    def handler(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
+    def handler(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
         rows, axis = rows_of(place, read[0]), given.get("axis", -1)
         factor, bias = _constant(place, read, 1), _constant(place, read, 2)
         axes = -axis if axis < 0 else rows.index.ndim - axis
@@ -273,108 +312,55 @@ def _activation(kind: ActivationKind) -> Handler:
     return lambda walk, place, read, given: activation(walk.graph, place, rows_of(place, read[0]), kind)
 
 
-def _gelu(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    exact = given.get("approximate", "none") in ("none", b"none")
-    return activation(walk.graph, place, rows_of(place, read[0]), "gelu" if exact else "gelu-tanh")
+def _gelu(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
+    kinds: dict[bytes, ActivationKind] = {b"none": "gelu", b"tanh": "gelu-tanh"}
+    return activation(walk.graph, place, rows_of(place, read[0]), kinds[given["approximate"]])
 
 
-def _softmax(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    value, count = read[0], read[0].index.ndim
-    axis = given.get("axis", -1 if walk.opset >= 13 else 1) % count
-    # before opset 13 it is over all axes from this one on
-    if walk.opset < 13 and axis != count - 1:
-        raise place.error(f"is over the axes from {axis} on, all at once")
-    if isinstance(value, Scores):
-        return softmax(place, value, axis)
-    rows = rows_of(place, value)
-    if count != 2 or axis != 1:
-        raise place.error("is over neither the keys of scores nor the outputs, where it is left to the host")
-    return Composed("softmax", rows, rows.index)
+def _function(name: str) -> Handler:
+    return lambda walk, place, read, given: function(walk.graph, place, name, read[0])
 
 
-def _reduced(walk: _Walk, place: Place, read: list[Any], given: Attributes, length: bool = False) -> Value:
-    value = read[0]
+def _softmax(kind: Literal["softmax", "log_softmax"]) -> Handler:
+    def handler(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
+        count = read[0].index.ndim
+        axis = given["axis"] % count
+        # before opset 13 it is over all axes from this one on
+        if walk.opset < 13 and axis != count - 1:
+            raise place.error(f"is over the axes from {axis} on, all at once")
+        return softmax_of(place, read[0], axis, kind)
+
+    return handler
+
+
+def _reduced(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     axes = _constant(place, read, 1)
     dims = list(given.get("axes", [])) if axes is None else axes.tensor.reshape(-1).tolist()
-    keep = bool(given.get("keepdims", 1))
-    if length:
-        return composed.length(place, rows_of(place, value), dims, keep)
-    if not isinstance(value, Rows | Composed):
-        raise place.error("is a mean of scores")
-    over_features = keep and [one % value.index.ndim for one in dims] == [value.index.ndim - 1]
-    if isinstance(value, Rows) and not over_features:
-        return pooled(walk.graph, place, value, dims, keep)
-    return composed.mean(place, value, dims, keep)
+    if given.get("noop_with_empty_axes", 0) and not dims:
+        return read[0]  # type: ignore[no-any-return]
+    return mean(walk.graph, place, read[0], dims, bool(given["keepdims"]))
 
 
-def _subtract(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    first, second = read
-    if isinstance(first, Rows) and isinstance(second, Composed):
-        return composed.minus(place, first, second)
-    if isinstance(second, Constant):
-        return add(walk.graph, place, first, Constant(-second.tensor))
-    raise place.error("is a difference, and neither that from a mean nor of a constant")
+def _length(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
+    axes = _constant(place, read, 1)
+    dims = list(given.get("axes", [])) if axes is None else axes.tensor.reshape(-1).tolist()
+    return composed.length(place, rows_of(place, read[0]), dims, bool(given["keepdims"]))
 
 
-def _power(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    if composed.number_of(_needed(place, read, 1)) != 2 or not isinstance(read[0], Rows | Composed):
-        raise place.error("is no square")
-    return composed.square(walk.graph, place, read[0])
+def _power(exponent: float | None = None) -> Handler:
+    return lambda walk, place, read, given: power(walk.graph, place, read[0], read[1] if exponent is None else exponent)
 
 
-def _root(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    if not isinstance(read[0], Composed):
-        raise place.error("is the root of what is no mean of squares")
-    return composed.root(place, read[0], False)
-
-
-def _inverse(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    if not isinstance(read[0], Composed) or read[0].kind != "root":
-        raise place.error("is the inverse of what is no root of a mean of squares")
-    return replace(read[0], kind="inverse root")
-
-
-def _divide(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    first, second = read
-    if isinstance(first, Constant) and composed.number_of(first) == 1:
-        return _inverse(walk, place, [second], given)
-    return divide(walk.graph, place, first, second)
-
-
-def _sigmoid(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    rows = rows_of(place, read[0])
-    return Composed("sigmoid", rows, rows.index)
-
-
-def _multiply(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    first, second = read
-    both = isinstance(first, Rows) and isinstance(second, Rows)
-    # an exporter's square of a value, for its RMS norm
-    if both and composed.same(first, second):
-        return composed.square(walk.graph, place, first)
-    return multiply(walk.graph, place, first, second)
-
-
-def _where(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    mask = _needed(place, read, 0).tensor.bool()
-    swapped = isinstance(read[2], Scores)
-    value, other = (read[2], read[1]) if swapped else (read[1], read[2])
-    number = composed.number_of(other) if isinstance(other, Constant) else None
-    if not isinstance(value, Scores) or number is None:
-        raise place.error("replaces values that are no scores, or by more than one number")
-    hidden = mask if swapped else ~mask
-    return masked(place, value, torch.zeros(hidden.shape).masked_fill(hidden, number))
-
-
-def _attention(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
+def _attention(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     if len(read) > 4 and any(one is not None for one in read[4:]):
         raise place.error("has earlier keys and values, or lengths")
-    if given.get("softcap") or given.get("qk_matmul_output_mode"):
-        raise place.error("bounds its scores, or gives them as well")
+    if given.get("softmax_precision", 1) not in _FLOATS:
+        raise place.error("has a softmax_precision of another type than float32 and float64")
+    given.without_effect("qk_matmul_output_mode")
     queries, keys, values = (rows_of(place, one) for one in read[:3])
-    heads, key_heads = given.get("q_num_heads"), given.get("kv_num_heads")
     flat = queries.index.ndim == 3
     if flat:
+        heads, key_heads = given.get("q_num_heads"), given.get("kv_num_heads")
         if not heads or not key_heads:
             raise place.error("has no numbers of heads")
         counts = (heads, key_heads, key_heads)
@@ -389,28 +375,32 @@ def _attention(walk: _Walk, place: Place, read: list[Any], given: Attributes) ->
     return replace(found, index=found.index.transpose(1, 2).flatten(2)) if flat else found
 
 
-def _dropout(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
+def _dropout(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     training = _constant(place, read, 2)
     if training is not None and bool(training.tensor):
         raise place.error("is active in evaluation mode")
+    given.without_effect("ratio", "seed")
     return read[0]  # type: ignore[no-any-return]
 
 
-def _cast(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    if given["to"] not in (1, 11):
+def _cast(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
+    if given["to"] not in _FLOATS:
         raise place.error("converts to another type than float32 and float64")
+    given.without_effect("saturate", "round_mode")
     return read[0]  # type: ignore[no-any-return]
 
 
-def _at_least(walk: _Walk, place: Place, read: list[Any], given: Attributes) -> Value:
-    least, most = _constant(place, read, 1), _constant(place, read, 2)
-    if not isinstance(read[0], Composed) or least is None or most is not None:
+def _at_least(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
+    if isinstance(read[0], Constant) and len(read) == 2:
+        read = read[::-1]
+    least = composed.number_of(_needed(place, read, 1))
+    if not isinstance(read[0], Composed) or least is None or any(one is not None for one in read[2:]):
         raise place.error("clips values")
-    return composed.at_least(place, read[0], float(least.tensor))
+    return composed.at_least(place, read[0], least)
 
 
 _NODES: dict[str, Handler] = {
-    "Einsum": lambda walk, place, read, given: einsum(walk.graph, place, given["equation"], read),
+    "Einsum": lambda walk, place, read, given: einsum(walk.graph, place, given["equation"].decode(), read),
     "MatMul": lambda walk, place, read, given: product(walk.graph, place, *read),
     "Gemm": _gemm,
     "Conv": _convolution,
@@ -419,22 +409,23 @@ _NODES: dict[str, Handler] = {
     "Relu": _activation("relu"),
     "Gelu": _gelu,
     "Swish": _activation("silu"),
-    "Sigmoid": _sigmoid,
-    "Erf": lambda walk, place, read, given: composed.erf(place, rows_of(place, read[0])),
-    "Softmax": _softmax,
+    "Softmax": _softmax("softmax"),
+    "LogSoftmax": _softmax("log_softmax"),
     "Attention": _attention,
     "Add": lambda walk, place, read, given: add(walk.graph, place, *read),
-    "Sub": _subtract,
-    "Mul": _multiply,
-    "Div": _divide,
-    "Pow": _power,
-    "Sqrt": _root,
-    "Reciprocal": _inverse,
+    "Sub": lambda walk, place, read, given: subtract(walk.graph, place, *read),
+    "Mul": lambda walk, place, read, given: multiply(walk.graph, place, *read),
+    "Neg": lambda walk, place, read, given: multiply(walk.graph, place, read[0], -1.0),
+    "Div": lambda walk, place, read, given: divide(walk.graph, place, *read),
+    "Pow": _power(),
+    "Sqrt": _power(0.5),
+    "Reciprocal": _power(-1),
     "ReduceMean": _reduced,
-    "ReduceL2": lambda walk, place, read, given: _reduced(walk, place, read, given, True),
-    "Where": _where,
+    "ReduceL2": _length,
+    "Where": lambda walk, place, read, given: chosen(place, *read),
     "Clip": _at_least,
     "Max": _at_least,
     "Dropout": _dropout,
     "Cast": _cast,
+    **{name.capitalize(): _function(name) for name in UNARY},
 }

@@ -130,17 +130,19 @@ class RowGraph:
         Origin of the model for messages.
     input_shape : tuple of int
         Shape of a sample.
+    batch : int
+        Samples that each tensor has.
     """
 
-    def __init__(self, name: str, input_shape: Shape) -> None:
-        self.name, self.input_shape = name, input_shape
+    def __init__(self, name: str, input_shape: Shape, batch: int = BATCH) -> None:
+        self.name, self.input_shape, self.batch = name, input_shape, batch
         self.nodes: list[Node] = []
         self.places: Tensor | None = None
         self._made: dict[tuple[object, ...], int] = {}
 
     def sample(self) -> Rows:
         """Tensor of the samples."""
-        return Rows(INPUTS, torch.arange(BATCH * prod(self.input_shape)).view(BATCH, *self.input_shape))
+        return Rows(INPUTS, torch.arange(self.batch * prod(self.input_shape)).view(self.batch, *self.input_shape))
 
     def size(self, number: int) -> tuple[int, int]:
         """Tokens and features of an operation's outputs."""
@@ -212,7 +214,7 @@ class RowGraph:
         if rows.number == INPUTS:
             rows = self._of_samples(place, rows)
         tokens, features = self.size(rows.number)
-        count = BATCH * tokens * features
+        count = self.batch * tokens * features
         flat = rows.index.reshape(-1)
         if flat.numel() == count and (torch.bincount(flat, minlength=count) == 1).all():
             return rows
@@ -226,11 +228,13 @@ class RowGraph:
             number = self.once((rows.number, kind), place, PoolTokens(kind), rows.number, pooled=True)
             return self.settled(place, Rows(number, (batch * features + feature).view(rows.index.shape)))
         chosen = torch.unique(feature)
-        if len(chosen) < features and flat.numel() == BATCH * tokens * len(chosen):
+        if len(chosen) < features and flat.numel() == self.batch * tokens * len(chosen):
             number = self.gathered(place, rows.number, chosen)
             index = (flat // features) * len(chosen) + torch.searchsorted(chosen, feature)
             return self.settled(place, Rows(number, index.view(rows.index.shape)))
-        raise place.error(f"reads {flat.numel() // BATCH} of a sample's {tokens} x {features} values, or some twice")
+        raise place.error(
+            f"reads {flat.numel() // self.batch} of a sample's {tokens} x {features} values, or some twice"
+        )
 
     def gathered(self, place: Place, number: int, chosen: Tensor) -> int:
         """Linear layer that gives only these features of another, in this order."""
@@ -262,7 +266,7 @@ class RowGraph:
         if self.places is None:
             features = rows.index.shape[-1]
             flat = rows.index.reshape(-1, features)
-            own = [flat[(flat[:, 0] // size) == number] for number in range(BATCH)]
+            own = [flat[(flat[:, 0] // size) == number] for number in range(self.batch)]
             if (
                 any(not torch.equal(one, own[0] + number * size) for number, one in enumerate(own))
                 or (batch != batch[..., :1]).any()

@@ -19,7 +19,7 @@ from ..blocks import (
     Residual,
     UnitLength,
 )
-from .row_graph import BATCH, Constant, RowGraph, Rows
+from .row_graph import Constant, RowGraph, Rows
 
 
 def linear(graph: RowGraph, place: Place, rows: Rows, weight: Constant, bias: Constant | None) -> Rows:
@@ -86,18 +86,19 @@ def residual(graph: RowGraph, place: Place, first: Rows, second: Rows) -> Rows:
 
 
 def gated(graph: RowGraph, place: Place, first: Rows, second: Rows) -> Rows:
-    """Add a product of two tensors; that of a ReLU with itself is its square."""
-    if first.number == second.number >= 0 and torch.equal(first.index, second.index):
-        return squared(graph, place, first)
+    """Add a product of two tensors."""
     return _both(graph, place, Gate(), first, second)
+
+
+def is_relu(graph: RowGraph, rows: Rows) -> bool:
+    return rows.number >= 0 and graph.nodes[rows.number].operation == Activation("relu")
 
 
 def squared(graph: RowGraph, place: Place, rows: Rows) -> Rows:
     """Add the square of a ReLU, as one function."""
-    node = graph.nodes[rows.number] if rows.number >= 0 else None
-    if node is None or node.operation != Activation("relu") or rows.factor != 1:
-        raise place.error("is a square of what no ReLU gives")
-    return replace(rows, number=graph.add(place, Activation("relu-squared"), *node.reads))
+    node = graph.nodes[rows.number]
+    number = graph.add(place, Activation("relu-squared"), *node.reads)
+    return Rows(number, rows.index, rows.factor**2)
 
 
 def _both(graph: RowGraph, place: Place, operation: Gate | Residual, first: Rows, second: Rows) -> Rows:
@@ -182,7 +183,7 @@ def _spread(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Te
         raise place.error(f"is of a constant and values of {shapes}") from None
     flat = torch.empty(rows.index.numel(), dtype=values.dtype)
     flat[rows.index.reshape(-1)] = values.reshape(-1).cpu()
-    found = flat.view(BATCH, tokens, features)
+    found = flat.view(graph.batch, tokens, features)
     if (found != found[:1]).any():
         raise place.error("is of a constant that differs from sample to sample")
     return found[0]

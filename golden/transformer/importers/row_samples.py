@@ -12,7 +12,7 @@ from torch import Tensor
 from ...models.importers.graph import Place
 from ..blocks import Linear, Positions
 from ..builder import INPUTS
-from .row_graph import BATCH, Constant, Node, RowGraph, Rows
+from .row_graph import Constant, Node, RowGraph, Rows
 from .row_operations import linear, plus
 
 
@@ -53,11 +53,12 @@ def convolution(
     patches = numbers.long().transpose(1, 2) - 1
     size = prod(graph.input_shape)
     there = patches[0] >= 0
-    if not torch.equal(patches[1], torch.where(there, patches[0] + size, -1)):
+    expected = torch.where(there, patches[0] + size * torch.arange(graph.batch)[:, None, None], -1)
+    if not torch.equal(patches, expected):
         raise place.error("mixes the samples of a batch")
     graph.places = patches[0]
     tokens, features = graph.places.shape
-    read = Rows(INPUTS, torch.arange(BATCH * tokens * features).view(BATCH, tokens, features))
+    read = Rows(INPUTS, torch.arange(graph.batch * tokens * features).view(graph.batch, tokens, features))
     row, _ = graph.over_features(place, read)
     matrix = weight.tensor.reshape(outputs, features)
     number = graph.add(
@@ -68,14 +69,14 @@ def convolution(
         tensors={"weight": matrix, "bias": None if bias is None else bias.tensor},
         names={"weight": weight.name, "bias": bias.name if bias else ""},
     )
-    index = (row[:, None] * outputs + torch.arange(outputs)).view(BATCH, tokens, outputs).transpose(1, 2)
+    index = (row[:, None] * outputs + torch.arange(outputs)).view(graph.batch, tokens, outputs).transpose(1, 2)
     sides = [
         (rows.index.shape[2 + at] + 2 * settings["padding"][at] - settings["dilation"][at] * (kernel[at] - 1) - 1)
         // settings["stride"][at]
         + 1
         for at in (0, 1)
     ]
-    return Rows(number, index.reshape(BATCH, outputs, *sides))
+    return Rows(number, index.reshape(graph.batch, outputs, *sides))
 
 
 def joined(graph: RowGraph, place: Place, pieces: list[Rows | Constant], dim: int) -> Rows:
@@ -85,7 +86,7 @@ def joined(graph: RowGraph, place: Place, pieces: list[Rows | Constant], dim: in
         raise place.error(f"joins {len(given)} tensors that depend on the samples")
     rows = graph.settled(place, given[0])
     tokens, features = graph.size(rows.number)
-    numbers = torch.arange(BATCH * tokens * features).view(BATCH, tokens, features)
+    numbers = torch.arange(graph.batch * tokens * features).view(graph.batch, tokens, features)
     if dim % rows.index.ndim != 1 or not torch.equal(rows.index, numbers):
         raise place.error("joins other axes than those of tokens")
     fixed: list[Tensor] = []
@@ -111,7 +112,7 @@ def joined(graph: RowGraph, place: Place, pieces: list[Rows | Constant], dim: in
         base = before.tensors.get("bias", base)
     values = torch.zeros(at, features, dtype=fixed[0].dtype)
     values[new] = torch.cat(fixed) - base
-    found = Rows(number, torch.arange(BATCH * at * features).view(BATCH, at, features))
+    found = Rows(number, torch.arange(graph.batch * at * features).view(graph.batch, at, features))
     return plus(graph, place, found, Constant(values))
 
 

@@ -1,5 +1,7 @@
 """Users' PyTorch transformers against PyTorch itself: equal, or refused at their line; never wrong."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.transformer.blocks import Linear, PoolTokens, Positions, SelfAttention
+from fabtune.golden.transformer.blocks import Activation, Linear, PoolTokens, Positions, SelfAttention
 from fabtune.golden.transformer.float_model import run_float
 from fabtune.golden.transformer.importers.exported import transformer_of
 
@@ -144,6 +146,40 @@ WRONG = {
         lambda self, x: (_scores(self, x) + torch.triu(torch.full((4, 4), -torch.inf), 2)).softmax(-1) @ self.first(x),
         "aten.add has a mask that is neither none nor",
     ),
+    "replaced by 0": (
+        lambda self, x: _scores(self, x).masked_fill(torch.ones(4, 4).triu(1).bool(), 0).softmax(-1) @ self.first(x),
+        "aten.masked_fill replaces scores by 0: only -10000 and below",
+    ),
+    "chosen by a mask": (
+        lambda self, x: torch.where(torch.ones(4, 4).tril() > 0, _scores(self, x), 0.0).softmax(-1) @ self.first(x),
+        "aten.where replaces scores by 0: only -10000 and below",
+    ),
+    "a mask of NaN": (
+        lambda self, x: _scores(self, x).masked_fill(torch.ones(4, 4).triu(1) > 0, torch.nan).softmax(-1) @ x,
+        "replaces scores by nan",
+    ),
+    "a mask of one query": (
+        lambda self, x: (_scores(self, x)[:, :1] + torch.zeros(4)).softmax(-1) @ self.first(x),
+        "masks some of the scores",
+    ),
+    "logarithm of the softmax": (
+        lambda self, x: _scores(self, x).log_softmax(-1) @ self.first(x),
+        "aten.log_softmax is the logarithm of the softmax of scores",
+    ),
+    "mean of everything": (lambda self, x: self.first(x) + x.mean(()), "aten.mean is a mean over"),
+    "softmax in short floats": (
+        lambda self, x: _scores(self, x).softmax(-1, dtype=torch.bfloat16).float() @ self.first(x),
+        "aten.softmax computes in torch.bfloat16",
+    ),
+    "sum with a factor": (
+        lambda self, x: torch.add(self.first(x), x, alpha=2),
+        "aten.add has alpha = 2, which is not known here: leave it at its default",
+    ),
+    "another function": (
+        lambda self, x: self.second(self.first(x) * torch.tanh(self.first(x))),
+        "of functions of different values",
+    ),
+    "tanh": (lambda self, x: self.second(self.first(x).tanh()), "reads a function of values that is neither GELU"),
     "soft mask": (lambda self, x: (_scores(self, x) + torch.eye(4)).softmax(-1) @ self.first(x), "neither none nor"),
     "tokens as features": (lambda self, x: self.first(x.transpose(1, 2)) + x, "not the same tokens and features"),
     "mixed samples": (lambda self, x: self.first(x) + self.first(x).flip(0), "not the same tokens and features"),
@@ -163,20 +199,60 @@ WRONG = {
     "another norm": (lambda self, x: functional.group_norm(self.first(x), 2), "aten.group_norm has no place"),
     "two axes": (lambda self, x: functional.layer_norm(x, (4, 4)), "over the last 2 axes"),
     "scaled sum": (lambda self, x: self.first(x) + 0.5 * x, "reads a product with 0.5"),
-    "quick gelu": (lambda self, x: x * torch.sigmoid(1.702 * self.first(x)), "of something else"),
+    "quick gelu": (lambda self, x: x * torch.sigmoid(1.702 * self.first(x)), "functions of different values"),
     "other axis": (lambda self, x: functional.normalize(self.first(x), dim=1), "is over"),
-    "part": (lambda self, x: self.first(x).relu()[..., :2].sigmoid(), "gives what is no output"),
+    "part": (lambda self, x: self.first(x).relu()[..., :2].sigmoid(), "its output: reads a function of values"),
 }
 
 
-FAST = ("softmax over queries", "window", "mixed samples", "second token", "random")
+FAST = ("softmax over queries", "replaced by 0", "logarithm of the softmax", "mixed samples", "second token", "random")
 
 
 @pytest.mark.parametrize("which", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in WRONG])
 def test_what_is_no_transformer_is_refused_at_its_line(which):
     function, reason = WRONG[which]
-    with pytest.raises(UserError, match=rf"test_exported\.py:\d+: .*{reason}|own gives .*{reason}|{reason}"):
+    with pytest.raises(UserError, match=rf"test_exported\.py:\d+: .*{reason}|own: {reason}|{reason}"):
         transformer_of(randomised(_Wrong(function)), (4, 4), "own")
+
+
+FORMS = {
+    "gelu": (
+        lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5)),
+        lambda x: x * 0.5 * (1 + torch.erf(x * 0.7071067811865476)),
+        lambda x: x / 2 * torch.erf(x / math.sqrt(2)) + x / 2,
+        lambda x: (torch.erf(x / 1.4142135381698608) + 1) * x * 0.5,
+    ),
+    "gelu-tanh": (
+        lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3)))),
+        lambda x: 0.5 * x * (1 + torch.tanh(0.7978845608 * x * (1 + 0.044715 * x * x))),
+        lambda x: x * torch.sigmoid(2 * (0.7978845608 * (x + 0.044715 * x**3))),
+    ),
+    "silu": (
+        lambda x: x / (1 + torch.exp(-x)),
+        lambda x: x * (1 - torch.sigmoid(-x)),
+        lambda x: 0.5 * x * (1 + torch.tanh(x / 2)),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "at"), [(kind, at) for kind, forms in FORMS.items() for at in range(len(forms))])
+def test_functions_are_known_by_their_values(kind, at):
+    module = _Wrong(lambda self, x: self.second(FORMS[kind][at](self.first(x))))
+    _, network = compare(randomised(module), (4, 4))
+    assert network.operations[1] == Activation(kind)
+
+
+@pytest.mark.slow
+def test_functions_that_are_nearly_known_are_refused():
+    for close in (
+        lambda x: 0.5 * x * (1 + torch.tanh(0.8 * (x + 0.044715 * x**3))),
+        lambda x: x * torch.sigmoid(1.702 * x),
+        lambda x: 0.5 * x * (1 + torch.erf(x / 1.414)),
+    ):
+        module = _Wrong(lambda self, x, close=close: self.second(close(self.first(x))))
+        with pytest.raises(UserError, match=r"aten.linear reads a function of values"):
+            transformer_of(randomised(module), (4, 4), "own")
 
 
 def test_weights_that_are_not_finite_are_refused():
