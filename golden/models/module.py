@@ -112,6 +112,7 @@ class NetworkModule(nn.Sequential):
                 raise UserError(f"a network is not cut before layer {first}: layer {number} reads layer {min(own)}")
         found = NetworkModule(OrderedDict(list(self._modules.items())[at]))
         found.sources = tuple(tuple(one - first for one in own) for own in read)
+        found.titles = self.titles[first:last]
         return found
 
 

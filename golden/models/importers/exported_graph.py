@@ -135,6 +135,7 @@ class ExportedGraph:
             passed, shape, axes = [node], self._input_shape, in_order(self._input_shape)
         described = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
         self.layers = LayerGraph(self._name, described)
+        self.layers.state_names = {*self._program.state_dict}
         self.shapes = {-1: described}
         self._values |= dict.fromkeys(passed, Value(-1, described, in_order(shape)))
         runs = [run for axis in axes for run in axis]
@@ -239,10 +240,8 @@ class ExportedGraph:
         names = {kind: one.name for kind, one in given.items()}
         if "bias" in tensors:
             tensors["bias"] = tensors["bias"].reshape(joined_shape(given["bias"]))
-        place = self.place(node)
-        if "weight" in names and names["weight"].endswith(".weight"):
-            place = Place(names["weight"].removesuffix(".weight"), place.where, place.code)
         read = tuple(source.layer for source in sources)
+        place = self.place(node)
         return self.layers.add(GraphLayer(layer, read, place, tensors, names, eps, order=order), instead_of)
 
     def each(self, node: Node, layer: Layer, value: Value) -> Value:

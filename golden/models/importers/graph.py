@@ -19,6 +19,7 @@ from ..batch_norm import NormTensors, StageParameters
 from ..element_order import ElementOrder
 from ..layers import AveragePool, BatchNorm, Concat, Depthwise, Layer, MaxPool, Pool, Relu, Shape, Weighted
 from ..module import NetworkModule, module_of
+from ..names import RESERVED, TUNED_KINDS, unused
 from ..network import Network
 from ..stages import LayerError
 
@@ -109,6 +110,8 @@ class LayerGraph:
         Layers whose work others do, too: they go if no other layer reads them.
     samples : ElementOrder, optional
         Way from the model's samples to those of the description, where they differ.
+    state_names : set of str
+        Names of all tensors of the model, of those that no layer has, too.
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
@@ -117,6 +120,7 @@ class LayerGraph:
         self.left_to_host: list[str] = []
         self.samples: ElementOrder | None = None
         self.replaced: set[int] = set()
+        self.state_names: set[str] = set()
 
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
@@ -176,6 +180,7 @@ class LayerGraph:
                 if not isinstance(before, Weighted) or readers[source] > 1:
                     self._scale(layer)
         network = self._network()
+        self._name_layers()
         with torch.device("meta"):  # without drawing an unused initialisation
             module = module_of(network)
         module.to_empty(device="cpu")
@@ -206,13 +211,36 @@ class LayerGraph:
             layer.sources = tuple(now[source] for source in layer.sources)
 
     def _check_owners(self) -> None:
-        owners: dict[str, Place] = {}
+        """Refuse a tensor of two layers: one memory, whatever its names are."""
+        owners: dict[int, list[tuple[Tensor, Place]]] = {}
         for layer in self.layers:
-            for kind, name in layer.names.items():
-                if kind in ("weight", "bias") and name in owners:
-                    first = owners[name]
-                    raise layer.place.error(f"{name} is shared with {first.where}: each layer needs weights of its own")
-                owners[name] = layer.place
+            for kind, tensor in layer.tensors.items():
+                others = owners.setdefault(tensor.untyped_storage().data_ptr(), [])
+                for other, first in others:
+                    if tensor.data_ptr() == other.data_ptr() or _overlap(tensor, other):
+                        name = layer.names.get(kind, f"its {kind}")
+                        raise layer.place.error(
+                            f"{name} is shared with {first.where}: each layer needs weights of its own"
+                        )
+                others.append((tensor, layer.place))
+
+    def _name_layers(self) -> None:
+        """Give each layer with tensors a title of its own: that of its weight, else the place's.
+
+        Tensors that the model does not have are named behind the title, so no other tensor may have such a name.
+        """
+        names = self.state_names.union(*(layer.names.values() for layer in self.layers))
+        if RESERVED in names:
+            raise UserError(f"{self.name}: a tensor is called {RESERVED}, as no file of safetensors may: rename it")
+        titles: set[str] = set()
+        for layer in self.layers:
+            if not layer.tensors:
+                continue
+            weight, others = layer.names.get("weight", ""), names.difference(layer.names.values())
+            title = weight.removesuffix(".weight") if weight.endswith(".weight") else layer.place.title
+            behind = {one.rpartition(".")[0] for one in others if one.rpartition(".")[2] in TUNED_KINDS}
+            layer.place = replace(layer.place, title=unused(title, titles | behind))
+            titles.add(layer.place.title)
 
     def _scale(self, layer: GraphLayer) -> None:
         """Turn a batch norm into a depthwise convolution of 1 x 1."""
@@ -245,6 +273,10 @@ def _both(first: Layer, second: Pool) -> Pool | None:
         return AveragePool((down, across))
     rows, columns = (first.stride[at] * second.stride[at] for at in (0, 1))
     return MaxPool((down, across), (rows, columns))
+
+
+def _overlap(first: Tensor, second: Tensor) -> bool:
+    return np.shares_memory(*(one.detach().cpu().numpy() for one in (first, second)))
 
 
 def _load(child: nn.Module, layer: GraphLayer) -> None:

@@ -41,6 +41,7 @@ class Constants:
 
         self._arrays: dict[str, Array] = {}
         self._origins: dict[str, str] = {}
+        self._memory: dict[str, tuple[Array, ...]] = {}
         self._folded = 0
         for tensor in graph.initializer:
             try:
@@ -65,6 +66,10 @@ class Constants:
         """Name of the tensor that a constant is, as it is; None where it was computed."""
         origin = self.origin(name)
         return origin if self._arrays.get(origin) is self._arrays[name] else None
+
+    def memory(self, name: str) -> tuple[Array, ...]:
+        """Parts of the file's tensors from which a constant comes: a view is one, a copy has its origin's."""
+        return self._memory.get(name, (self._arrays[name],))
 
     def set(self, name: str, values: Array) -> None:
         """Add a constant."""
@@ -95,7 +100,10 @@ class Constants:
         if self._folded > MOST_PARAMETERS:
             raise place.error(f"computes constants of more than the limit of {MOST_PARAMETERS} values")
         output = node.output[0]
-        self._arrays[output] = _folded(node, arrays, given, place)
+        self._arrays[output] = made = _folded(node, arrays, given, place)
+        parts = [part for one in inputs if self._arrays[one].dtype.kind == "f" for part in self.memory(one)]
+        if parts and not any(one is part and np.may_share_memory(made, one) for one in arrays for part in parts):
+            self._memory[output] = tuple(parts)
         if node.op_type in ("Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze"):
             self._origins[output] = self.origin(node.input[0])
 
@@ -136,7 +144,7 @@ def _folded(node: onnx.NodeProto, arrays: list[Array], given: Attributes, place:
             return arrays[0]
         case "Cast" if (kind := helper.tensor_dtype_to_np_dtype(given["to"])) in _CAST:
             with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is refused where it is used
-                return arrays[0].astype(kind)
+                return arrays[0].astype(kind, copy=False)
         case "Transpose":
             return np.transpose(arrays[0], given.get("perm"))
         case "Gather":
@@ -150,7 +158,7 @@ def _folded(node: onnx.NodeProto, arrays: list[Array], given: Attributes, place:
         case "Reshape":
             return arrays[0].reshape(_target(arrays[0], arrays[1].tolist(), given))
         case "Slice":
-            return arrays[0][_slices(arrays, given)].copy()
+            return arrays[0][_slices(arrays, given)]
         case "Shape":
             return np.array(arrays[0].shape[given.get("start", 0) : given.get("end")], np.int64)
     raise place.error("computes with constants alone: let the exporter fold them")

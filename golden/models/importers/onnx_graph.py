@@ -75,7 +75,7 @@ class OnnxGraph:
     def _walk(self) -> tuple[Network, NetworkModule]:
         self._constants = Constants(self._model.graph, self._name)
         self._values: dict[str, Value] = {}
-        self._weights: dict[str, Place] = {}
+        self._weights: list[tuple[Array, Place]] = []
         self._flat: dict[int, int] = {}
         self._graph = LayerGraph(self._name, self._input())
         for node in self._ordered():
@@ -245,12 +245,17 @@ class OnnxGraph:
         return found
 
     def weight(self, node: onnx.NodeProto, place: Place) -> Array | None:
-        """Second input of a node, its weight in float32, which no other node may have."""
+        """Second input of a node, its weight in float32, no value of which may come from another node's."""
         found = self.floats(node, 1, place)
-        if found is not None:
-            origin = self._constants.origin(node.input[1])
-            if (first := self._weights.setdefault(origin, place)) is not place:
-                raise place.error(f"{origin} is shared with {first.where}: each layer needs weights of its own")
+        if found is None:
+            return None
+        name = node.input[1]
+        for part in self._constants.memory(name):
+            for other, first in self._weights:
+                if first is not place and np.shares_memory(part, other):
+                    origin = self._constants.origin(name)
+                    raise place.error(f"{origin} is shared with {first.where}: each layer needs weights of its own")
+            self._weights.append((part, place))
         return found
 
     def own_name(self, node: onnx.NodeProto) -> str | None:
@@ -297,7 +302,9 @@ class OnnxGraph:
         """
         if reason := excess(shape):
             raise place.error(f"gives outputs, of which each {reason}")
-        tensors = {kind: torch.tensor(array) for kind, array in arrays.items() if array is not None}
+        # in their usual order: PyTorch has no backward views
+        copies = {kind: np.array(array, order="C") for kind, array in arrays.items() if array is not None}
+        tensors = {kind: torch.from_numpy(array) for kind, array in copies.items()}
         names = {} if name is None else {"weight": name}
         read = tuple(one.layer for one in sources)
         return Value(self._graph.add(GraphLayer(layer, read, place, tensors, names, eps, order=order)), shape, axes)

@@ -239,7 +239,7 @@ def stage_tensors(network: Network, module: NetworkModule) -> tuple[StageTensors
             kinds = [kind for kind in (*_STATISTICS, "weight", "bias") if getattr(behind, kind) is not None]
             norm, eps = {kind: _name(module, norms[at], kind) for kind in kinds}, behind.eps
         bias = None if child.bias is None else _name(module, at, "bias")
-        title, weight = title_of(module, at), _name(module, at, "weight")
+        title, weight = module.titles[at], _name(module, at, "weight")
         found.append(StageTensors(title, weight, bias, norm, eps, channels, module.orders.get(at)))
     return tuple(found)
 
@@ -281,14 +281,8 @@ def by_stage(tensors: Sequence[StageTensors], parameters: Sequence[StageParamete
     return found
 
 
-def title_of(module: NetworkModule, number: int) -> str:
-    """Name of a layer with weights in the user's model; where it has none, the importer's."""
-    weight = module.tensor_names.get(f"{number}.weight", "")
-    return weight.removesuffix(".weight") if weight.endswith(".weight") else module.titles[number]
-
-
 def _name(module: NetworkModule, number: int, kind: str) -> str:
-    return module.tensor_names.get(f"{number}.{kind}", f"{title_of(module, number)}.{kind}")
+    return module.tensor_names.get(f"{number}.{kind}", f"{module.titles[number]}.{kind}")
 
 
 def _kinds(norm: NormTensors) -> dict[str, Floats64]:

@@ -15,6 +15,7 @@ from ...errors import UserError
 from ...files import whole
 from ...fixed import Q4_12, Q8_16
 from ...models.checkpoint import save_state
+from ...models.names import unused
 from ...models.text import text_of
 from .network import TunedNetwork
 from .onnx_file import need_onnx, save_onnx
@@ -27,6 +28,8 @@ SUFFIXES = {
     "npz": (".npz",),
 }
 """Suffixes of the files of each kind."""
+_OF_NPZ = {"formats", "network", "file", "allow_pickle"}
+"""Names in an NPZ file that are no tensors, and those of arguments of the function that writes it."""
 SUM_BITS = 32
 """Bits of the last layer's weights and biases with what was added to them: none is clipped."""
 
@@ -99,16 +102,21 @@ def integers_of(tuned: TunedNetwork) -> dict[str, NDArray[np.generic]]:
         raise UserError("a run of --engine float has no integers: export it to pytorch or onnx")
     found: dict[str, NDArray[np.generic]] = {}
     formats = {"activations": str(Q8_16)}
+
+    def key(name: str) -> str:
+        return unused(name, _OF_NPZ | found.keys())
+
     last = len(tuned.parameters) - 1
     for number, (own, one) in enumerate(zip(tuned.stages, tuned.parameters, strict=True)):
         wide = number == last and tuned.tuned_layer is not None
         for name, values in ((own.weight_name, own.given(one.weight)), (own.bias_name, one.bias)):
-            found[name] = np.rint(values * 2**Q4_12.fraction).astype(np.int32 if wide else np.int16)
-            formats[name] = f"Q{SUM_BITS - Q4_12.fraction}.{Q4_12.fraction}" if wide else str(Q4_12)
+            own_key = key(name)
+            found[own_key] = np.rint(values * 2**Q4_12.fraction).astype(np.int32 if wide else np.int16)
+            formats[own_key] = f"Q{SUM_BITS - Q4_12.fraction}.{Q4_12.fraction}" if wide else str(Q4_12)
     for adapter in tuned.adapters:
         for name in "ab":
-            key = f"{tuned.stages[adapter.stage].title}.lora_{name}"
-            found[key], formats[key] = Q4_12.from_float(getattr(adapter, name)).astype(np.int16), str(Q4_12)
+            own_key = key(f"{tuned.stages[adapter.stage].title}.lora_{name}")
+            found[own_key], formats[own_key] = Q4_12.from_float(getattr(adapter, name)).astype(np.int16), str(Q4_12)
     return {**found, "formats": np.array(json.dumps(formats)), "network": np.array(text_of(tuned.network))}
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from keyword import kwlist
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -28,6 +31,7 @@ from ...models.importers.own_tensors import (
 )
 from ...models.layers import Linear, Weighted
 from ...models.module import module_of
+from ...models.names import unused
 from ...models.network import Network, deployed
 from ..adapters.methods import METHODS, AdapterPlacement
 from ..conversion import Converter, values_of
@@ -217,15 +221,15 @@ class TunedModule(nn.Module):
         plain.to_empty(device="cpu")
         weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
         self._reads, self._layers = network.reads, list(plain)
+        self._beside: dict[int, nn.Module] = {}
+        self._skips: list[nn.Module] = []
+        self._sources: list[int] = []
         for at, own, one in zip(weighted, tuned.stages, tuned.parameters, strict=True):
             layer = plain[at]
             with torch.no_grad():
                 layer.weight.copy_(torch.from_numpy(one.weight))
                 layer.bias.copy_(torch.from_numpy(one.bias))
             _place(self, own.title, layer)
-        self._beside: dict[int, nn.Module] = {}
-        self._skips: list[nn.Module] = []
-        self._sources: list[int] = []
         for adapter in tuned.adapters:
             layer = plain[weighted[adapter.stage]]
             for name in "ab":
@@ -258,13 +262,16 @@ def _adapted(layer: Any, x: Tensor) -> Tensor:
 
 
 def _place(root: nn.Module, title: str, layer: nn.Module) -> None:
-    """Put a layer below a module, under a name with dots."""
-    *path, name = title.strip("/").replace("/", ".").split(".")
+    """Put a layer below a module, under a name with dots or slashes, of which parts that are no names there change."""
+    # programs of torch.export write names as Python does, which normalises them
+    *path, name = [part for part in re.split("[./]", normalize("NFKC", title)) if part] or ["layer"]
     for part in path:
-        if part not in root._modules:
+        containers = {key for key, one in root._modules.items() if type(one) is nn.Module}
+        part = unused(part, {*dir(root), *kwlist} - containers)
+        if part not in containers:
             root.add_module(part, nn.Module())
         root = root.get_submodule(part)
-    root.add_module(name, layer)
+    root.add_module(unused(name, {*dir(root), *kwlist}), layer)
 
 
 def _refuse_unknown(run: Run, stages: Sequence[StageTensors], names: set[str]) -> None:

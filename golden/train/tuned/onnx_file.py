@@ -26,6 +26,7 @@ from ...models.layers import (
     Sides,
     Weighted,
 )
+from ...models.names import unused
 from .network import TunedNetwork
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def save_onnx(tuned: TunedNetwork, path: Path) -> None:
 
 
 def model_of(tuned: TunedNetwork) -> onnx.ModelProto:
-    """Make the model: ``input`` (batch, ...), ``logits`` (batch, classes), and parameters by the user's names."""
+    """Make the model: ``input`` (batch, ...), ``logits`` (batch, classes), and parameters by the user's names.
+
+    A parameter that is called as one of these two has a number behind its name.
+    """
     from onnx import TensorProto, checker, helper
 
     writer = _Writer(tuned.merged())
@@ -82,6 +86,12 @@ class _Writer:
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
         self._tuned, self._stages = tuned, tuned.network.stages
+        self._names = {"input", "logits"}
+        stages, adapters = tuned.stages, tuned.adapters
+        own = [name for one in stages for name in (one.weight_name, one.bias_name)]
+        own += [f"{stages[one.stage].title}.lora_{name}" for one in adapters for name in "ab"]
+        # the user's own names come first
+        self._own = {name: self._unused(name) for name in own}
         self._numbers = [at for at, layer in enumerate(tuned.network.layers) if isinstance(layer, Weighted)]
         # names of what all layers give, from the sample on
         names = ["input"]
@@ -93,7 +103,7 @@ class _Writer:
             if one.skips:
                 source = names[tuned.network.reads[self._numbers[one.stage]][0] + 1]
                 logits = self._node("Add", [logits, self._adapter(one.stage, source)], f"with_adapter_{one.stage}")
-        self._node("Identity", [logits], "logits")
+        self.nodes.append(self._made("Identity", [logits], "logits"))
 
     def _layer(self, number: int, layer: Layer, inputs: list[str]) -> str:
         """Write a layer; return the name of what it gives."""
@@ -123,17 +133,17 @@ class _Writer:
     def _weighted(self, stage: int, layer: Weighted, inputs: list[str], output: str) -> str:
         """Write a layer with weights, and the adapter beside it."""
         own, one, vector = self._tuned.stages[stage], self._tuned.parameters[stage], self._stages[stage]
-        bias = self._tensor(own.bias_name, one.bias.astype(np.float32))
+        bias = self._parameter(own.bias_name, one.bias.astype(np.float32))
         if isinstance(layer, Linear):
-            weight = self._tensor(own.weight_name, one.weight.astype(np.float32))
+            weight = self._parameter(own.weight_name, one.weight.astype(np.float32))
             found = self._node("Gemm", [*inputs, weight, bias], output, transB=1)
         elif len(vector.computed_shape) == 1:  # a factor and a bias for each feature
-            weight = self._tensor(own.weight_name, one.weight.reshape(-1).astype(np.float32))
+            weight = self._parameter(own.weight_name, one.weight.reshape(-1).astype(np.float32))
             scaled = self._node("Mul", [*inputs, weight], f"{output}_scaled")
             found = self._node("Add", [scaled, bias], output)
         else:
             assert isinstance(layer, Convolution | Depthwise)
-            weight = self._tensor(own.weight_name, one.weight.astype(np.float32))
+            weight = self._parameter(own.weight_name, one.weight.astype(np.float32))
             groups = vector.biases if isinstance(layer, Depthwise) else layer.groups
             window = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": _pads(layer.padding)}
             found = self._node("Conv", [*inputs, weight, bias], output, group=groups, **window)
@@ -148,23 +158,40 @@ class _Writer:
         """Write the adapter of a stage, which reads a tensor."""
         (one,) = (other for other in self._tuned.adapters if other.stage == stage)
         title = self._tuned.stages[stage].title
-        a, b = (self._tensor(f"{title}.lora_{name}", getattr(one, name).astype(np.float32)) for name in "ab")
+        a, b = (self._parameter(f"{title}.lora_{name}", getattr(one, name).astype(np.float32)) for name in "ab")
         flat = self._node("Flatten", [source], f"adapter_{stage}_input", axis=1)
         hidden = self._node("Gemm", [flat, a], f"adapter_{stage}_hidden", transB=1)
         return self._node("Gemm", [hidden, b], f"adapter_{stage}", transB=1)
 
     def _node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str:
+        """Write a node; return the name of what it gives, which is another one where a tensor of the user's has it."""
+        output = self._unused(output)
+        self.nodes.append(self._made(kind, inputs, output, **given))
+        return output
+
+    def _made(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> Any:
         from onnx import helper
 
         lists: dict[str, Any] = {name: list(one) if isinstance(one, tuple) else one for name, one in given.items()}
-        self.nodes.append(helper.make_node(kind, inputs, [output], output, **lists))
-        return output
+        return helper.make_node(kind, inputs, [output], output, **lists)
+
+    def _parameter(self, name: str, values: NDArray[Any]) -> str:
+        """Write a tensor of the user's."""
+        return self._written(self._own[name], values)
 
     def _tensor(self, name: str, values: NDArray[Any]) -> str:
+        """Write another tensor."""
+        return self._written(self._unused(name), values)
+
+    def _written(self, name: str, values: NDArray[Any]) -> str:
         from onnx import numpy_helper
 
         self.tensors.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
+
+    def _unused(self, name: str) -> str:
+        self._names.add(found := unused(name, self._names))
+        return found
 
 
 def _pads(padding: Sides) -> list[int]:
