@@ -85,7 +85,9 @@ def _cached(top: str, text: str, synthesise: Callable[[str, str], Counts]) -> Es
     return _estimate(json.loads(cached("estimates", f"{top}-{key}.json", make).read_text()))
 
 
-def estimate_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Estimate:
+def estimate_verilog(
+    sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None, includes: Sequence[Path] = ()
+) -> Estimate:
     """Estimate anyone's Verilog or SystemVerilog, as far as Yosys reads it.
 
     Parameters
@@ -96,8 +98,10 @@ def estimate_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str,
         Top module.
     parameters : mapping of str to str, optional
         Parameters of the top module that differ from its defaults: numbers, or strings in quotes.
+    includes : sequence of Path, optional
+        Folders of files that the sources include; the folder of a source is searched first.
     """
-    return _estimate(from_verilog(sources, top, parameters))
+    return _estimate(from_verilog(sources, top, parameters, includes))
 
 
 def _estimate(counts: Counts) -> Estimate:

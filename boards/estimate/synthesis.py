@@ -21,6 +21,8 @@ from .contents import contents_in_files
 from .counting import ERROR
 from .flow import COUNTS, PRIMITIVES, files, flow, mappings, primitives
 
+_VHDL = (".vhd", ".vhdl")
+
 Counts = dict[str, Any]
 """Attributes of an `Estimate`, by name."""
 
@@ -38,6 +40,8 @@ def _explain(failure: YosysError, top: str, sources: str, texts: Sequence[str]) 
     if missing := re.search(r"Module `(\S+)' referenced in module `(\S+)'.*is not part of the design", error):
         name, where = missing.groups()
         return UserError(f"module {name!r} of {where!r} is not in {sources}: add the file that declares it")
+    if missing := re.search(r"Can't open include file `(.+?)'", error):
+        return UserError(f"{sources} includes {missing[1]!r}, which is not beside it: give --include FOLDER")
     return UserError(f"Yosys cannot synthesise {sources}: {error}")
 
 
@@ -93,18 +97,42 @@ def from_text(verilog: str, top: str) -> Counts:
         return _synthesise(["read_verilog -sv design"], [verilog], top, "the Verilog", folder)
 
 
-def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Counts:
-    """Synthesise Verilog or SystemVerilog files, with parameters of the top module that differ from its defaults."""
+def from_verilog(
+    sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None, includes: Sequence[Path] = ()
+) -> Counts:
+    """Synthesise Verilog or SystemVerilog files.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+    top : str
+    parameters : mapping of str to str, optional
+        Parameters of the top module that differ from its defaults.
+    includes : sequence of Path
+        Folders of included files.
+    """
     if not sources:
         raise UserError("no Verilog file given: name at least one")
     for file in sources:
         if not file.is_file():
             raise UserError(f"no file {str(file)!r}: give the path of a Verilog file")
+        if file.suffix.lower() in _VHDL:
+            raise UserError(
+                f"{file.name} is VHDL, which Yosys does not read: convert it, as with ghdl synth --out=verilog"
+            )
+    for included in includes:
+        if not included.is_dir():
+            raise UserError(f"--include {str(included)!r} is no folder")
     texts = [read_text(file, errors="replace") for file in sources]
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         folder = Path(name)
         # a module gets parameters of its top only if it is built then, not when it is read
-        read = f"read_verilog -sv {'-defer ' if parameters else ''}"
+        searched = ""
+        for number, included in enumerate(includes):
+            # the working directory; the option takes a name without quotes or spaces
+            (folder / f"include{number}").symlink_to(included.resolve())
+            searched += f"-I include{number} "
+        read = f"read_verilog -sv {'-defer ' if parameters else ''}{searched}"
         reads = []
         for number, (file, text) in enumerate(zip(sources, texts, strict=True)):
             same = contents_in_files(text, folder, f"contents{number}_")

@@ -32,6 +32,14 @@ if TYPE_CHECKING:
         multiple=True,
         help="A parameter of it that differs from its default; may be repeated.",
     ),
+    option(
+        "--include",
+        "includes",
+        type=PATH,
+        multiple=True,
+        metavar="FOLDER",
+        help="A folder of files that it includes; may be repeated.",
+    ),
 )
 @section(
     "Output",
@@ -51,6 +59,7 @@ def command(
     verilog: tuple[Path, ...],
     top: str | None,
     parameters: tuple[str, ...],
+    includes: tuple[Path, ...],
     board: str,
     as_json: bool,
     **own_network: Any,
@@ -70,10 +79,11 @@ def command(
             raise UserError("--set, --preset and --model belong to a BLOCK, not to --verilog")
         if odd := next((one for one in parameters if "=" not in one), None):
             raise UserError(f"--parameter {odd!r} is not NAME=VALUE")
-        _show(estimate_verilog(verilog, top, dict(one.split("=", 1) for one in parameters)), target, as_json)
+        values = dict(parameter.split("=", 1) for parameter in parameters)
+        _show(estimate_verilog(verilog, top, values, includes), target, as_json)
         return
-    if top or parameters:
-        raise UserError("--top and --parameter belong to --verilog, not to a BLOCK")
+    if top or parameters or includes:
+        raise UserError("--top, --parameter and --include belong to --verilog, not to a BLOCK")
     spec = spec_of(str(block), settings, preset, **own_network)
     with without_garbage_collection():  # or it searches what emission leaves, between emission and synthesis
         found = estimate_spec(spec, target.fabric)

@@ -52,13 +52,32 @@ def test_estimate_takes_anyones_verilog(fabtune, tmp_path):
     assert json.loads(out)["resources"] == {"lut": 1, "ff": 1, "bram36": 0, "uram": 0, "dsp": 0}
 
 
+def test_included_files_are_found(fabtune, refused, tmp_path):
+    (tmp_path / "mine.v").write_text(
+        '`include "width.vh"\nmodule mine(input [`WIDTH-1:0] a, output [`WIDTH-1:0] q); assign q = ~a; endmodule\n'
+    )
+    (tmp_path / "my headers").mkdir()
+    (tmp_path / "my headers" / "width.vh").write_text("`define WIDTH 4\n")
+    command = "estimate --verilog mine.v --top mine"
+    status, out, _ = fabtune(*command.split(), "--include", "my headers", "--json")
+    assert status == 0
+    assert json.loads(out)["resources"]["lut"] == 4
+    assert "includes 'width.vh', which is not beside it: give --include FOLDER" in refused(command)
+    assert "--include 'nowhere' is no folder" in refused(f"{command} --include nowhere")
+
+
+def test_vhdl_is_refused(refused, tmp_path):
+    (tmp_path / "mine.vhd").write_text("entity mine is end mine;\n")
+    assert "mine.vhd is VHDL, which Yosys does not read" in refused("estimate --verilog mine.vhd --top mine")
+
+
 MISTAKES = {
     "estimate": "either a BLOCK or --verilog",
     "estimate urng --verilog x.v": "either a BLOCK or --verilog",
     "estimate --verilog x.v": "--verilog needs --top NAME",
     "estimate --verilog x.v --top a": "no file 'x.v'",
     "estimate urng --board foo": "foo",
-    "estimate urng --top a": "--top and --parameter belong to --verilog",
+    "estimate urng --top a": "--top, --parameter and --include belong to --verilog",
 }
 
 
