@@ -8,6 +8,7 @@ starts.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -60,6 +61,25 @@ class FoldableSource(PerturbationSource, Protocol):
     @property
     def rotates(self) -> bool:
         """True if cycle t begins with number ``t mod n`` of its row."""
+
+
+def check_full_rank(source: PerturbationSource, lanes: int) -> None:
+    """Refuse a generator whose numbers return to the same lanes of a tile, or to every second, in each cycle.
+
+    With a common factor, inputs of a layer take the same numbers in every cycle, and a layer's perturbation is a matrix
+    without full rank: 24 of 384 with 32 numbers on tiles of 32 x 16.
+
+    Raises
+    ------
+    UserError
+        If the tile has more lanes than a cycle has numbers, and their counts have a common factor.
+    """
+    if source.width < lanes and (factor := gcd(source.width, lanes)) > 1:
+        raise UserError(
+            f"a generator of {source.width} numbers a cycle has the factor {factor} in common with the {lanes} "
+            "parameters of a word: weights of different inputs would always move together; take an odd number, such as "
+            "pool.p=33 with pool.size=16863"
+        )
 
 
 def cycles_of(weights: int, lanes: int) -> int:

@@ -61,7 +61,7 @@ VALUES = {
     "validate": ("0.1", "0.5"),
     "eps": ("0.001", "0.0009765625"),
     "generator": ("gaussian", "otf8", "pool"),
-    "parameters": ("scale.urng.bits=8", "pool.p=32"),
+    "parameters": ("scale.urng.bits=8", "pool.p=33"),
     "settings": ("bits=8", "n=4", "width=3", "rank=2"),
     "mask": ("generic", "task", "random"),
     "precision": ("float32", "bfloat16"),

@@ -15,6 +15,7 @@ from ...axi.axi_write import AxiWriteSpec
 from ...axi.memories import port_memories
 from ...errors import UserError
 from ...memories.plan import MemoryShape
+from ...rng.perturbation import check_full_rank
 from ...rng.pezo import PezoSpec
 from ...stream.engine.stream_engine import StreamEngineSpec
 from ...stream.forward import IntegerTransformer
@@ -121,6 +122,7 @@ class ZostreamSpec(CoreSpec):
             raise UserError(f"ports = {self.ports}: give 1 or 2")
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
+        check_full_rank(self.generator, self.lanes * self.columns)
         _ = self.sequencer, self.offsets, self.losses, self.engine.parts  # these refuse what is out of range
 
     @cached_property

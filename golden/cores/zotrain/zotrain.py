@@ -21,6 +21,7 @@ from ...nn.array.mapping import Mapping as NetworkMapping
 from ...nn.array.memories import cut_memory, network_memories, target_memory
 from ...rng.gaussian_array import GaussianArraySpec
 from ...rng.generators import Generator
+from ...rng.perturbation import check_full_rank
 from ...rng.pezo import PezoSpec
 from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.deltas import DELTA
@@ -106,8 +107,10 @@ class ZotrainSpec(NetworkCoreSpec):
         if self.generator.width < LEAST_NUMBERS:
             raise UserError(
                 f"a generator of {self.generator.width} numbers a cycle: the {self.mapping.width} parameters of a word "
-                f"that share one stay tied, and accuracy collapses; take {LEAST_NUMBERS} or more (pool.p=32)"
+                f"that share one stay tied, and accuracy collapses; take {LEAST_NUMBERS} or more "
+                "(pool.p=33 with pool.size=16863)"
             )
+        check_full_rank(self.generator, self.mapping.width)
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
         if self.gaussian != "none" and self.generator != PezoSpec():

@@ -96,8 +96,8 @@ class WordOffsetsSpec(Spec):
         if self.times * self.row_words > MOST_NUMBERS:
             raise UserError(
                 f"the generator's numbers return after {self.times} cycles: {self.times} rows of {self.row_words} "
-                f"deltas are more than the memory's {MOST_NUMBERS}; take generators of fewer bits, such as "
-                "generator.scale.urng.bits=8"
+                f"deltas are more than the memory's {MOST_NUMBERS}; take generators of fewer bits or a smaller pool, "
+                "such as generator.scale.urng.bits=8 or generator.pool.p=33 with generator.pool.size=16863"
             )
         if not 1 <= self.tables <= 2:
             raise UserError(f"tables = {self.tables} is not 1 or 2: a network has one part, or is cut in two")

@@ -17,6 +17,7 @@ from ...errors import UserError
 from ...models.importers.folding import described, folded
 from ...models.importers.own_tensors import by_stage, returned, stage_tensors, user_state
 from ...models.network import Network, deployed
+from ...rng.perturbation import check_full_rank
 from ...zo.coefficient import LARGEST_BATCH
 from ...zo.deltas import DELTA, PerturbationTable
 from ...zo.job import ZerothOrderJob
@@ -196,6 +197,13 @@ def eps_shift_of(eps: float) -> int:
 
 
 def source_of(settings: ZoSettings, width: int) -> Periodic:
-    """Make the source of perturbations of words of so many parameters."""
+    """Make the source of perturbations of words of so many parameters.
+
+    Raises
+    ------
+    UserError
+        If the generator gives floats, or weights of different inputs the same numbers.
+    """
     source = integer_source_of(settings.generator_name, settings.parameters)
+    check_full_rank(source.spec, width)
     return Periodic(source.spec, width, source.fraction)

@@ -22,8 +22,12 @@ _INDEPENDENT: dict[str, Callable[[int], Perturbations]] = {
     "integers": lambda seed: Uniform(seed, half_width=128),
 }
 """Constructors of independent sources from a seed; "integers" are the unscaled numbers of an 8-bit generator."""
-CORE_PARAMETERS = {"pool": ("pool.p=32",)}
-"""Parameters with which a core takes a preset: with few numbers a cycle, many weights of a word would stay tied."""
+CORE_PARAMETERS = {"pool": ("pool.p=33", "pool.size=16863")}
+"""Parameters with which a core takes a preset: a pool of 511 rows, whose numbers give a layer's perturbation full rank.
+
+With an even number a cycle, weights of different inputs would move together, see `check_full_rank`. Rows of 32 numbers
+take as many block RAMs.
+"""
 GENERATORS = (*_INDEPENDENT, *PezoSpec.presets)
 
 

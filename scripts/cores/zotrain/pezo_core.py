@@ -27,7 +27,7 @@ from ...tables.trials import kept_trials, mean_and_deviation
 DESIGNS = {
     "PeZO on the fly, 8 bits": (),
     "PeZO on the fly, 14 bits": ("generator.scale.urng.bits=14",),
-    "PeZO pool, 32 a cycle": ("generator.strategy=pool", "generator.pool.p=32"),
+    "PeZO pool, 33 a cycle": ("generator.strategy=pool", "generator.pool.p=33", "generator.pool.size=16863"),
     "Gaussian, tree": ("gaussian=tree",),
     "Gaussian, select": ("gaussian=select",),
     "Gaussian, sum": ("gaussian=sum",),

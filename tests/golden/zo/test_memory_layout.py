@@ -64,7 +64,7 @@ def test_a_step_begins_on_a_beat(batch, beats):
 
 @pytest.mark.parametrize("preset", ["otf8", "otf14", "pool"])
 def test_the_state_is_sent_lowest_bit_first(preset):
-    generator = build(PezoSpec, ["pool.p=32"] if preset == "pool" else [], preset)
+    generator = build(PezoSpec, ["pool.p=33", "pool.size=8415"] if preset == "pool" else [], preset)
     layout = ZotrainSpec(network="digits", generator=generator).layout
     found = layout.state(100)
     bits = generator.serial(100)

@@ -47,7 +47,7 @@ VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "base": (SMALL, {}),
     "two cycles for a word, in parts": ((*SMALL, "columns=8", "deltas=ultra"), {}),
     "a quarter of a word in a cycle": ((*SMALL, "deltas=ultra"), {}),
-    "pool": ((*SMALL, "generator.strategy=pool", "generator.pool.p=32"), {"position": 100}),
+    "pool": ((*SMALL, "generator.strategy=pool", "generator.pool.p=33", "generator.pool.size=8415"), {"position": 100}),
     "14 bits, all in a cycle": ((*SMALL, "generator.scale.urng.bits=14"), {"position": 507_870}),
     "leap": ((*SMALL, "generator.scale.urng.leap=4", "generator.scale.mode=pow2"), {}),
     "constant factor": ((*SMALL, "generator.scale.mode=constant", "deltas=ultra"), {}),
@@ -380,7 +380,7 @@ def test_unknown_commands_are_refused(simulated: tuple[SimulatedDevice, ZerothOr
 @pytest.mark.parametrize(
     ("settings", "refusal"),
     [
-        (("generator.strategy=pool",), "8 numbers a cycle.*pool.p=32"),
+        (("generator.strategy=pool",), "8 numbers a cycle.*pool.p=33"),
         (("generator.replay=false",), "replay"),
         (("gaussian=box",), "not one of none, tree, select, sum"),
         (("gaussian=tree", "generator.scale.urng.bits=14"), "gaussian = tree takes the place of generator"),

@@ -222,11 +222,13 @@ def test_the_text_of_a_file_is_readable(run, tmp_path):
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_core_takes_a_pool_with_a_number_for_each_lane():
-    settings = core_settings(ZoSettings("pezo-pool", parameters=("pool.size=4064",)))
+def test_a_core_takes_a_pool_of_511_rows_of_33_numbers():
+    settings = core_settings(ZoSettings("pezo-pool"))
     assert settings.engine == "golden"
-    assert (settings.source().spec.width, settings.source().spec.period) == (32, 127)
-    assert core_settings(ZoSettings("pezo-pool", parameters=("pool.p=64",))).source().spec.width == 64
+    assert (settings.source().spec.width, settings.source().spec.period) == (33, 511)
+    smaller = core_settings(ZoSettings("pezo-pool", parameters=("pool.size=8415",)))
+    assert (smaller.source().spec.width, smaller.source().spec.period) == (33, 255)
+    assert core_settings(ZoSettings("pezo-pool", parameters=("pool.p=65",))).source().spec.width == 65
     assert core_settings(ZoSettings("pezo-otf", engine="rtl")).engine == "rtl"
 
 

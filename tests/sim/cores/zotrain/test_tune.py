@@ -24,9 +24,9 @@ def test_a_preset_is_an_array_for_the_jobs_network_and_samples(core, array):
 
 
 def test_the_generator_is_the_settings():
-    pool = core_settings(ZoSettings("pezo-pool", 5e-4, 2.0**-10, SETTINGS.schedule, parameters=("pool.size=4064",)))
+    pool = core_settings(ZoSettings("pezo-pool", 5e-4, 2.0**-10, SETTINGS.schedule, parameters=("pool.size=8415",)))
     spec = TUNER.spec_for(preset("digits"), pool, 100, byte_inputs=True)
-    assert (spec.generator.strategy, spec.generator.pool.size, spec.generator.width) == ("pool", 4064, 32)
+    assert (spec.generator.strategy, spec.generator.pool.size, spec.generator.width) == ("pool", 8415, 33)
 
 
 @pytest.mark.parametrize(
