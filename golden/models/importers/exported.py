@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import transformer
 
 from ...errors import UserError
 from ..layers import Shape
@@ -144,8 +149,7 @@ def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
 
 def _export(module: nn.Module, input_shape: Shape, name: str) -> torch.export.ExportedProgram:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about PyTorch's own code
+        with _without_messages(), _without_hints():
             program = torch.export.export(module, (_example(module, input_shape),), strict=False)
             # operators in place become such that give a new tensor; all others stay as they are
             functional: torch.export.ExportedProgram = program.run_decompositions({})
@@ -153,8 +157,35 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> torch.export.Ex
     except Exception as error:
         place = _place_of_error(error) or name
         raise UserError(
-            f"{place}: cannot be exported, as what it does depends on the samples or is not of tensors: {_line(error)}"
+            f"{place}: cannot be exported, as it decides by values of tensors, or is not of tensors: {_line(error)}"
         ) from error
+
+
+@contextmanager
+def _without_messages() -> Iterator[None]:
+    """Context without PyTorch's warnings about its own code, its log, and the graphs that it prints."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _without_hints() -> Iterator[None]:
+    """Context in which encoders of PyTorch do not look whether a mask is causal.
+
+    An export has no values of the mask. The answer is a hint alone: the mask itself is added where it is no.
+    """
+    own = transformer._detect_is_causal_mask
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = own
 
 
 def _place_of_error(error: BaseException) -> str:

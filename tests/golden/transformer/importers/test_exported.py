@@ -99,6 +99,38 @@ def test_encoders_of_pytorch_are_equal(before, kind):
     assert set(found.tensor_names) == set(network.parameter_shapes)
 
 
+class _Masked(nn.Module):
+    """Encoder of PyTorch with a mask, and no word on its kind."""
+
+    def __init__(self, mask):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 1)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        return self.encoder(x, mask=self.mask)
+
+
+@pytest.mark.slow
+def test_masks_of_an_encoder_of_pytorch_are_looked_at():
+    for mask in (torch.ones(5, 5).triu(1) > 0, nn.Transformer.generate_square_subsequent_mask(5)):
+        _, network = compare(randomised(_Masked(mask)), (5, 16))
+        assert [one.causal for one in network.operations if isinstance(one, SelfAttention)] == [True]
+    with pytest.raises(UserError, match="neither none nor the one that hides all later tokens"):
+        transformer_of(randomised(_Masked(torch.ones(5, 5).triu(2) > 0)), (5, 16), "own")
+
+
+@pytest.mark.slow
+def test_a_module_that_decides_by_values_is_refused_in_one_line(capfd):
+    module = _Wrong(lambda self, x: self.first(x) if x.sum() > 0 else self.second(x))
+    with pytest.raises(
+        UserError, match=r"test_exported\.py:\d+: cannot be exported, as it decides by values of tensors"
+    ):
+        transformer_of(randomised(module), (4, 4), "own")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_a_vision_transformer_becomes():
     block = own.Block(16)
     found, network = compare(randomised(own.Vision(block)), (2, 8, 8))
