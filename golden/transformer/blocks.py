@@ -70,6 +70,8 @@ class SelfAttention:
         Of rotary positions; none without it.
     scale : float, optional
         Factor of the scores, by default ``1 / sqrt(width)``.
+    window : int, optional
+        Most tokens of a sentence: in a longer one the first tokens leave a sliding window, which is not computed.
     """
 
     heads: int
@@ -78,6 +80,7 @@ class SelfAttention:
     causal: bool = False
     rotary_base: float | None = None
     scale: float | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -271,15 +274,22 @@ class Transformer:
             if not np.isfinite(given).all():
                 raise self.error(number, f"has a {kind} with NaN or infinity")
 
+    @cached_property
+    def most_tokens(self) -> int | None:
+        """Tokens of the longest sentence, by positions and windows; None for any."""
+        positions = [one.length for one in self.operations if isinstance(one, Positions)]
+        windows = [one.window for one in self.operations if isinstance(one, SelfAttention) and one.window is not None]
+        return min(positions + windows, default=None)
+
     def check_lengths(self, lengths: tuple[int, ...]) -> None:
-        """Refuse sentences without a token, and such that are longer than the positions.
+        """Refuse sentences without a token, and such that are longer than the positions or a window.
 
         Raises
         ------
         UserError
             If a length is out of range.
         """
-        most = min((one.length for one in self.operations if isinstance(one, Positions)), default=None)
+        most = self.most_tokens
         for length in lengths:
             if length < 1 or (most is not None and length > most):
                 bound = f"1 to {most} tokens" if most else "at least one token"

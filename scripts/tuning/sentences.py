@@ -78,7 +78,7 @@ def worded(path: Path, task: TextTask, prompt: str | None, sparse: bool) -> Sent
         See `read_model`.
     task : TextTask
     prompt : str, optional
-        "label-words" or "sentences"; by default label words, where the model has a language-model head.
+        "label-words" or "sentences"; by default label words, where model and task have them.
     sparse : bool
         Whether sensitive weights are tuned, which the gradients of a classifier by prompts choose.
 
@@ -89,13 +89,18 @@ def worded(path: Path, task: TextTask, prompt: str | None, sparse: bool) -> Sent
     """
     if prompt not in (None, *PROMPTS):
         raise UserError(f"--prompt {prompt} is not one of {', '.join(PROMPTS)}")
+    no_words = UserError(
+        "sparse tuning chooses weights by a classifier's gradients, which takes no label words: give --prompt sentences"
+    )
     if prompt == "label-words" and sparse:
-        raise UserError("--method sparse-zo chooses weights by a classifier's gradients: it takes --prompt sentences")
+        raise no_words
     if prompt == "label-words" and task.wording is None:
         raise UserError(f"{task.name} has no label words: write a file label-words.txt into its folder")
     model, tokenizer = read_model(path)
-    wanted = prompt == "label-words" or (prompt is None and model.head is not None and not sparse)
+    wanted = prompt == "label-words" or (prompt is None and model.head is not None)
     if wanted and task.wording:
+        if sparse:
+            raise no_words
         return with_words(model, tokenizer, task.wording)
     return with_prompts(model, tokenizer, task.prompts)
 

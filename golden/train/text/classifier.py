@@ -1,6 +1,7 @@
 """Sentence classifier: a pre-trained transformer with a head initialised from prompts.
 
-The embedding of a sentence is the mean of the last layer's tokens, normalised to length 1. The head is a linear layer
+The embedding of a sentence is the mean of the last layer's tokens, or what a folder of sentence-transformers says, of
+length 1. The head is a linear layer
 whose rows are initially the prompts' embeddings, so that before training the class with the nearest prompt is chosen.
 Zeroth-order fine-tuning needs such an initialisation. MeZO uses prompts in the text, which an encoder without a
 language-model head cannot.
@@ -20,6 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import UserError
+from ...transformer.importers.language_models.language_model import check_tokens
+from ...transformer.importers.language_models.pooling import pooling_of
 from .tasks import NO_PAIRS, Texts
 
 LOGIT_SCALE = 20.0
@@ -68,7 +71,8 @@ class TextClassifier(nn.Module):
     Raises
     ------
     UserError
-        If `transformers` is not installed, the folder has no such model, or there are no prompts, as for pairs.
+        If `transformers` is not installed, the folder has no such model or another pooling than `pooling_of` reads, or
+        there are no prompts, as for pairs.
     """
 
     def __init__(
@@ -80,8 +84,17 @@ class TextClassifier(nn.Module):
         if not prompts:
             raise UserError(NO_PAIRS)
         self.precision = precision
+        self._name, self._pooling = folder.name, pooling_of(folder)
         self._tokenizer = load_tokenizer(folder)
+        if self._tokenizer.pad_token is None:
+            # a decoder's may have none: any token does, as no other one sees it
+            self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)
         self.encoder = _loaded(folder, "model", "AutoModel", dtype=torch.float32)
+        if self.encoder.config.is_encoder_decoder:
+            raise UserError(
+                f"{folder} is an encoder with a decoder ({self.encoder.config.model_type}), which has no rows of its "
+                "own for a sentence: give an encoder, as BERT, or a decoder, as Llama"
+            )
         # the pooler is not used; its parameters would only lengthen the perturbation
         self.encoder.pooler = None
         self.eval()
@@ -93,10 +106,18 @@ class TextClassifier(nn.Module):
             self.head.bias.zero_()
 
     def tokens(self, sentences: Sequence[str]) -> dict[str, Tensor]:
-        """Tokenise sentences, padded to the longest: tensors (n, tokens)."""
+        """Tokenise sentences, padded to the longest: tensors (n, tokens).
+
+        Raises
+        ------
+        UserError
+            If the model has no embedding of a token.
+        """
         made = self._tokenizer(
             list(sentences), padding=True, truncation=True, max_length=MAXIMUM_TOKENS, return_tensors="pt"
         )
+        words = len(self.encoder.get_input_embeddings().weight)
+        check_tokens(self._name, made["input_ids"].numpy(), words)
         return {name: one.to(self.device) for name, one in made.items()}
 
     def batch(self, texts: Texts, group: int = GROUP) -> TokenBatch:
@@ -121,8 +142,13 @@ class TextClassifier(nn.Module):
         """Compute sentence embeddings of length 1: (n, hidden)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             hidden = self.encoder(**tokens).last_hidden_state.float()
-        mask = tokens["attention_mask"][:, :, None].to(hidden.dtype)
-        return functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1)
+        mask = tokens["attention_mask"]
+        if self._pooling == "mean":
+            share = mask[:, :, None].to(hidden.dtype)
+            return functional.normalize((hidden * share).sum(1) / share.sum(1), dim=1)
+        places = torch.arange(mask.shape[1], device=mask.device) * mask
+        rows = places.argmax(1) if self._pooling == "last" else mask.argmax(1)
+        return functional.normalize(hidden[torch.arange(len(hidden), device=mask.device), rows], dim=1)
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Compute logits: (n, classes)."""
@@ -169,8 +195,8 @@ def load_tokenizer(folder: Path) -> Any:
     """
     tokenizer = _loaded(folder, "tokenizer", "AutoTokenizer")
     files = tokenizer.vocab_files_names.values()
-    # without any of them the library makes a tokenizer to which all words are unknown
-    if not any((folder / name).is_file() for name in files):
+    # without any of them the library makes a tokenizer to which all words are unknown; one of bytes has none
+    if files and not any((folder / name).is_file() for name in files):
         raise UserError(f"{folder} has no tokenizer ({' or '.join(files)}): save it there with save_pretrained")
     return tokenizer
 

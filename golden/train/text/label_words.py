@@ -112,7 +112,7 @@ class Wording:
         Raises
         ------
         UserError
-            If the template alone is longer, or the tokenizer puts a token behind a text.
+            If the template alone is longer, the tokenizer puts a token behind a text, or has no places to cut at.
         """
         front, found, cut = _front(tokenizer), [], 0
         for sentence in sentences:
@@ -125,6 +125,11 @@ class Wording:
 
     def _shortened(self, tokenizer: Any, text: str, places: list[tuple[int, int]], most: int) -> list[int]:
         """Leave out the last tokens of the sentences in a text, of the longer one first."""
+        if not tokenizer.is_fast:
+            raise UserError(
+                f"{text[:40]!r} has more than {most} tokens, and this tokenizer does not say which part of a text is a "
+                "token: shorten the text, or save a fast tokenizer (tokenizer.json)"
+            )
         made = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         spans = made["offset_mapping"]
         own = [[at for at, (begin, end) in enumerate(spans) if first <= begin < end <= last] for first, last in places]

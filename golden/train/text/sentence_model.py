@@ -23,11 +23,12 @@ from ...stream.forward import IntegerTransformer, weight_formats
 from ...stream.frozen_base import BaseKind, FrozenBase, frozen_base
 from ...stream.transformer_model import TransformerModel, everything, padded
 from ...stream.words import TensorName
-from ...transformer.blocks import Parameters, Positions, Transformer
+from ...transformer.blocks import Parameters, Transformer
 from ...transformer.float_model import last_float
-from ...transformer.importers.language_models.folder import LanguageModel, read_folder
+from ...transformer.importers.language_models.folder import read_folder
 from ...transformer.importers.language_models.gguf_file import read_gguf
 from ...transformer.importers.language_models.gguf_tokenizer import gguf_tokenizer
+from ...transformer.importers.language_models.language_model import LanguageModel, check_tokens
 from .classifier import LOGIT_SCALE, MAXIMUM_TOKENS, load_tokenizer
 from .label_words import Sentence, Wording
 from .tasks import NO_PAIRS, Texts
@@ -57,6 +58,8 @@ class SentenceModel:
         Text around a sentence, where the next word is the label.
     activations : mapping of int to Format
         Formats of large activations, see `calibrated`.
+    uncounted : int, optional
+        Token that no text may have, see `LanguageModel`.
     """
 
     network: Transformer
@@ -67,10 +70,11 @@ class SentenceModel:
     tensor_names: dict[TensorName, str]
     wording: Wording | None = None
     activations: Mapping[int, Format] = field(default_factory=dict)
+    uncounted: int | None = None
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest sentence: `MAXIMUM_TOKENS`, or as many as there are positions."""
+        """Tokens of the longest sentence, see `longest`."""
         return longest(self.network)
 
     def tokens(self, sentences: Sequence[Sentence]) -> Integers:
@@ -81,11 +85,15 @@ class SentenceModel:
         Raises
         ------
         UserError
-            If a sentence has no token, or pairs of sentences stand for single ones, or the reverse.
+            If a sentence has no token, or one that the model lacks, or pairs of sentences stand for single ones, or the
+            reverse.
         """
         if self.wording:
-            return self.wording.tokens_of(self.tokenizer, sentences, self.most_tokens)[0]
-        return tokens_of(self.tokenizer, singles(sentences), self.most_tokens)
+            tokens = self.wording.tokens_of(self.tokenizer, sentences, self.most_tokens)[0]
+        else:
+            tokens = tokens_of(self.tokenizer, singles(sentences), self.most_tokens)
+        check_tokens(self.network.name, tokens[tokens >= 0], len(self.words), self.uncounted)
+        return tokens
 
     def cut(self, sentences: Sequence[Sentence]) -> int:
         """Count the sentences that `tokens` cuts."""
@@ -201,6 +209,7 @@ def with_words(model: LanguageModel, tokenizer: Any, wording: Wording) -> Senten
         )
         raise UserError(f"{model.name} {what}, which label words need; --prompt sentences takes prompts")
     rows = wording.word_tokens(tokenizer)
+    check_tokens(model.name, np.array(rows), len(model.head))
     made = model.builder
     made.linear("label_words", made.pool("last", model.last, "last"), model.head[rows])
     network, parameters = made.finish()
@@ -213,7 +222,7 @@ def singles(sentences: Sequence[Sentence]) -> tuple[str, ...]:
 
 
 def with_prompts(model: LanguageModel, tokenizer: Any, prompts: Sequence[str]) -> SentenceModel:
-    """Pool the mean of the tokens, of length 1, and add a head whose rows are the embeddings of prompts.
+    """Pool the tokens as the model does, to length 1, and add a head whose rows are the embeddings of prompts.
 
     Raises
     ------
@@ -223,19 +232,20 @@ def with_prompts(model: LanguageModel, tokenizer: Any, prompts: Sequence[str]) -
     if not prompts:
         raise UserError(NO_PAIRS)
     made = model.builder
-    unit = made.unit_length("unit", made.pool("mean", model.last, "mean"))
+    unit = made.unit_length("unit", made.pool(model.pooling, model.last, model.pooling))
     body, parameters = made.finish()
     tokens = tokens_of(tokenizer, prompts, longest(body))
     there = tokens >= 0
     rows = last_float(body, parameters, model.rows(tokens[there]), tuple(map(int, there.sum(axis=1))))
     made.linear("head", unit, LOGIT_SCALE * rows, np.zeros(len(rows)))
     network, parameters = made.finish()
-    return SentenceModel(network, parameters, model.words, tokenizer, tuple(prompts), model.tensor_names)
+    names, uncounted = model.tensor_names, model.uncounted
+    return SentenceModel(network, parameters, model.words, tokenizer, tuple(prompts), names, uncounted=uncounted)
 
 
 def longest(network: Transformer) -> int:
-    """Tokens of the longest sentence of a network: `MAXIMUM_TOKENS`, or as many as there are positions."""
-    return min([MAXIMUM_TOKENS, *(one.length for one in network.operations if isinstance(one, Positions))])
+    """Tokens of the longest sentence of a network: `MAXIMUM_TOKENS`, or as many as its positions and windows allow."""
+    return min(MAXIMUM_TOKENS, network.most_tokens or MAXIMUM_TOKENS)
 
 
 def tokens_of(tokenizer: Any, sentences: Sequence[str], most: int) -> Integers:

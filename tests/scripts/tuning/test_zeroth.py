@@ -176,6 +176,9 @@ def test_label_words_that_do_not_apply(refused, tmp_path, tiny_decoder, tiny_tra
     (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n great\n")
     assert "is no decoder: a head for masked words is not computed" in refused(f"{command} {tiny_transformer}")
     assert "chooses weights by a classifier's gradients" in refused(command.replace("pezo-otf", "sparse-zo") + " .")
+    # without the option a decoder takes label words, so sensitive weights ask for prompts by name
+    command = command.replace("pezo-otf", "sparse-zo").replace("--prompt label-words ", "")
+    assert "takes no label words: give --prompt sentences" in refused(f"{command} {tiny_decoder}")
 
 
 def test_sensitive_weights_in_integers(fabtune, tmp_path, tiny_transformer):

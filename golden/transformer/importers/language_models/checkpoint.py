@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....errors import UserError
-from ....files import read_json
 from ....models.checkpoint import load_state
+from .model_settings import model_settings
+from .settings import read_settings
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -28,24 +29,28 @@ class Checkpoint:
 
     Attributes
     ----------
-    settings : dict
+    settings : Settings
         Contents of ``config.json``.
     name : str
         Of the folder.
-    place : Path
-        File of the settings.
     prefix : str
         What stands before the names of tensors.
 
     Raises
     ------
     UserError
-        If a file is missing, or damaged.
+        If a file is missing, or damaged, the settings are refused, or an adapter stands beside the model.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.name, self.place = folder, folder.name, folder / "config.json"
-        self.settings = read_settings(self.place)
+        self.folder, self.name = folder, folder.name
+        if (adapter := folder / "adapter_config.json").is_file():
+            raise UserError(
+                f"{adapter} makes this a model with an adapter, which is not read: "
+                "merge it (merge_and_unload of peft), and save the model to another folder"
+            )
+        place = folder / "config.json"
+        self.settings = model_settings(place, read_settings(place))
         self._files: dict[str, Path] = {}
         self._tensors: dict[str, Tensor] = {}
         self._load()
@@ -73,32 +78,6 @@ class Checkpoint:
             self._tensors |= loaded
             self._files |= dict.fromkeys(loaded, path)
 
-    def setting(self, *names: str, default: Any = None) -> Any:
-        """Look up the first of several names that the settings have.
-
-        Raises
-        ------
-        UserError
-            If there is none, and no default.
-        """
-        for name in names:
-            if self.settings.get(name) is not None:
-                return self.settings[name]
-        if default is None:
-            raise UserError(f"{self.place} has no {names[0]}")
-        return default
-
-    def count(self, *names: str, default: int | None = None) -> int:
-        """Look up a setting that is a number of at least 1."""
-        value = self.setting(*names, default=default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.refused(f"{names[0]} = {value!r}, which is no number of at least 1")
-        return value
-
-    def refused(self, reason: str) -> UserError:
-        """Make the error of a setting."""
-        return UserError(f"{self.place} has {reason}")
-
     def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
         """Find out what stands before all names, by that of one tensor.
 
@@ -116,6 +95,10 @@ class Checkpoint:
     def __contains__(self, name: str) -> bool:
         return self.prefix + name in self._files
 
+    def has_bias(self, layer: str, by_settings: bool) -> bool:
+        """Tell whether a linear layer has a bias: here as the settings say."""
+        return by_settings
+
     def full(self, name: str) -> str:
         """Name of a tensor in the file."""
         return self.prefix + name
@@ -128,7 +111,7 @@ class Checkpoint:
         name : str
             Without the prefix.
         *shape : int
-            What it must have, -1 for any.
+            What it must have.
 
         Raises
         ------
@@ -139,11 +122,8 @@ class Checkpoint:
         if full not in self._files:
             raise UserError(f"{self.folder} has no tensor {full}")
         values, kind = self._values(full)
-        fits = len(values.shape) == len(shape) and all(
-            wanted in (-1, own) for wanted, own in zip(shape, values.shape, strict=True)
-        )
-        if not fits:
-            raise UserError(f"{self._files[full]}: tensor {full} is of {tuple(values.shape)}, not of {shape}")
+        if values.shape != shape:
+            raise UserError(f"{self._files[full]}: tensor {full} is of {values.shape}, not of {shape}")
         if not np.isfinite(values).all():
             raise UserError(f"{self._files[full]}: tensor {full} has NaN or infinity")
         self._used.add(full)
@@ -163,8 +143,8 @@ class Checkpoint:
         """Types of the tensors that were not float32."""
         return tuple(sorted(self._kinds - {"float32"}))
 
-    def rest(self, known: Iterable[str]) -> tuple[str, ...]:
-        """Names of tensors that nothing has read, each of which must contain one of some known parts.
+    def rest(self, known: re.Pattern[str]) -> tuple[str, ...]:
+        """Names of tensors that nothing has read, each of which must fit a pattern.
 
         Raises
         ------
@@ -173,25 +153,9 @@ class Checkpoint:
         """
         left = sorted(set(self._files) - self._used)
         for name in left:
-            if not any(part in name for part in known):
+            if not known.fullmatch(name):
                 raise UserError(
-                    f"{self._files[name]}: tensor {name} has no place in a {self.settings['model_type']} model"
+                    f"{self._files[name]}: tensor {name} has no place in a {self.settings['model_type']} model "
+                    "with these settings"
                 )
         return tuple(left)
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a folder.
-
-    Raises
-    ------
-    UserError
-        If the file is missing, or is none.
-    """
-    try:
-        found = read_json(path)
-    except UserError as error:
-        raise UserError(f"{error}: give the folder of a model that transformers saved") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path} is no JSON object")
-    return found

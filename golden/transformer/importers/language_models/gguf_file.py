@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from ....errors import UserError
 from .checkpoint import Checkpoint
-from .folder import LanguageModel, read_checkpoint
+from .families import read_checkpoint
 from .gguf_header import GgufHeader
+from .language_model import LanguageModel
+from .model_settings import model_settings
+from .settings import Settings, shown
 
 _KINDS = {"llama": "llama", "qwen2": "qwen2"}
 """Architectures, as settings name them."""
@@ -77,18 +80,22 @@ class GgufCheckpoint(Checkpoint):
 
     def __init__(self, path: Path) -> None:
         self.header = GgufHeader(path)
-        self.folder, self.name, self.place = path, path.stem, path
+        self.folder, self.name = path, path.stem
         self.prefix = ""
         self._files = dict.fromkeys(self.header.places, path)
         self._used: set[str] = set()
         self._kinds: set[str] = set()
         self.settings = self._settings()
 
-    def _settings(self) -> dict[str, Any]:
+    def _refused(self, reason: str) -> UserError:
+        """Make the error of metadata."""
+        return UserError(f"{self.folder} has {reason}")
+
+    def _settings(self) -> Settings:
         """Translate the metadata; a key of the architecture that is not known is refused."""
         kind = self.header.metadata.get("general.architecture")
         if kind not in _KINDS:
-            raise self.refused(f"general.architecture = {kind!r}; read are {', '.join(_KINDS)}")
+            raise self._refused(f"general.architecture = {kind!r}; read are {', '.join(_KINDS)}")
         own = {
             key.removeprefix(f"{kind}."): value
             for key, value in self.header.metadata.items()
@@ -96,6 +103,9 @@ class GgufCheckpoint(Checkpoint):
         }
         found: dict[str, Any] = {"model_type": _KINDS[kind], "hidden_act": "silu"}
         found["tie_word_embeddings"] = "output.weight" not in self
+        found["sliding_window"] = None
+        if (embeddings := self.header.places.get("token_embd.weight")) is not None:
+            found["vocab_size"] = embeddings.shape[0]
         wanted = list(_COUNTS.items()) + [(name, key) for name, key in _OPTIONAL.items() if key in own]
         for name, key in wanted:
             found[name] = self._number(own, f"{kind}.", key, int)
@@ -104,23 +114,27 @@ class GgufCheckpoint(Checkpoint):
         found["rms_norm_eps"] = self._number(own, f"{kind}.", _EPS, float)
         found["rope_theta"] = self._number({_BASE: 10_000.0} | own, f"{kind}.", _BASE, float)
         if own.get(_SCALING, "none") != "none":
-            raise self.refused(f"{kind}.{_SCALING} = {own[_SCALING]!r}: scaled rotary positions are not computed")
+            raise self._refused(f"{kind}.{_SCALING} = {own[_SCALING]!r}: scaled rotary positions are not computed")
         for key in _WIDTHS:
             if own.get(key, width) != width:
-                raise self.refused(f"{kind}.{key} = {own[key]!r}, and heads of {width} features")
+                raise self._refused(f"{kind}.{key} = {own[key]!r}, and heads of {width} features")
         known = {*_COUNTS.values(), *_OPTIONAL.values(), *_WIDTHS, *_WITHOUT_EFFECT, _EPS, _BASE, _SCALING}
         if unknown := sorted(set(own) - known):
-            raise self.refused(f"{kind}.{unknown[0]} = {str(own[unknown[0]])[:40]}, which nothing here computes")
-        return found
+            raise self._refused(f"{kind}.{unknown[0]} = {shown(own[unknown[0]])}, which nothing here computes")
+        return model_settings(self.folder, found)
 
     def _number(self, own: dict[str, Any], before: str, key: str, kind: type) -> Any:
         """Look up a positive number."""
         if key not in own:
-            raise UserError(f"{self.place} has no {before}{key}")
+            raise self._refused(f"no {before}{key}")
         if type(own[key]) is not kind or not own[key] > 0:
             what = "a whole number of at least 1" if kind is int else "a positive number"
-            raise self.refused(f"{before}{key} = {str(own[key])[:40]}, which is not {what}")
+            raise self._refused(f"{before}{key} = {shown(own[key])}, which is not {what}")
         return own[key]
+
+    def has_bias(self, layer: str, by_settings: bool) -> bool:
+        """Tell whether the file has a bias, which its metadata do not say."""
+        return f"{layer}.bias" in self
 
     def choose_prefix(self, prefixes: Any, name: str) -> None:
         """Names have none; the tensor has to be there."""
@@ -141,7 +155,7 @@ class GgufCheckpoint(Checkpoint):
         """Dequantise a tensor; rows of Llama's queries and keys stand in the order of rotated pairs."""
         constants, quants = _package()
         place = self.header.places[full]
-        unread = UserError(f"{self.place}: tensor {full} is of type {place.kind}, which is not read")
+        unread = UserError(f"{self.folder}: tensor {full} is of type {place.kind}, which is not read")
         try:
             kind = constants.GGMLQuantizationType(place.kind)
         except ValueError:
@@ -152,10 +166,10 @@ class GgufCheckpoint(Checkpoint):
         except NotImplementedError:
             raise unread from None
         if self.settings["model_type"] == "llama" and (found := re.fullmatch(r"blk\.\d+\.attn_([qk])\..+", full)):
-            heads = self.settings["num_attention_heads"]
-            heads = heads if found[1] == "q" else self.settings.get("num_key_value_heads", heads)
+            heads: int = self.settings["num_attention_heads"]
+            heads = heads if found[1] == "q" else self.settings["num_key_value_heads"] or heads
             if len(values) % (2 * heads):
-                raise UserError(f"{self.place}: tensor {full} has {len(values)} rows for {heads} heads")
+                raise UserError(f"{self.folder}: tensor {full} has {len(values)} rows for {heads} heads")
             # a pair's features are neighbours there, and half a head apart here
             pairs = values.reshape(heads, len(values) // heads // 2, 2, -1)
             values = pairs.swapaxes(1, 2).reshape(values.shape)

@@ -132,6 +132,8 @@ class GgufHeader:
         if not 1 <= dimensions <= _DIMENSIONS:
             raise UserError(f"{self._path}: tensor {name} has {dimensions} dimensions, not 1 to {_DIMENSIONS}")
         shape = tuple(self._scalar("Q") for _ in range(dimensions))[::-1]
+        if not all(shape):
+            raise UserError(f"{self._path}: tensor {name} is of {shape}, and has no values")
         return TensorPlace(shape, self._scalar("I"), self._scalar("Q"))
 
     def blocks(self, name: str, values: int, size: int) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .checkpoint import Checkpoint, read_settings
-from .folder import LanguageModel, read_checkpoint
+from .checkpoint import Checkpoint
+from .families import read_checkpoint
+from .language_model import LanguageModel
+from .model_settings import model_settings
+from .settings import read_settings
 
 _ENCODER = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
 _DECODER = {"hidden_act": "silu", "rms_norm_eps": 1e-5, "model_type": "llama"}
@@ -107,44 +111,28 @@ class _ShapesAlone(Checkpoint):
 
     def __init__(self, settings: Mapping[str, Any] | Path, name: str) -> None:
         if isinstance(settings, Path):
-            self.folder, self.name, self.place = settings, settings.name, settings / "config.json"
-            self.settings = read_settings(self.place)
+            self.folder, self.name, place = settings, settings.name, settings / "config.json"
+            self.settings = model_settings(place, read_settings(place))
         else:
-            self.folder, self.name, self.place, self.settings = Path(name), name, Path(name), dict(settings)
+            self.folder, self.name, self.settings = Path(name), name, model_settings(Path(name), settings)
         self.prefix = ""
 
     def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
         """Take names as they are."""
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether models of this kind have a bias; heads are left out."""
-        layer, _, kind = name.rpartition(".")
-        if kind != "bias" or layer == "lm_head":
-            return False
-        family, part = self.settings["model_type"], layer.rpartition(".")[2]
-        if family == "qwen2":
-            return part in ("q_proj", "k_proj", "v_proj")
-        if family == "llama":
-            return bool(self.settings.get("mlp_bias" if ".mlp." in layer else "attention_bias"))
-        return family != "mistral" and bool(self.settings.get("enable_bias", True))
+        """Tell that heads are left out."""
+        return False
 
     def tensor(self, name: str, *shape: int) -> NDArray[np.float32]:
-        """Make zeros of a shape; a size of -1 is that of the vocabulary, the positions or the token types."""
-        sizes = [self._free(name) if size < 0 else size for size in shape]
-        return np.broadcast_to(np.float32(0), sizes)
-
-    def _free(self, name: str) -> int:
-        """Size of the first dimension of a table."""
-        if "position" in name:
-            # two rows of padding come before the first position
-            return self.count("max_position_embeddings") + (2 if self.settings["model_type"] == "opt" else 0)
-        return self.count("type_vocab_size" if "token_type" in name else "vocab_size")
+        """Make zeros of a shape."""
+        return np.broadcast_to(np.float32(0), shape)
 
     @property
     def converted(self) -> tuple[str, ...]:
         """No types of tensors."""
         return ()
 
-    def rest(self, known: Iterable[str]) -> tuple[str, ...]:
+    def rest(self, known: re.Pattern[str]) -> tuple[str, ...]:
         """No tensors that are left."""
         return ()
