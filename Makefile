@@ -28,10 +28,10 @@ demo: $(INSTALLED)
 
 # types are checked by a test, beside the others
 test: style
-	$(PYTEST) -m "not slow"
+	$(PYTEST)
 
 test-full: style
-	$(PYTEST)
+	$(PYTEST) -m ""
 
 # every rule of every block, for all inputs
 prove: $(INSTALLED)
@@ -104,11 +104,11 @@ $(TCLINT): | $(INSTALLED)
 	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv/tclint || $(PYTHON) -m venv .venv/tclint
 	$(call install,.venv/tclint,"tclint~=0.9.0")
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml setup.py
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'fabtune needs Python 3.11 or newer: make PYTHON=...')"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install $(PIP_OPTIONS) "uv>=0.9"
-	$(call install,.venv,--editable ".[test]")
+	$(call install,.venv,--editable ".[dev]")
 	touch $@
 
 clean:
