@@ -1,6 +1,7 @@
 """The sentence classifier: a transformer with a head from prompts."""
 
 import builtins
+import shutil
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.train.text.classifier import LOGIT_SCALE, TextClassifier, default_folder
+from fabtune.golden.train.text.classifier import LOGIT_SCALE, TextClassifier, default_folder, load_tokenizer
+from fabtune.golden.train.text.sentence_model import sentence_model
 from fabtune.golden.train.text.tasks import Texts
 
 
@@ -54,6 +56,35 @@ def test_products_in_bfloat16(tiny_transformer, classifier, task):
     assert near.dtype == torch.float32
     assert not torch.equal(exact, near)
     torch.testing.assert_close(exact, near, atol=0.3, rtol=0)
+
+
+def test_a_word_that_the_tokenizer_alone_has_is_refused(tmp_path, tiny_transformer, task):
+    folder = shutil.copytree(tiny_transformer, tmp_path / "model")
+    tokenizer = load_tokenizer(folder)
+    tokenizer.add_tokens(["great"])
+    tokenizer.save_pretrained(folder)
+    for made in (TextClassifier, sentence_model):
+        with pytest.raises(UserError, match=r"model has tokens from 0 to 15, not 16.*resize_token_embeddings"):
+            made(folder, (*task.prompts, "it was great"))
+
+
+def test_a_decoder_needs_no_padding_of_its_own(tiny_decoder):
+    classifier = TextClassifier(tiny_decoder, ("It was bad", "It was good , very good"))
+    with torch.no_grad():
+        alone = torch.cat(
+            [classifier.embed(classifier.tokens([one])) for one in ("the film", "the very very good film")]
+        )
+        torch.testing.assert_close(classifier.embed(classifier.tokens(["the film", "the very very good film"])), alone)
+
+
+def test_an_encoder_with_a_decoder_is_refused(tmp_path, tiny_transformer, task):
+    from transformers import T5Config, T5Model
+
+    shutil.copytree(tiny_transformer, tmp_path, dirs_exist_ok=True)
+    sizes = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    T5Model(T5Config(vocab_size=16, **sizes)).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"is an encoder with a decoder \(t5\)"):
+        TextClassifier(tmp_path, task.prompts)
 
 
 def test_a_long_sentence_is_truncated(classifier):

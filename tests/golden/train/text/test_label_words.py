@@ -1,5 +1,6 @@
 """Prompts with label words: their tokens, what is cut, the rows of the head, and what is refused."""
 
+import shutil
 from copy import deepcopy
 
 import numpy as np
@@ -54,6 +55,29 @@ def test_of_a_longer_text_the_sentence_is_cut(tokenizer):
         assert texts(tokenizer, tokens) == [text]
     with pytest.raises(UserError, match="leaves no room for a sentence in 2 tokens"):
         WORDS.tokens_of(tokenizer, SENTENCES, 3)
+
+
+def test_a_tokenizer_of_bytes_is_read_and_texts_that_it_cannot_cut_are_refused(tmp_path):
+    from transformers import ByT5Tokenizer, LlamaConfig
+
+    LlamaConfig().save_pretrained(tmp_path)
+    ByT5Tokenizer().save_pretrained(tmp_path)
+    tokenizer, words = load_tokenizer(tmp_path), Wording("{0} ", ("b", "g"))
+    assert not tokenizer.is_fast
+    assert words.word_tokens(tokenizer) == [ord("b") + 3, ord("g") + 3]
+    with pytest.raises(UserError, match=r"'the film ' has more than 5 tokens.* save a fast tokenizer"):
+        words._shortened(tokenizer, *words.text("the film"), 5)
+
+
+def test_a_label_word_that_the_model_lacks_is_refused(tmp_path, tiny_decoder):
+    folder = shutil.copytree(tiny_decoder, tmp_path / "model")
+    tokenizer = load_tokenizer(folder)
+    tokenizer.add_tokens([" lovely"])
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(UserError, match=r"model has tokens from 0 to 21, not 22.*resize_token_embeddings"):
+        sentence_model(folder, (), Wording("{0} It was", (" bad", " lovely")))
+    with pytest.raises(UserError, match=r"model has tokens from 0 to 21, not 22"):
+        sentence_model(folder, (), WORDS).tokens(["the film lovely"])
 
 
 @pytest.mark.parametrize("base", ["18-bit", "nf4"])

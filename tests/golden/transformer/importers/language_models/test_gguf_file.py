@@ -153,6 +153,16 @@ def test_shorter_values_and_blocks_are_those_of_the_file(tmp_path, kind):
         ({"llama.attention.layer_norm_rms_epsilon": None}, "llama", "has no llama.attention.layer_norm_rms_epsilon"),
         ({"llama.block_count": 1}, "llama", "tensor blk.1.* has no place in a llama model"),
         ({"llama.block_count": 3}, "llama", "has no tensor blk.2.attn_norm.weight"),
+        (
+            {"llama.attention.key_length": 7, "llama.rope.dimension_count": 7},
+            "llama",
+            "heads of 7 features: rotary positions turn pairs of them",
+        ),
+        (
+            {"llama.attention.head_count": 32, "llama.rope.dimension_count": 1},
+            "llama",
+            "heads of 1 features: rotary positions turn pairs of them",
+        ),
     ],
 )
 def test_settings_that_are_refused(tmp_path, metadata, architecture, message):
@@ -217,6 +227,7 @@ def tensor(name, dimensions, kind, shape=(32,)):
         (header(entry(4, struct.pack("<I", 3), b"general.alignment")), "alignment = 3, which is no power of two"),
         (header(tensors=1) + tensor(b"one", 5, 0), "tensor one has 5 dimensions"),
         (header(tensors=2) + tensor(b"one", 1, 0) * 2, "a tensor one twice"),
+        (header(tensors=1) + tensor(b"one", 2, 0, (32, 0)), r"tensor one is of \(0, 32\), and has no values"),
     ],
 )
 def test_damaged_headers_are_refused(tmp_path, content, message):
