@@ -14,7 +14,7 @@ from ...errors import UserError
 from ...models.importers.arguments import Arguments, aten_arguments
 from ...models.importers.batch_size import check_batch_size
 from ...models.importers.exported import exported
-from ...models.importers.exported_graph import place_of, plain, tensors_of, title_of
+from ...models.importers.exported_graph import place_of, plain, shape_of, tensors_of, title_of
 from ...models.importers.graph import Place
 from ...models.layers import Shape
 from ..blocks import ActivationKind
@@ -153,7 +153,7 @@ class _Walk:
         name = names.pop() if len(names) == 1 else ""
         if isinstance(made, tuple | list):
             return tuple(Constant(one, name) for one in made)
-        return Constant(made, name)
+        return Constant(torch.as_tensor(made), name)
 
     def _view(self, node: Node, place: Place) -> Value:
         """Make a view of numbers as the operator makes it of values."""
@@ -164,7 +164,11 @@ class _Walk:
             return found
         if isinstance(given, list):
             return self._joined(given, place, rest[0] if rest else node.kwargs.get("dim", 0))
-        title = title_of(node).split(".")[1]
+        title, shape = title_of(node).split(".")[1], shape_of(node)
+        if isinstance(given, Constant):
+            # all others have no operand but this one
+            assert title == "expand_as", "is of constants alone"
+            return replace(given, tensor=given.tensor.expand(shape))
         value: Rows | Scores | Composed | Function = given
         if title in ("to", "_to_copy"):
             if (kind := node.meta["val"].dtype) not in (torch.float32, torch.float64):
@@ -173,9 +177,9 @@ class _Walk:
         if isinstance(value, Composed) and title not in ("clone", "detach", "alias", "expand", "contiguous"):
             raise place.error(f"is a view of a {value.kind}")
         if title in ("view", "_unsafe_view", "reshape"):
-            return replace(value, index=value.index.reshape(rest[0]))
+            return replace(value, index=value.index.reshape(shape))
         if title == "expand_as":
-            return replace(value, index=value.index.expand_as(rest[0].index))
+            return replace(value, index=value.index.expand(shape))
         made = operator(value.index, *rest, **node.kwargs)
         if isinstance(made, tuple | list):
             return tuple(replace(value, index=one) for one in made)

@@ -341,6 +341,10 @@ def _reduced(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Va
     return mean(walk.graph, place, read[0], dims, bool(given["keepdims"]))
 
 
+def _average(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
+    return mean(walk.graph, place, read[0], range(2, read[0].index.ndim), True)
+
+
 def _length(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     axes = _constant(place, read, 1)
     dims = list(given.get("axes", [])) if axes is None else axes.tensor.reshape(-1).tolist()
@@ -422,6 +426,7 @@ _NODES: dict[str, Handler] = {
     "Reciprocal": _power(-1),
     "ReduceMean": _reduced,
     "ReduceL2": _length,
+    "GlobalAveragePool": _average,
     "Where": lambda walk, place, read, given: chosen(place, *read),
     "Clip": _at_least,
     "Max": _at_least,

@@ -216,6 +216,8 @@ class RowGraph:
         tokens, features = self.size(rows.number)
         count = self.batch * tokens * features
         flat = rows.index.reshape(-1)
+        if not flat.numel():
+            raise place.error(f"reads none of a sample's {tokens} x {features} values")
         if flat.numel() == count and (torch.bincount(flat, minlength=count) == 1).all():
             return rows
         token, feature = flat // features % tokens, flat % features
@@ -317,6 +319,8 @@ class RowGraph:
         if not torch.equal(rows.index.reshape(-1), torch.arange(rows.index.numel())):
             raise place.error("is in another order than that of samples, tokens and features")
         node = self.nodes[rows.number]
+        if host and not node.pooled and node.tokens > 1:
+            raise place.error(f"is the {host} of {node.tokens} rows: the host takes that of one")
         last = rows.number
         if not node.pooled and node.tokens == 1:
             last = self.add(place, PoolTokens("first"), last, pooled=True)

@@ -59,6 +59,8 @@ def norm(
     rows = graph.settled(place, rows)
     if axes != 1:
         raise place.error(f"is over the last {axes} axes, not over the features alone")
+    if not 0 <= eps < 1:
+        raise place.error(f"adds {eps:g} to the mean square: 0 or more and less than 1 is known")
     _, feature = graph.over_features(place, rows)
     ones = Constant(torch.ones(len(feature))) if factor is None else factor
     tensors, names = {}, {}

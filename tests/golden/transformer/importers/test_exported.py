@@ -198,6 +198,12 @@ WRONG = {
         lambda self, x: _scores(self, x).log_softmax(-1) @ self.first(x),
         "aten.log_softmax is the logarithm of the softmax of scores",
     ),
+    "no token": (lambda self, x: self.second(self.first(x)[:, 4:]), "reads none of a sample's 4 x 4 values"),
+    "softmax of all tokens": (
+        lambda self, x: self.first(x).flatten(1).softmax(-1),
+        "own: its output: is the softmax of 4",
+    ),
+    "a negative eps": (lambda self, x: functional.layer_norm(x, (4,), eps=-1.0), "adds -1 to the mean square"),
     "mean of everything": (lambda self, x: self.first(x) + x.mean(()), "aten.mean is a mean over"),
     "softmax in short floats": (
         lambda self, x: _scores(self, x).softmax(-1, dtype=torch.bfloat16).float() @ self.first(x),
@@ -245,6 +251,29 @@ def test_what_is_no_transformer_is_refused_at_its_line(which):
     function, reason = WRONG[which]
     with pytest.raises(UserError, match=rf"test_exported\.py:\d+: .*{reason}|own: {reason}|{reason}"):
         transformer_of(randomised(_Wrong(function)), (4, 4), "own")
+
+
+ALSO = {
+    "constant in the shape of values": lambda self, x: self.first(x) + self.first.bias.view(1, 1, 4).expand_as(x),
+    "number of a tensor": lambda self, x: self.second(self.first(x) * self.first.bias[0].item()),
+    "inactive dropout": lambda self, x: self.second(torch.native_dropout(self.first(x), 0.5, False)[0]),
+    "softmax in float64": lambda self, x: (
+        (_scores(self, x).softmax(-1, dtype=torch.float64).to(x.dtype)) @ self.first(x)
+    ),
+    "difference": lambda self, x: self.first(x) - self.second(x),
+    "number less values": lambda self, x: self.second(1 - self.first(x)),
+    "norm by a power": lambda self, x: x * ((x * x).mean(-1, keepdim=True) + 1e-5).pow(-0.5),
+    "norm by a variance": lambda self, x: (
+        (x - x.mean(-1, True)) * (x.var(-1, keepdim=True, correction=0) + 1e-5) ** -0.5
+    ),
+    "square of a scaled ReLU": lambda self, x: self.second((self.first(x) * 2).relu() ** 2),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ALSO)
+def test_forms_that_are_read(which):
+    compare(randomised(_Wrong(ALSO[which])), (4, 4))
 
 
 FORMS = {
