@@ -237,11 +237,19 @@ class ZerothOrderJob:
                 self.parts[0].deltas.add(start, int(self._coefficients(sum(own), 0, COEFFICIENT)))
         self.position = (self.position + self.layout.span) % self.source.period
 
-    def logits(self, inputs: Integers) -> Integers:
-        """Logits of the tuned model, (samples, classes) in Q8.16; the counters are not used."""
-        values = inputs
+    def logits(self, inputs: Integers, narrow: Narrower | None = None) -> Integers:
+        """Logits of the tuned model, (samples, classes) in Q8.16.
+
+        Parameters
+        ----------
+        inputs : array of int, (samples, ...)
+            As the model takes them.
+        narrow : Narrower, optional
+            Counts what is clipped: activations, logits and offsets. The job's own counters are not used.
+        """
+        values, narrow = inputs, narrow or Narrower()
         for part in self.parts:
-            values = part.forward(values, part.deltas.total, Narrower())
+            values = part.forward(values, part.deltas.total, narrow)
         return values.reshape(len(inputs), -1)
 
     def offsets(self) -> list[Integers]:

@@ -32,6 +32,22 @@ def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
     return parameter_bytes(np.concatenate([weights, *biases]))
 
 
+def frozen_of(mapping: Mapping, image: Bytes) -> list[StageIntegers]:
+    """Read frozen parameters from their image, as `frozen_image` builds it: those of each stage.
+
+    Of words of two pixels the left one counts.
+    """
+    values = image.view("<i2").astype(np.int64)
+    weights, biases = np.split(values, [mapping.weight_words * mapping.lanes * mapping.columns])
+    rows = biases.reshape(-1, mapping.column_beats * BEAT // 2)[:, : mapping.columns]
+    frozen, first = [], 0
+    for at, (described, stage) in enumerate(zip(mapping.network_stages, mapping.stages, strict=True)):
+        own = weights[weight_positions(mapping, at)].reshape(described.weight_shape)
+        frozen.append(StageIntegers(own, rows[first : first + stage.groups].reshape(-1)[: described.biases]))
+        first += stage.groups
+    return frozen
+
+
 def weight_positions(mapping: Mapping, at: int, pixel: int = 0) -> Integers:
     """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one).
 
@@ -60,6 +76,14 @@ def samples_image(mapping: Mapping, inputs: NDArray[np.integer]) -> Bytes:
     flat = inputs.reshape(len(inputs), -1)
     stored = flat.astype(np.uint8) if mapping.byte_inputs else np.ascontiguousarray(flat, "<i4").view(np.uint8)
     return np.pad(stored, ((0, 0), (0, BEAT * mapping.sample_beats - stored.shape[1])))
+
+
+def samples_of(mapping: Mapping, image: Bytes) -> NDArray[np.integer]:
+    """Read samples from their image, as `samples_image` builds it: (n, *input_shape) bytes or Q8.16."""
+    rows = image.reshape(-1, BEAT * mapping.sample_beats)
+    stored = rows if mapping.byte_inputs else rows.view("<i4")
+    shape = mapping.input_shape
+    return stored[:, : int(np.prod(shape))].reshape(-1, *shape)
 
 
 def column_rows(mapping: Mapping, rows: Integers) -> Integers:

@@ -1,0 +1,115 @@
+"""Golden core as a device for the host driver: registers, memory and interrupt, without RTL or board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...golden.axi.regions import ALIGNMENT, Bytes, JobMemory
+from ...golden.axi.register_map import SIGNATURE
+from ...golden.cores.core import CoreSpec
+from ...golden.cores.golden_core import CommandResult, CoreMemory, golden_core
+from ...golden.cores.shell import HIGH, RESET
+
+
+@dataclass
+class GoldenBuffer:
+    """Buffer that the golden core works on itself; implements `driver.Buffer`.
+
+    Parameters
+    ----------
+    device_address : int
+        Byte address.
+    array : array of uint8
+        Its bytes.
+    """
+
+    device_address: int
+    array: Bytes
+
+    def flush(self) -> None:
+        """Do nothing: host and core share the bytes."""
+
+    def invalidate(self) -> None:
+        """Do nothing: host and core share the bytes."""
+
+
+class GoldenDevice:
+    """Golden model of a core with its memory, as the host driver `driver.Core` drives a core on a board.
+
+    It implements the driver's `RegisterAccess`, `BufferAllocator` and interrupt. A command has ended when the write
+    that starts it returns. The counter of cycles stays 0.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+        Parameters of the core.
+
+    Raises
+    ------
+    UserError
+        If the core has no golden model.
+    """
+
+    def __init__(self, spec: CoreSpec) -> None:
+        self._spec, self._core, self._memory = spec, golden_core(spec), CoreMemory(spec)
+        self._places = JobMemory(base=ALIGNMENT)
+        self._map, self._words = spec.registers.map, dict[int, int]()
+        self._reset()
+
+    def allocate(self, size: int) -> GoldenBuffer:
+        """Get a buffer of so many bytes; the core reads and writes no byte that is in none."""
+        address, array = self._places.reserve(size), np.zeros(size, np.uint8)
+        self._memory.add(address, array)
+        return GoldenBuffer(address, array)
+
+    def read(self, offset: int) -> int:
+        """Read a register at a byte offset."""
+        return self._words.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """Write a register at a byte offset; a command is carried out at once."""
+        register = next((one for one in self._map if one.offset == offset), None)
+        if register is None or register.access == "R":
+            return
+        if register.name == RESET.name:
+            if value & 1:
+                self._reset()
+        elif register.access == "W1C":
+            self._words[offset] = self._words.get(offset, 0) & ~value
+        elif register.name == "command":
+            self._end(self._core.run(value, self._settings(), self._memory))
+        else:
+            self._words[offset] = value
+
+    def interrupt(self) -> None:
+        """Return at once: a command has ended."""
+
+    def _reset(self) -> None:
+        self._core.reset()
+        self._words = {register.offset: register.reset for register in self._map}
+        self._set({SIGNATURE: self._spec.signature})
+
+    def _settings(self) -> dict[str, int]:
+        """Values of all settings."""
+        values = {}
+        for setting in self._spec.registers.settings:
+            words = [self._words[self._map[name].offset] for name in setting.registers]
+            values[setting.name] = sum(word << 32 * place for place, word in enumerate(words))
+        return values
+
+    def _end(self, result: CommandResult) -> None:
+        """Show the end of a command in the registers."""
+        fields = {one.name: one.low for one in self._map["status"].fields}
+        status, address = 1 << fields["done"], 0
+        if result.error:
+            status |= 1 << fields["error"] | result.error.error << fields["error_code"]
+            address = result.error.value
+        counters = dict.fromkeys(self._spec.registers.counter_names, 0) | result.counters
+        self._set({"status": status, "interrupt": 1, "error_address": address & 0xFFFF_FFFF})
+        self._set({f"error_address{HIGH}": address >> 32} | counters)
+
+    def _set(self, values: Mapping[str, int]) -> None:
+        self._words.update({self._map[name].offset: value for name, value in values.items()})
