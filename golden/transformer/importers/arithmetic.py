@@ -53,7 +53,7 @@ def product(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 
 def add(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
     """Sum of two tensors, of one and a constant, or of scores and a mask."""
-    first, second = _constant_last(first, second)
+    first, second = _constant_last(place, first, second)
     if isinstance(second, Constant):
         number = composed.number_of(second)
         if isinstance(first, Scores):
@@ -79,7 +79,7 @@ def subtract(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 
 def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
     """Product of two tensors, or of one and a constant."""
-    first, second = _constant_last(first, second)
+    first, second = _constant_last(place, first, second)
     if isinstance(second, Constant):
         number = composed.number_of(second)
         if isinstance(first, Constant):
@@ -185,10 +185,14 @@ def _of_both(graph: RowGraph, place: Place, operator: Any, first: Any, second: A
     return applied(graph, place, operator, first, second)
 
 
-def _constant_last(first: Any, second: Any) -> tuple[Any, Any]:
+def _constant_last(place: Place, first: Any, second: Any) -> tuple[Any, Any]:
     """Both operands of a sum or product, with a constant as the second; numbers become constants."""
     first, second = _as_constant(first), _as_constant(second)
-    return (second, first) if isinstance(first, Constant) else (first, second)
+    if isinstance(first, Constant):
+        first, second = second, first
+    if isinstance(second, Constant) and second.tensor.ndim > len(_shape(first)):
+        raise place.error(f"is of a constant of {tuple(second.tensor.shape)}, which has more axes than the values")
+    return first, second
 
 
 def _as_constant(value: Any) -> Any:

@@ -82,19 +82,23 @@ def scores(graph: RowGraph, place: Place, queries: Rows, keys: Rows) -> Scores:
 
 def masked(place: Place, given: Scores, mask: Tensor) -> Scores:
     """Add a mask: none, or the one that hides later tokens."""
+    try:
+        spread = mask.float().broadcast_to(given.index.shape)
+    except RuntimeError:
+        raise place.error(f"has a mask of {tuple(mask.shape)} for scores of {tuple(given.index.shape)}") from None
+    if (spread == 0).all():
+        return given
     if given.weights:
         raise place.error("adds a constant behind the softmax")
     numbers, count = given.index.reshape(-1), given.index.numel()
     if not torch.equal(numbers.sort().values, torch.arange(count)):
         raise place.error("masks some of the scores, or some twice")
     values = torch.empty(count)
-    values[numbers] = mask.float().broadcast_to(given.index.shape).reshape(-1)
+    values[numbers] = spread.reshape(-1)
     squares = values.view(-1, given.tokens, given.tokens)
     if not torch.equal(squares, squares[:1].expand_as(squares)):
         raise place.error("has a mask that differs from sample to sample or head to head")
     (hidden, seen), square = (torch.triu(torch.ones_like(squares[0]), 1) == one for one in (1, 0)), squares[0]
-    if (square == 0).all():
-        return given
     if not (square[seen] == 0).all() or not (square[hidden] <= _HIDDEN).all():
         raise place.error("has a mask that is neither none nor the one that hides all later tokens")
     return replace(given, causal=True)
@@ -105,6 +109,13 @@ def hidden(place: Place, given: Scores, mask: Tensor, number: float) -> Scores:
     if mask.any() and not number <= _HIDDEN:
         raise place.error(f"replaces scores by {number:g}: only {_HIDDEN:g} and below hide a token from the softmax")
     return masked(place, given, torch.zeros(mask.shape).masked_fill(mask, number))
+
+
+def not_a_number(place: Place, given: object) -> Constant:
+    """Where the softmax is no number, which exporters ask: nowhere, as each token sees itself at least."""
+    if not isinstance(given, Scores):
+        raise place.error("asks which values are no numbers")
+    return Constant(torch.zeros(given.index.shape, dtype=torch.bool))
 
 
 def softmax(place: Place, given: Scores, dim: int) -> Scores:

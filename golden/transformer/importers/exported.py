@@ -35,7 +35,7 @@ from .arithmetic import (
     softmax_of,
     subtract,
 )
-from .attention_scores import Scores, attention
+from .attention_scores import Scores, attention, not_a_number
 from .composed import Composed
 from .functions import UNARY, Function
 from .row_graph import Constant, FoundTransformer, RowGraph, Rows
@@ -123,6 +123,8 @@ class _Walk:
                     raise own.error(f"computes in {kind}")
                 found = handler(self, own, given)
                 given.check(own)
+                if isinstance(found, Rows | Scores | Composed | Function) and found.index.shape != shape_of(node):
+                    raise own.error(f"gives {shape_of(node)}, which is followed as {tuple(found.index.shape)}")
                 return found
             raise own.error(f"has no place in a transformer here, which has {KNOWN}")
         except UserError as error:
@@ -415,6 +417,7 @@ _HANDLERS: dict[Handler, str] = {
     _average: "adaptive_avg_pool1d.default adaptive_avg_pool2d.default",
     _filled: "masked_fill.Scalar masked_fill.Tensor",
     _chosen: "where.self where.ScalarOther where.ScalarSelf",
+    lambda walk, place, given: not_a_number(place, given["self"]): "isnan.default",
     _dropout: "dropout.default",
     # the second output is a mask, which hides nothing
     lambda walk, place, given: (_dropout(walk, place, given), Constant(torch.ones(()))): "native_dropout.default",

@@ -40,12 +40,12 @@ from .arithmetic import (
     softmax_of,
     subtract,
 )
-from .attention_scores import attention
+from .attention_scores import attention, not_a_number
 from .composed import Composed
 from .exported import KNOWN
 from .functions import UNARY
 from .row_graph import BATCH, Constant, FoundTransformer, RowGraph, Rows
-from .row_operations import activation, linear, norm
+from .row_operations import activation, linear, norm, pooled
 from .row_samples import convolution, joined
 
 if TYPE_CHECKING:
@@ -267,9 +267,16 @@ def _needed(place: Place, read: list[Any], at: int) -> Constant:
     return found
 
 
+def _flag(place: Place, given: Arguments, name: str) -> bool:
+    """Attribute that is 0 or 1; others are read differently by different tools."""
+    if (value := given.get(name, 0)) not in (0, 1):
+        raise place.error(f"has {name} = {value}, not 0 or 1")
+    return bool(value)
+
+
 def _gemm(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     weight = _needed(place, read, 1)
-    if not given.get("transB", 0):
+    if not _flag(place, given, "transB"):
         weight = replace(weight, tensor=weight.tensor.t())
     return linear(walk.graph, place, rows_of(place, read[0]), weight, _constant(place, read, 2))
 
@@ -336,19 +343,20 @@ def _softmax(kind: Literal["softmax", "log_softmax"]) -> Handler:
 def _reduced(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     axes = _constant(place, read, 1)
     dims = list(given.get("axes", [])) if axes is None else axes.tensor.reshape(-1).tolist()
-    if given.get("noop_with_empty_axes", 0) and not dims:
+    if _flag(place, given, "noop_with_empty_axes") and not dims:
         return read[0]  # type: ignore[no-any-return]
-    return mean(walk.graph, place, read[0], dims, bool(given["keepdims"]))
+    return mean(walk.graph, place, read[0], dims, _flag(place, given, "keepdims"))
 
 
 def _average(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
-    return mean(walk.graph, place, read[0], range(2, read[0].index.ndim), True)
+    rows = rows_of(place, read[0])
+    return pooled(walk.graph, place, rows, list(range(2, rows.index.ndim)), True)
 
 
 def _length(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> Value:
     axes = _constant(place, read, 1)
     dims = list(given.get("axes", [])) if axes is None else axes.tensor.reshape(-1).tolist()
-    return composed.length(place, rows_of(place, read[0]), dims, bool(given["keepdims"]))
+    return composed.length(place, rows_of(place, read[0]), dims, _flag(place, given, "keepdims"))
 
 
 def _power(exponent: float | None = None) -> Handler:
@@ -374,7 +382,7 @@ def _attention(walk: _Walk, place: Place, read: list[Any], given: Arguments) -> 
         )
     count = queries.index.shape[1] // keys.index.shape[1]
     keys, values = (replace(one, index=one.index.repeat_interleave(count, 1)) for one in (keys, values))
-    mask, causal = _constant(place, read, 3), bool(given.get("is_causal", 0))
+    mask, causal = _constant(place, read, 3), _flag(place, given, "is_causal")
     found = attention(walk.graph, place, queries, keys, values, mask, causal, given.get("scale"))
     return replace(found, index=found.index.transpose(1, 2).flatten(2)) if flat else found
 
@@ -428,6 +436,7 @@ _NODES: dict[str, Handler] = {
     "ReduceL2": _length,
     "GlobalAveragePool": _average,
     "Where": lambda walk, place, read, given: chosen(place, *read),
+    "IsNaN": lambda walk, place, read, given: not_a_number(place, read[0]),
     "Clip": _at_least,
     "Max": _at_least,
     "Dropout": _dropout,
