@@ -197,8 +197,17 @@ def _as_built(_: click.Context, __: click.Parameter, given: bool) -> None:
 
 
 network_options = together(
-    option("--model", metavar="FILE.py:BUILD|FILE.onnx", help="Your own torch.nn.Module, FILE.py is run; or ONNX."),
-    option("--weights", type=FILE, help="A state dict for the network: safetensors, or of torch.save."),
+    option(
+        "--model",
+        metavar="FILE.py:BUILD|FILE.onnx|FILE.pt2",
+        help="Your own torch.nn.Module, FILE.py is run; ONNX; a program.",
+    ),
+    option(
+        "--weights",
+        type=FILE,
+        metavar="FILE[:PREFIX]",
+        help="A state dict for the network: safetensors, or of torch.save; names lose the PREFIX, such as module.",
+    ),
     option(
         *("--input", "shape"),
         callback=_shape,

@@ -16,8 +16,7 @@ from ..golden.datasets.dataset import Task
 from ..golden.errors import UserError
 from ..golden.models.checkpoint import load_into
 from ..golden.models.importers.folding import check_finite
-from ..golden.models.importers.onnx_file import is_onnx
-from ..golden.models.importers.user_model import user_network
+from ..golden.models.importers.user_model import holds_network, user_network
 from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
@@ -34,9 +33,10 @@ class OwnNetwork:
     Parameters
     ----------
     model : str
-        ``file.py:build``, ``file.onnx``, the name of a preset network, or a network as one line (`models.text`).
+        ``file.py:build``, ``file.onnx``, ``file.pt2``, the name of a preset network, or a network as one line
+        (`models.text`).
     weights : Path, optional
-        File with a state dict; by default the weights are those that ``build`` made, or that the ONNX file holds.
+        File with a state dict; by default the weights are those that ``build`` made, or that the file holds.
     shape : tuple of int, optional
         Shape of a sample, where the model does not say it.
     """
@@ -72,14 +72,16 @@ class OwnNetwork:
             network = NETWORKS.get(self.model) or network_from(self.model)
             return network, module_of(network)
         self.check_file()
-        if not is_onnx(self.model) and ":" not in self.model:
+        if not holds_network(self.model) and ":" not in self.model:
             known = ", ".join(NETWORKS)
-            raise UserError(f"{self.model} is neither file.py:build, file.onnx, one line, nor a preset: {known}")
+            raise UserError(
+                f"{self.model} is neither file.py:build, file.onnx, file.pt2, one line, nor a preset: {known}"
+            )
         return user_network(self.model, self.shape)
 
     def check_file(self) -> None:
         """Refuse ``--input`` beside a file that says it itself."""
-        if is_onnx(self.model) and self.shape is not None:
+        if holds_network(self.model) and self.shape is not None:
             raise UserError(f"--input has no meaning with {self.model}, which says it itself: leave it out")
 
 

@@ -12,15 +12,16 @@ from rich.console import Console
 from torch import nn
 
 from ..golden.datasets.dataset import Task
-from ..golden.datasets.tasks import network_for, task_of
+from ..golden.datasets.tasks import TASKS, network_for, task_of
 from ..golden.errors import UserError
-from ..golden.models.importers.onnx_file import is_onnx
+from ..golden.models.importers.user_model import holds_network
 from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, accuracy_of, at_chance, pretrained
+from ..golden.train.text.tasks import TEXT_TASKS, is_text
 from ..golden.transformer.blocks import Transformer
 from ..golden.transformer.presets import TRANSFORMERS
 from ..golden.transformer.sample_model import SampleModule, SampleTransformer
@@ -31,6 +32,13 @@ from .progress import Bars, advance
 def default_drift(data: str) -> str:
     """Drift of samples by name where none is asked for: that of a moved camera for digits, else none."""
     return "camera" if data == "digits" else "none"
+
+
+def refuse_unknown_task(data: str) -> None:
+    """Raise `UserError` for samples whose name is that of no task, nor of one of text."""
+    if not (data in TASKS or data.startswith("npz:") or is_text(data)):
+        known = f"{', '.join(TASKS)}; of text, for zeroth order: {', '.join(TEXT_TASKS)}"
+        raise UserError(f"there is no task {data!r}; there are: {known}")
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,9 @@ class Start:
 
     def task(self) -> Task:
         """Load the samples."""
+        refuse_unknown_task(self.data)
+        if is_text(self.data):
+            raise UserError(f"{self.data} is a task of text, which zeroth order tunes: --method pezo-otf or mezo")
         return task_of(self.data, self.data_dir, self.drift_name, self.seed, self.scale)
 
     @property
@@ -90,7 +101,7 @@ class Start:
             raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
         if self.model:
             torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
-            known = self.shape or (None if is_onnx(self.model) else task.test.shape)
+            known = self.shape or (None if holds_network(self.model) else task.test.shape)
             network, module = OwnNetwork(self.model, self.weights, known).built()
         elif self.network in TRANSFORMERS:
             raise UserError(f"{self.network} is a transformer, which zeroth order tunes: --method pezo-otf or mezo")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from .element_order import ElementOrder
 
 Floats64 = NDArray[np.float64]
 
@@ -45,6 +46,13 @@ class NormTensors:
     weight: Floats64 | None
     bias: Floats64 | None
     eps: float
+
+    def ordered(self, order: ElementOrder | None) -> NormTensors:
+        """Tensors in the order of a layer."""
+        if order is None:
+            return self
+        weight, bias = (None if one is None else order.taken(one) for one in (self.weight, self.bias))
+        return NormTensors(order.taken(self.mean), order.taken(self.variance), weight, bias, self.eps)
 
     def folded(self, before: StageParameters, where: str) -> StageParameters:
         """Fold into the parameters of the layer before.

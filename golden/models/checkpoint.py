@@ -21,18 +21,34 @@ from ..files import whole
 
 _PACKED = "torch.float4_e2m1fn_x2"
 """Type of two floats in a byte, by its name: PyTorch before 2.8 lacks it, and none converts it."""
+_COUNTER = "num_batches_tracked"
+"""Buffer of a batch norm that evaluation does not read, and that files of PyTorch before 0.4.1 lack."""
+_WRAPPERS = {"module.": ", as of nn.DataParallel", "_orig_mod.": ", as of torch.compile"}
+"""What has put a prefix before all names of a module."""
 _OF_NUMPY = ("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64", "C64")
 """Types of safetensors that NumPy has on its own; ml_dtypes, which onnx imports, adds others."""
 
 
-def load_state(path: Path) -> dict[str, Tensor]:
+def weights_file(reference: Path) -> tuple[Path, str]:
+    """File of weights that a reference names, and the prefix that its tensors' names lose: ``mine.pt:module.``."""
+    name, colon, prefix = reference.name.rpartition(":")
+    return (reference, "") if reference.is_file() or not colon else (reference.with_name(name), prefix)
+
+
+def load_state(reference: Path) -> dict[str, Tensor]:
     """Load a state dict from ``.safetensors`` or, for any other suffix, from a file of `torch.save`.
+
+    Parameters
+    ----------
+    reference : Path
+        See `weights_file`.
 
     Raises
     ------
     UserError
-        If the file is absent, damaged, or contains anything but dense tensors by name.
+        If the file is absent, damaged, or contains anything but dense tensors by name, or if a name lacks the prefix.
     """
+    path, prefix = weights_file(reference)
     if not path.is_file():
         raise UserError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
     try:
@@ -58,7 +74,9 @@ def load_state(path: Path) -> dict[str, Tensor]:
             raise UserError(
                 f"{path}: {name} is {one.dtype}, two values in a byte: save float tensors of a byte or more"
             )
-    return {name: one.detach() for name, one in state.items()}
+    if others := [name for name in state if not name.startswith(prefix)]:
+        raise UserError(f"{path}: {others[0]} does not begin with {prefix}, as {reference} says")
+    return {name.removeprefix(prefix): one.detach() for name, one in state.items()}
 
 
 def _load_torch(path: Path) -> object:
@@ -76,8 +94,15 @@ def load_into(module: nn.Module, path: Path) -> None:
         If a tensor is missing, unexpected, of another shape or kind, or not finite; the module is then unchanged.
     """
     state, own = load_state(path), module.state_dict()
+    if prefix := _prefix(state, own):
+        raise UserError(
+            f"{path}: all names begin with {prefix}{_WRAPPERS.get(prefix, '')}, those of the network do not: "
+            f"--weights {path}:{prefix} leaves it out"
+        )
     for name, mine in own.items():
-        if name not in state:
+        if name not in state and name.rpartition(".")[2] == _COUNTER:
+            state[name] = mine
+        elif name not in state:
             raise UserError(f"{path} lacks {name}, which the network has as {tuple(mine.shape)}")
     for name, tensor in state.items():
         if name not in own:
@@ -91,6 +116,13 @@ def load_into(module: nn.Module, path: Path) -> None:
         if not torch.isfinite(state[name]).all():
             raise UserError(f"{path}: {name} has NaN or infinity in {own[name].dtype}")
     module.load_state_dict(state)
+
+
+def _prefix(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:
+    """What stands before the network's names in all names of a file; empty if nothing does."""
+    first = next(iter(own), "")
+    found = (name.removesuffix(first) for name in state if name.endswith(f".{first}") and first not in state)
+    return next((prefix for prefix in found if all(name.startswith(prefix) for name in state)), "")
 
 
 def refuse_existing(path: Path, force: bool) -> None:

@@ -18,7 +18,7 @@ from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.models.importers.folding import folded
-from ...golden.models.importers.onnx_file import is_onnx
+from ...golden.models.importers.user_model import holds_network
 from ...golden.models.presets import NETWORKS
 from ...golden.settings import build
 from ...golden.train.conversion import Converter
@@ -66,7 +66,7 @@ def spec_and_task(
         settings = tuple(one for one in settings if one.partition("=")[0].strip() != "network")
     drift = options["drift"] or default_drift(data)
     samples = task_of(data, options["data_dir"], drift, options["seed"], options["scale"])
-    known = shape or (None if is_onnx(name) or not model or model in NETWORKS else samples.test.shape)
+    known = shape or (None if holds_network(name) or not model or model in NETWORKS else samples.test.shape)
     torch.manual_seed(options["seed"])  # the same weights in every run where the user's function draws them
     own = OwnNetwork(name, weights, known)
     network, module = own.load()

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from ...golden.errors import UserError
-from ...golden.models.importers.onnx_file import is_onnx
+from ...golden.models.checkpoint import weights_file
+from ...golden.models.importers.user_model import holds_network
 from ...golden.models.layers import Shape
 from ...golden.models.network import Network
 from ...golden.models.presets import NETWORKS
@@ -57,16 +58,18 @@ class SavedRun:
         said = run.metadata if run else {}
         model, shape = self.model or said.get("model"), self.shape
         if not model:
-            raise UserError("name the network with --model FILE.py:BUILD, FILE.onnx or a preset; or give a RUN of tune")
+            raise UserError(
+                "name the network with --model FILE.py:BUILD, FILE.onnx, FILE.pt2 or a preset; or give a RUN of tune"
+            )
         weights = self.weights or (Path(said["weights"]) if said.get("weights") else None)
-        if weights is not None and not weights.is_file() and self.weights is None:
+        if weights is not None and not weights_file(weights)[0].is_file() and self.weights is None:
             raise UserError(f"{self.run} started from {weights}, which is not there: give it with --weights")
         file = model.rpartition(":")[0] or model
         if model not in NETWORKS and not Path(file).is_file() and self.model is None:
             raise UserError(f"{self.run} is of {model}, which is not there: give it with --model")
         if model in NETWORKS and weights is None:
             raise UserError(f"the preset {model} has no weights of its own: give them with --weights")
-        if shape is None and model not in NETWORKS and not is_onnx(model):
+        if shape is None and model not in NETWORKS and not holds_network(model):
             shape = run.shape if run else known
         torch.manual_seed(int(said.get("seed", "0")))  # weights that the user's function draws are those of the run
         network, module = OwnNetwork(model, weights, shape).load()

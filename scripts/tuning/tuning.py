@@ -275,10 +275,13 @@ def warnings_of(tuning: Tuning) -> list[str]:
     found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, remedy)]
     labels = tuning.held_out if tuning.origin.epochs is None else None
     if labels is not None and at_chance(before, labels):
+        remedy = "if it is not trained, give --weights, or --pretrain"
+        if tuning.start.weights:
+            remedy = "prepare the samples as they were for its training: scale, mean, order of channels and of classes"
         found.insert(
             0,
             f"{tuning.origin.start} is taken as it is, and {100 * before:.1f}% right before fine-tuning is no more "
-            "than by guessing: if it is not trained, give --weights, or --pretrain",
+            f"than by guessing: {remedy}",
         )
     return [one for one in found if one]
 

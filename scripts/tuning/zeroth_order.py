@@ -41,7 +41,7 @@ from ...sim.compiled.tuner import Stage, transformer_tuner_of
 from ...sim.simulator import compiler
 from ..options import given
 from ..progress import Bars
-from ..start import Origin
+from ..start import Origin, refuse_unknown_task
 from .sentences import IN_INTEGERS, lines, refuse_in_floats, refuse_other_engine, selection_of, sentence_job
 from .tuning import Tuning, given_settings
 
@@ -63,6 +63,7 @@ class ZerothOrderTuning(Tuning):
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
         """List options that others leave without effect."""
+        refuse_unknown_task(options["data"])
         if options["mask"] != "generic":
             yield ["generic"], f"--mask {options['mask']}"
         of_text = {"generic", "shots", "precision", "prompt"} | (set() if is_transformer(options) else {*IN_INTEGERS})

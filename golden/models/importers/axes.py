@@ -11,6 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...errors import UserError
+from ..element_order import ElementOrder
 from ..layers import Pair, Shape, Sides
 
 Run = tuple[int, int]
@@ -161,6 +162,13 @@ def in_order_strides(shape: Shape) -> Shape:
 def outer_first(runs: Sequence[Run]) -> tuple[int, ...]:
     """Numbers of runs by their distances, the largest first: the order in which the layer gives the elements."""
     return tuple(sorted(range(len(runs)), key=lambda at: -runs[at][1]))
+
+
+def feature_order(axis: Axis) -> ElementOrder | None:
+    """Way from a tensor with a value for each element of a vector to the layer's order; None where they are equal."""
+    sizes, axes = tuple(size for size, _ in axis), outer_first(axis)
+    features = (prod(sizes),)
+    return None if axes == tuple(range(len(axis))) else ElementOrder(features, sizes, axes, features)
 
 
 def placed(axes: tuple[int, ...], values: object, other: int) -> Pair:

@@ -68,7 +68,7 @@ def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
     raise UserError(f"{name}: runs on {_SAMPLES} samples and fails on {_MORE}: it is made for one size of its batch")
 
 
-class _Calls(TorchDispatchMode):
+class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Mode that records the operators of a run with their numbers, or compares those of another run with them.
 
     Parameters
@@ -80,7 +80,7 @@ class _Calls(TorchDispatchMode):
     """
 
     def __init__(self, name: str, expected: Sequence[tuple[Any, dict[str, Any]]] | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._name, self._expected = name, expected
         self._calls: list[tuple[Any, dict[str, Any]]] = []
 

@@ -6,12 +6,13 @@ import inspect
 import logging
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 
 import torch
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 from torch.nn.modules import transformer
 
 from ...errors import UserError
@@ -23,6 +24,7 @@ from .batch_size import check_batch_size
 from .exported_graph import is_users, shown
 from .on_host import as_written, evaluated
 from .operators import import_program
+from .program import functional
 
 _BATCH = 2
 """Samples with which a module is exported: more than one, so that a view that mixes them is seen."""
@@ -32,19 +34,19 @@ class SampleError(UserError):
     """Refusal of a module that fails on samples of a shape."""
 
 
-def network_of(module: nn.Module, input_shape: Shape, name: str) -> Network:
+def network_of(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> Network:
     """Derive the description of a user's module; parameters and errors as of `imported`."""
     return imported(module, input_shape, name)[0]
 
 
-def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network, NetworkModule]:
+def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> tuple[Network, NetworkModule]:
     """Describe a user's module, and copy its weights to a module of the description.
 
     Parameters
     ----------
-    module : nn.Module
+    module : nn.Module or ExportedProgram
         Takes a batch of samples, gives their logits, and consists of operators that the description has layers for; as
-        it is in evaluation mode. Not modified.
+        it is in evaluation mode, or was when it was exported. Not modified.
     input_shape : tuple of int
         Shape of one sample as the module takes it; a sample of (channels, length) becomes one of (channels, 1, length).
     name : str
@@ -64,16 +66,21 @@ def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network,
         If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
     """
     found = import_program(exported(module, input_shape, name), input_shape, name)
-    check_batch_size(module, input_shape, name)
+    if not isinstance(module, ExportedProgram):
+        check_batch_size(module, input_shape, name)
     return found
 
 
-def exported(module: nn.Module, input_shape: Shape, name: str) -> torch.export.ExportedProgram:
+def exported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> ExportedProgram:
     """Export a module, with operators that all give a new tensor; parameters and errors as of `imported`."""
     if reason := excess(input_shape):
         raise UserError(f"{name}: a sample {reason}")
+    if isinstance(module, ExportedProgram):
+        _check_weights(module.state_dict, name)
+        with _without_messages():
+            return functional(module, name)
     _check_kind(module, name)
-    _check_weights(module, name)
+    _check_weights({**dict(module.named_parameters()), **dict(module.named_buffers())}, name)
     _check_inputs(module, name)
     with evaluated(module), as_written(module):
         _try(module, input_shape, name)
@@ -94,8 +101,8 @@ def _check_kind(module: nn.Module, name: str) -> None:
             raise UserError(f"{where} is {kind.__name__}: give the module in it, its attribute module")
 
 
-def _check_weights(module: nn.Module, name: str) -> None:
-    for title, tensor in [*module.named_parameters(), *module.named_buffers()]:
+def _check_weights(tensors: Mapping[str, Tensor], name: str) -> None:
+    for title, tensor in tensors.items():
         if nn.parameter.is_lazy(tensor):
             raise UserError(f"{name}: {title} has no shape yet: run the module once on a sample first")
         if tensor.is_meta:
@@ -147,12 +154,12 @@ def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
         raise UserError(f"{name} gives {count}: a network here has one, the logits")
 
 
-def _export(module: nn.Module, input_shape: Shape, name: str) -> torch.export.ExportedProgram:
+def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram:
     try:
         with _without_messages(), _without_hints():
             program = torch.export.export(module, (_example(module, input_shape),), strict=False)
             # operators in place become such that give a new tensor; all others stay as they are
-            functional: torch.export.ExportedProgram = program.run_decompositions({})
+            functional: ExportedProgram = program.run_decompositions({})
             return functional
     except Exception as error:
         place = _place_of_error(error) or name

@@ -29,6 +29,7 @@ _STANDARD = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in .*\n\s*(.*)')
 _IN_FORWARD = "a tensor that forward makes or that is an attribute: register it as a parameter or as a buffer"
+_NOT_SAVED = "a buffer that no state dict has: register it without persistent=False"
 
 
 class Constant(NamedTuple):
@@ -41,11 +42,19 @@ class Constant(NamedTuple):
     tensor : Tensor
     axes : tuple
         All its axes.
+    buffer : str
+        Name of a buffer that is not there.
     """
 
     name: str
     tensor: Tensor
     axes: Axes
+    buffer: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Name, or what it is without one."""
+        return self.name or (f"{self.buffer}, {_NOT_SAVED}" if self.buffer else _IN_FORWARD)
 
 
 PERMUTATIONS = frozenset(
@@ -107,7 +116,8 @@ class ExportedGraph:
                 continue
             if node.op == "placeholder" and node.name in tensors:
                 own, tensor = tensors[node.name]
-                self._values[node] = Constant(own, tensor, in_order(tuple(tensor.shape)))
+                buffer = "" if own else self._program.graph_signature.inputs_to_buffers.get(node.name, "")
+                self._values[node] = Constant(own, tensor, in_order(tuple(tensor.shape)), buffer)
             elif node.op == "placeholder":
                 self._sample(node)
             elif node.op == "call_function" and title_of(node) != "aten._assert_tensor_metadata.default":
@@ -205,7 +215,7 @@ class ExportedGraph:
         found = self.read(node, argument)
         assert isinstance(argument, Node), "what is read is a node"
         if isinstance(found, Constant):
-            self.refuse(node, f"of {found.name or _IN_FORWARD}, which is no output of a layer")
+            self.refuse(node, f"of {found.shown}, which is no output of a layer")
         if found.padding is not None and not padded:
             self.refuse(argument, "has hardware before a convolution only")
         if found.host and not host:
@@ -221,7 +231,7 @@ class ExportedGraph:
                 "parametrization first"
             )
         if not found.name:
-            raise self.place(node).error(f"the {kind} of {plain(node)} is {_IN_FORWARD}")
+            raise self.place(node).error(f"the {kind} of {plain(node)} is {found.shown}")
         return found
 
     def add(

@@ -73,7 +73,8 @@ class GraphLayer:
     scale : NormTensors, optional
         The batch norm that the layer is in the model, with `names` of its tensors, where it could not be folded.
     order : ElementOrder, optional
-        Way from its weight, as it is in the model, to that of the layer, where they differ.
+        Way from its weight, as it is in the model, to that of the layer, where they differ; of a batch norm from each
+        of its tensors.
     """
 
     layer: Layer
@@ -177,7 +178,7 @@ class LayerGraph:
             if isinstance(layer.layer, BatchNorm):
                 (source,) = layer.sources
                 before = self.layers[source].layer if source >= 0 else None
-                if not isinstance(before, Weighted) or readers[source] > 1:
+                if not isinstance(before, Weighted) or readers[source] > 1 or layer.order is not None:
                     self._scale(layer)
         network = self._network()
         self._name_layers()
@@ -244,11 +245,11 @@ class LayerGraph:
 
     def _scale(self, layer: GraphLayer) -> None:
         """Turn a batch norm into a depthwise convolution of 1 x 1."""
-        norm = layer.norm()
+        layer.scale = norm = layer.norm()
         channels = len(norm.mean)
         ones = StageParameters(np.ones((channels, 1, 1, 1)), np.zeros(channels))
-        parameters = norm.folded(ones, layer.place.title)
-        layer.layer, layer.scale = Depthwise(1), norm
+        parameters = norm.ordered(layer.order).folded(ones, layer.place.title)
+        layer.layer = Depthwise(1)
         layer.tensors = {"weight": torch.from_numpy(parameters.weight), "bias": torch.from_numpy(parameters.bias)}
 
     def _network(self) -> Network:
@@ -276,7 +277,7 @@ def _both(first: Layer, second: Pool) -> Pool | None:
 
 
 def _overlap(first: Tensor, second: Tensor) -> bool:
-    return np.shares_memory(*(one.detach().cpu().numpy() for one in (first, second)))
+    return np.shares_memory(first.detach().cpu().numpy(), second.detach().cpu().numpy())
 
 
 def _load(child: nn.Module, layer: GraphLayer) -> None:
@@ -284,7 +285,7 @@ def _load(child: nn.Module, layer: GraphLayer) -> None:
     parameters: Mapping[str, Tensor | None] = {**dict(child.named_parameters()), **dict(child.named_buffers())}
     for name, own in parameters.items():
         given = layer.tensors.get(name)
-        if given is not None and name == "weight" and layer.order is not None:
+        if given is not None and name == "weight" and layer.order is not None and layer.scale is None:
             given = torch.from_numpy(np.array(layer.order.taken(given.detach().cpu().numpy())))
         if given is not None and own is not None:
             if given.shape != own.shape:

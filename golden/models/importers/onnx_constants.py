@@ -22,6 +22,8 @@ Attributes = Mapping[str, Any]
 BATCH = -(1 << 31) + 1
 """Stands for the open batch in what Shape gives, until a Reshape takes it: no size, no axis and no padding."""
 
+_INTEGERS = (6, 7)
+"""int32 and int64 among the types of ONNX: they hold any size."""
 _CAST = [np.dtype(kind) for kind in (np.float32, np.float64, np.int32, np.int64)]
 
 
@@ -89,7 +91,8 @@ class Constants:
         if "" in inputs:
             raise place.error("leaves out an input between others")
         arrays = [self._arrays[name] for name in inputs]
-        kept = {"Concat": arrays, "Cast": [], "ConstantOfShape": []}.get(node.op_type, arrays[:1])
+        integers = node.op_type != "Cast" or given["to"] in _INTEGERS
+        kept = {"Concat": arrays, "ConstantOfShape": []}.get(node.op_type, arrays[:1] if integers else [])
         if any(_of_batch(one) for one in arrays if not any(one is own for own in kept)):
             raise place.error("computes with the size of the batch, which is open")
         # before anything of that size is there

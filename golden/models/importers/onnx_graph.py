@@ -23,7 +23,7 @@ from .onnx_constants import BATCH, Array, Attributes, Constants, attributes, fir
 if TYPE_CHECKING:
     import onnx
 
-_FLOAT = 1
+FLOAT = 1
 """float32 among the types of ONNX."""
 
 
@@ -109,7 +109,7 @@ class OnnxGraph:
             names = ", ".join(one.name for one in inputs)
             raise UserError(f"{self._name} takes {len(inputs)} inputs ({names}): a network here has one")
         (given,) = inputs
-        if given.type.tensor_type.elem_type != _FLOAT:
+        if given.type.tensor_type.elem_type != FLOAT:
             raise UserError(f"{self._name}: the input {given.name} is no tensor of float32")
         batch, *sizes = given.type.tensor_type.shape.dim or [None]
         shape = tuple(size.dim_value for size in sizes if size is not None)
@@ -244,12 +244,12 @@ class OnnxGraph:
             raise place.error(f"has weights {node.input[at]!r} of {found.dtype}, not float32")
         return found
 
-    def weight(self, node: onnx.NodeProto, place: Place) -> Array | None:
-        """Second input of a node, its weight in float32, no value of which may come from another node's."""
-        found = self.floats(node, 1, place)
+    def weight(self, node: onnx.NodeProto, place: Place, at: int = 1) -> Array | None:
+        """Input of a node that is its weight, in float32, no value of which may come from another node's."""
+        found = self.floats(node, at, place)
         if found is None:
             return None
-        name = node.input[1]
+        name = node.input[at]
         for part in self._constants.memory(name):
             for other, first in self._weights:
                 if first is not place and np.shares_memory(part, other):
@@ -258,9 +258,9 @@ class OnnxGraph:
             self._weights.append((part, place))
         return found
 
-    def own_name(self, node: onnx.NodeProto) -> str | None:
+    def own_name(self, node: onnx.NodeProto, at: int = 1) -> str | None:
         """Name in the file of a node's weight; None where it was computed."""
-        return self._constants.own_name(node.input[1])
+        return self._constants.own_name(node.input[at])
 
     # -- layers --------------------------------------------------------------------------------------------------------
 

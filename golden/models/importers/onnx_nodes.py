@@ -23,10 +23,10 @@ from ..layers import (
     Shape,
     Sides,
 )
-from .axes import Value, after_window, channels_of, in_order, joined, outer_first, placed, window_over
+from .axes import Value, after_window, channels_of, feature_order, in_order, joined, outer_first, placed, window_over
 from .graph import Place
 from .onnx_constants import Array, Attributes
-from .onnx_graph import Handler, OnnxGraph, per_channel
+from .onnx_graph import FLOAT, Handler, OnnxGraph, per_channel
 
 if TYPE_CHECKING:
     import onnx
@@ -171,9 +171,11 @@ def _norm(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
         raise place.error(f"has no four constants of {channels} channels")
     if len(value.sizes) == 1:
         value = graph.flattened(value, place)
+        if (order := feature_order(value.axes[0])) is not None:
+            arrays = {kind: None if one is None else order.taken(one) for kind, one in arrays.items()}
     elif value.layer < 0:
         value, _ = graph.map(node, place)
-    if value.axes[0] != channels_of(value.shape):
+    if len(value.sizes) > 1 and value.axes[0] != channels_of(value.shape):
         raise place.error(f"reads {value.sizes}, whose channels a Transpose or a Reshape has made of others")
     eps = given.get("epsilon", 1e-5)
     return graph.add(BatchNorm(), (value,), place, value.shape, value.axes, arrays, eps=eps)
@@ -373,6 +375,33 @@ def _concat(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Pl
     return graph.add(Concat(), tuple(values), place, shape, axes)
 
 
+def _multiply(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
+    """Product of a tensor and a constant, one factor for each channel: a depthwise convolution of 1 x 1."""
+    at = next(at for at, name in enumerate(node.input) if graph.is_value(name))
+    value = graph.read(node, at, place)
+    if len(value.sizes) == 1:
+        value = graph.flattened(value, place)
+    constant = graph.weight(node, place, 1 - at)
+    factors = None if constant is None else per_channel(value, constant)
+    if constant is None or factors is None:
+        raise place.error(f"of {value.sizes} has hardware by constants only, one value for each channel")
+    shape = (len(factors), 1, 1, 1)
+    places = per_channel(value, np.arange(constant.size).reshape(constant.shape))
+    if places is not None and np.array_equal(places, range(len(factors))):  # the constant itself, in another shape
+        name, order = graph.own_name(node, 1 - at), ElementOrder.reshaped(constant.shape, shape)
+        arrays = {"weight": constant}
+    else:
+        name, order, arrays = None, None, {"weight": factors.reshape(shape)}
+    return graph.add(Depthwise(1), (value,), place, value.shape, value.axes, arrays, name, order)
+
+
+def _cast(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
+    """Conversion of a tensor of float32 to float32."""
+    if given["to"] != FLOAT:
+        raise place.error("converts to another type than float32, which has no hardware")
+    return _same(graph, node, given, place)
+
+
 def _same(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     training = graph.constant(node, 2, place) if node.op_type == "Dropout" else None
     if training is not None and training.any():
@@ -417,6 +446,8 @@ NODES: dict[str, Handler] = {
     "Concat": _concat,
     "Dropout": _same,
     "Identity": _same,
+    "Cast": _cast,
+    "Mul": _multiply,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
 }

@@ -32,7 +32,19 @@ from ..layers import (
 )
 from ..module import NetworkModule
 from ..network import Network
-from .axes import Value, after_window, channels_of, in_order, outer_first, placed, reshaped, spatial, window_over
+from .axes import (
+    Value,
+    after_window,
+    channels_of,
+    feature_order,
+    in_order,
+    joined,
+    outer_first,
+    placed,
+    reshaped,
+    spatial,
+    window_over,
+)
 from .exported_graph import (
     PERMUTATIONS,
     Constant,
@@ -74,11 +86,14 @@ def _maps(graph: ExportedGraph, node: Node, number: int, axes: tuple[int, ...]) 
 
 def _convolution(graph: ExportedGraph, node: Node) -> Value:
     given = arguments(node)
-    value, axes = _map(graph, node, padded=True)
     weight = graph.constant(node, "weight", given["weight"])
     bias = None if given["bias"] is None else graph.constant(node, "bias", given["bias"])
     shape = tuple(weight.tensor.shape)
     graph.refuse_unless(node, weight.axes == in_order(shape), "has a weight whose axes are permuted")
+    constants = {"weight": weight, "bias": bias}
+    if shape == (given["groups"], 1, 1, 1) and shape_of(node.args[0])[1:] == shape_of(node)[1:] == (shape[0], 1, 1):
+        return _scaled(graph, node, constants)
+    value, axes = _map(graph, node, padded=True)
     kernel, stride = placed(axes, shape[2:], 1), placed(axes, given["stride"], 1)
     dilation = given["dilation"]
     graph.refuse_unless(node, set(placed(axes, dilation, 1)) == {1}, f"has a dilation of {dilation}, not 1")
@@ -90,9 +105,17 @@ def _convolution(graph: ExportedGraph, node: Node) -> Value:
     if groups > 1 and groups == channels == value.shape[0]:
         layer = Depthwise(kernel, padding, stride)
     order = None if len(axes) == 2 else ElementOrder.reshaped(shape, (*shape[:2], *kernel))
-    return _maps(
-        graph, node, graph.add(node, layer, value, order=order, constants={"weight": weight, "bias": bias}), axes
-    )
+    return _maps(graph, node, graph.add(node, layer, value, order=order, constants=constants), axes)
+
+
+def _scaled(graph: ExportedGraph, node: Node, constants: dict[str, Constant | None]) -> Value:
+    """Depthwise convolution of a vector that is seen as maps of one value."""
+    value = graph.value(node, node.args[0])
+    if not spatial(value.axes, value.shape):
+        graph.refuse_unless(node, value.in_order, "reads the elements of a vector in another order")
+        value = graph.viewed(node, value._replace(axes=(joined(value.runs),)))
+    number = graph.add(node, Depthwise(1), value, constants=constants)
+    return graph.gives(node, number, value.shape, in_order(shape_of(node)[1:]))
 
 
 def _padding(value: Any, axes: tuple[int, ...], kernel: Pair) -> Sides:
@@ -164,11 +187,16 @@ def _batch_norm(graph: ExportedGraph, node: Node) -> Value:
     if given["running_mean"] is None or given["running_var"] is None:
         graph.refuse(node, "has no running statistics: track_running_stats=True is needed")
     value = graph.value(node, given["input"])
-    whole = value.axes[:1] == (channels_of(value.shape),)
-    graph.refuse_unless(node, whole, f"reads {shape_of(given['input'])[1:]}, whose channels are not those of a layer")
+    order = None
+    if len(value.axes) == len(value.shape) == 1:
+        order = feature_order(value.axes[0])
+    else:
+        whole = value.axes[:1] == (channels_of(value.shape),)
+        reason = f"reads {shape_of(given['input'])[1:]}, whose channels are not those of a layer"
+        graph.refuse_unless(node, whole, reason)
     kinds = ("weight", "bias", "running_mean", "running_var")
     tensors = {kind: graph.constant(node, kind, given[kind]) for kind in kinds if given[kind] is not None}
-    number = graph.add(node, BatchNorm(), value, eps=given["eps"], constants=tensors)
+    number = graph.add(node, BatchNorm(), value, order=order, eps=given["eps"], constants=tensors)
     return graph.gives(node, number, value.shape, value.axes)
 
 
@@ -393,6 +421,13 @@ def _same(graph: ExportedGraph, node: Node) -> Value | Constant:
     return read if isinstance(read, Constant) else graph.value(node, first, host=True)
 
 
+def _slice(graph: ExportedGraph, node: Node) -> Value | Constant:
+    """Slice of a whole axis, as ``x[:]`` writes it."""
+    whole = shape_of(node) == shape_of(node.args[0]) and arguments(node)["step"] == 1
+    graph.refuse_unless(node, whole, "has no hardware but of a whole axis")
+    return _same(graph, node)
+
+
 def _dropout(graph: ExportedGraph, node: Node) -> Value:
     trained = arguments(node)["train"]
     graph.refuse_unless(node, not trained, "is active in evaluation mode: give it training=self.training")
@@ -414,7 +449,7 @@ _HANDLERS: dict[Callable[[ExportedGraph, Node], Value | Constant], str] = {
     _statistics_of_a_batch: "_native_batch_norm_legit.no_stats _native_batch_norm_legit.default",
     _relu: "relu.default",
     _relu6: "relu6.default",
-    _hardtanh: "hardtanh.default clamp.default clamp_min.default",
+    _hardtanh: "hardtanh.default clamp.default clamp_min.default clip.default",
     _threshold: "threshold.default",
     _leaky_relu: "leaky_relu.default",
     _softmax: "softmax.int log_softmax.int _softmax.default _log_softmax.default",
@@ -434,6 +469,7 @@ _HANDLERS: dict[Callable[[ExportedGraph, Node], Value | Constant], str] = {
         "clone.default detach.default alias.default contiguous.default to.dtype _to_copy.default "
         "lift_fresh_copy.default"
     ),
+    _slice: "slice.Tensor",
     _dropout: "dropout.default native_dropout.default",
 }
 _OPERATORS: dict[str, Handler] = {
@@ -441,4 +477,4 @@ _OPERATORS: dict[str, Handler] = {
 }
 _OPERATORS |= {f"aten.{title}.{kind}": _permuted for title in PERMUTATIONS for kind in ("default", "int", "intlist")}
 _OPERATORS["getitem"] = _item
-_VIEWS = frozenset(title for title, handler in _OPERATORS.items() if handler in (_view, _permuted, _same))
+_VIEWS = frozenset(title for title, handler in _OPERATORS.items() if handler in (_view, _permuted, _same, _slice))

@@ -51,7 +51,8 @@ class StageTensors:
     channels : int
         Outputs of the layer: elements of its bias.
     order : ElementOrder, optional
-        Way from the user's weight to the stage's, where they differ in shape or order.
+        Way from the user's weight to the stage's, where they differ in shape or order; of a batch norm that is a stage
+        of its own from each of its tensors.
     """
 
     title: str
@@ -90,11 +91,11 @@ class StageTensors:
 
     def taken(self, weight: NDArray[Any]) -> NDArray[Any]:
         """Turn the user's weight into the stage's."""
-        return weight if self.order is None else self.order.taken(weight)
+        return weight if self.order is None or self.weight is None else self.order.taken(weight)
 
     def given(self, weight: NDArray[Any]) -> NDArray[Any]:
         """Turn the stage's weight into the user's."""
-        return weight if self.order is None else self.order.returned(weight)
+        return weight if self.order is None or self.weight is None else self.order.returned(weight)
 
     def folded(self, state: State) -> StageParameters:
         """Fold the tensors of a state.
@@ -182,16 +183,18 @@ class StageTensors:
     def _scaled(self, parameters: StageParameters, norm: NormTensors) -> Returned:
         """Tensors of a batch norm that is a stage of its own."""
         scale, bias = parameters.weight.reshape(-1), parameters.bias
+
+        def given(kind: str, values: Floats64) -> Returned:
+            own = values if self.order is None else self.order.returned(values)
+            return {self.norm[kind]: own.astype(np.float32)}
+
         if norm.weight is None or norm.bias is None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 mean, variance = -bias / scale, scale**-2.0 - self.eps
             if not ((scale > 0) & (variance >= 0) & np.isfinite(mean)).all():
                 raise UserError(f"{self.title} has no weight and bias to hold its tuned factors: give it affine=True")
-            return {
-                self.norm[name]: one.astype(np.float32) for name, one in zip(_STATISTICS, (mean, variance), strict=True)
-            }
-        factors = (scale * np.sqrt(norm.variance + self.eps)).astype(np.float32)
-        return {self.norm["weight"]: factors, self.norm["bias"]: (bias + norm.mean * scale).astype(np.float32)}
+            return given("running_mean", mean) | given("running_var", variance)
+        return given("weight", scale * np.sqrt(norm.variance + self.eps)) | given("bias", bias + norm.mean * scale)
 
     def scale(self, state: State) -> Floats64:
         """Factor of each channel by which batch norm multiplies what the layer gives; 1 without one."""
@@ -209,7 +212,8 @@ class StageTensors:
     def _norm(self, state: State) -> NormTensors:
         arrays = {kind: _array(state[name]) for kind, name in self.norm.items()}
         mean, variance = (arrays[name] for name in _STATISTICS)
-        return NormTensors(mean, variance, arrays.get("weight"), arrays.get("bias"), self.eps)
+        found = NormTensors(mean, variance, arrays.get("weight"), arrays.get("bias"), self.eps)
+        return found.ordered(self.order) if self.weight is None else found
 
 
 def stage_tensors(network: Network, module: NetworkModule) -> tuple[StageTensors, ...]:
@@ -230,7 +234,7 @@ def stage_tensors(network: Network, module: NetworkModule) -> tuple[StageTensors
         if at in module.scales:
             origin, names = module.scales[at]
             own = {kind: names.get(kind, f"{module.titles[at]}.{kind}") for kind in _kinds(origin)}
-            found.append(StageTensors(module.titles[at], None, None, own, origin.eps, channels))
+            found.append(StageTensors(module.titles[at], None, None, own, origin.eps, channels, module.orders.get(at)))
             continue
         norm, eps = {}, 0.0
         if at in norms:

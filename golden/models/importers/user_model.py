@@ -1,4 +1,4 @@
-"""Loader of a user's network from ``file.py:build``."""
+"""Loader of a user's network from ``file.py:build``, or from a file that holds it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from torch.export import ExportedProgram
 
 from ...errors import UserError
-from ..layers import Shape
+from ..layers import Shape, by
 from ..module import NetworkModule
 from ..network import Network
 from .exported import SampleError, imported
 from .on_host import adapt
 from .onnx_file import is_onnx, onnx_network
+from .program import is_program, load_program, sample_shape
 
 _NAME = "fabtune_user_model"
 
 
-def user_module(reference: str) -> nn.Module:
-    """Call the user's function and return its module, on the CPU, of float64 in float32.
+def holds_network(reference: str) -> bool:
+    """Tell whether a reference is the name of a file that holds a network, and says which samples it takes."""
+    return is_onnx(reference) or is_program(reference)
+
+
+def user_module(reference: str) -> nn.Module | ExportedProgram:
+    """Call the user's function and return its module, on the CPU, of float64 in float32; or load a program's file.
 
     The user's file is executed, with imports from its own folder; what it prints goes to stderr, so that a command's
     own output stays whole. Weights are loaded separately (`checkpoint`) from files that are only data.
@@ -33,13 +40,16 @@ def user_module(reference: str) -> nn.Module:
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``; the function takes no arguments.
+        ``path/to/file.py:function``, where the function takes no arguments; or ``path/to/file.pt2``.
 
     Raises
     ------
     UserError
-        If there is no such file or function, it fails, or it returns anything but a `torch.nn.Module`.
+        If there is no such file or function, it fails, or it returns anything but a `torch.nn.Module` or a program of
+        `torch.export`.
     """
+    if is_program(reference):
+        return load_program(Path(reference))
     file, colon, name = reference.rpartition(":")
     if not colon or not name.isidentifier():
         raise UserError(f"{reference!r} is not file.py:function, as in model.py:build")
@@ -68,7 +78,7 @@ def user_module(reference: str) -> nn.Module:
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
         raise UserError(f"{reference} failed{_line(error, path)}: {type(error).__name__}: {text}") from error
-    if not isinstance(made, nn.Module):
+    if not isinstance(made, nn.Module | ExportedProgram):
         kind = type(made)
         raise UserError(f"{reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Module")
     return made
@@ -80,9 +90,9 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``, see `user_module`; or ``path/to/file.onnx``.
+        ``path/to/file.py:function`` or ``path/to/file.pt2``, see `user_module`; or ``path/to/file.onnx``.
     input_shape : tuple of int, optional
-        Shape of a sample as the module takes it, or as its description does; an ONNX file says it itself.
+        Shape of a sample as the module takes it, or as its description does; ONNX files and programs say it themselves.
 
     Returns
     -------
@@ -97,9 +107,11 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
     """
     if is_onnx(reference):
         return onnx_network(Path(reference))
+    module = user_module(reference)
+    if isinstance(module, ExportedProgram):
+        return _of_program(module, input_shape, reference)
     if input_shape is None:
         raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 640")
-    module = user_module(reference)
     try:
         network, own = imported(module, input_shape, reference)
     except SampleError:
@@ -108,6 +120,15 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
             raise
         network, own = found
     return network, adapt(module, own)
+
+
+def _of_program(program: ExportedProgram, given: Shape | None, reference: str) -> tuple[Network, NetworkModule]:
+    """Import a program, whose samples are of the shape that is given, if one is."""
+    shape = sample_shape(program, reference)
+    network, own = imported(program, shape, reference)
+    if given is not None and given not in (shape, network.input_shape):
+        raise UserError(f"{reference} takes samples of {by(shape)}, not of {by(given)}")
+    return network, own
 
 
 def _of_described(module: nn.Module, shape: Shape, reference: str) -> tuple[Network, NetworkModule] | None:

@@ -1,8 +1,10 @@
-"""A user's own transformer, by what names it: ``file.py:build``, or an ONNX file."""
+"""A user's own transformer, by what names it: ``file.py:build``, a program's file, or an ONNX file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from torch.export import ExportedProgram
 
 from ...errors import UserError
 from ...models.checkpoint import load_into
@@ -10,6 +12,7 @@ from ...models.importers.batch_size import check_batch_size
 from ...models.importers.exported import exported
 from ...models.importers.exported_graph import title_of
 from ...models.importers.onnx_file import is_onnx
+from ...models.importers.program import is_program, sample_shape
 from ...models.importers.user_model import user_module
 from ...models.layers import Shape
 from .exported import walked
@@ -26,7 +29,7 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``, the file is executed; or ``path/to/file.onnx``.
+        ``path/to/file.py:function``, the file is executed; ``path/to/file.pt2``; or ``path/to/file.onnx``.
     shape : tuple of int, optional
         Of a sample of a module; without it nothing is imported.
     weights : Path, optional
@@ -46,16 +49,22 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
         if weights:
             raise UserError(f"--weights has no meaning with the transformer {reference}, which holds its own")
         return onnx_transformer(Path(reference))
-    if ":" not in reference or shape is None:
+    if not is_program(reference) and (":" not in reference or shape is None):
         return None
     module = user_module(reference)
-    if weights:
+    if isinstance(module, ExportedProgram):
+        if weights:
+            raise UserError(f"--weights has no meaning with the program {reference}, which holds its own")
+        shape = sample_shape(module, reference)
+    elif weights:
         load_into(module, weights)
+    assert shape is not None, "said by the program or the user"
     program = exported(module, shape, reference)
     operators = [title_of(node).split(".")[1] for node in program.graph.nodes if "." in title_of(node)]
     layers = sum(one.startswith("conv") for one in operators) > 1 or any("batch_norm" in one for one in operators)
     if layers or _SIGNS.isdisjoint(operators):
         return None
     found = walked(program, shape, reference)
-    check_batch_size(module, shape, reference)
+    if not isinstance(module, ExportedProgram):
+        check_batch_size(module, shape, reference)
     return found

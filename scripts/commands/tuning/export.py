@@ -40,7 +40,7 @@ def command(
     (.pt, .safetensors), or a program of torch.export with all that is in no layer (.pt2).
     """
     from ....golden.models.checkpoint import refuse_existing
-    from ....golden.models.importers.onnx_file import is_onnx
+    from ....golden.models.importers.user_model import holds_network
     from ....golden.train.tuned.export import PROGRAM, export, how_to_load, refuse_kind
     from ...results import refuse_outputs
     from ...tuning.saved_run import SavedRun
@@ -51,7 +51,7 @@ def command(
     saved = SavedRun(run, model, weights, shape)
     read = saved.read()
     named = model or (read.metadata.get("model", "") if read else "")
-    if kind == "pytorch" and is_onnx(named) and output.suffix != PROGRAM:
+    if kind == "pytorch" and holds_network(named) and output.suffix != PROGRAM:
         raise UserError(
             f"{named} is no class of PyTorch's that could load {output}: take -o FILE{PROGRAM}, or --to onnx"
         )

@@ -38,14 +38,14 @@ def command(
 ) -> None:
     """Show what a MODEL becomes: its stages, where it fits, what saturates.
 
-    MODEL, also given as --model, is a preset, a file of ONNX, or file.py:build, a function that returns a
-    torch.nn.Module; file.py is run. Or it is a transformer: such a module, or a folder that the library transformers
-    saved, or a file of GGUF.
+    MODEL, also given as --model, is a preset, a file of ONNX or of torch.export (.pt2), or file.py:build, a function
+    that returns a torch.nn.Module; file.py is run. Or it is a transformer: such a module, or a folder that the library
+    transformers saved, or a file of GGUF.
     """
     if argument and model:
         raise UserError(f"{argument} and --model {model} both name the network: give one of them")
     if not (named := argument or model):
-        raise UserError("name the network: fabtune import FILE.py:BUILD, FILE.onnx, FOLDER or a preset")
+        raise UserError("name the network: fabtune import FILE.py:BUILD, FILE.onnx, FILE.pt2, FOLDER or a preset")
     if samples is None:
         refuse_options(["scale"], "no --samples")
     from ...imports.model import run, summary

@@ -55,6 +55,33 @@ def test_floats_of_every_kind_are_loaded_as_the_modules_own(tmp_path, module, fi
         assert torch.equal(one, state[name].to(one.dtype))
 
 
+def test_files_without_the_counter_of_a_batch_norm(tmp_path, module):
+    state = {name: one for name, one in module.state_dict().items() if name != "1.num_batches_tracked"}
+    other = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    load_into(other, write(tmp_path / "old.pt", state))
+    assert all(torch.equal(one, module.state_dict()[name]) for name, one in other.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("prefix", "of"),
+    [
+        ("module.", ", as of nn.DataParallel"),
+        ("_orig_mod.", ", as of torch.compile"),
+        ("_orig_mod.module.", ""),
+        ("a.", ""),
+    ],
+)
+def test_a_prefix_of_all_names_is_named_and_left_out(tmp_path, module, prefix, of):
+    path = write(tmp_path / "w.pt", {prefix + name: one for name, one in module.state_dict().items()})
+    says = f"{path}: all names begin with {prefix}{of}, those of the network do not: "
+    assert refused(load_into, module, path) == f"{says}--weights {path}:{prefix} leaves it out"
+    other = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    load_into(other, tmp_path / f"w.pt:{prefix}")
+    assert torch.equal(other[0].weight, module[0].weight)
+    assert "0.weight does not begin with b." in refused(load_into, module, tmp_path / "w.pt:b.")
+    assert refused(load_into, module, tmp_path / "v.pt:a.") == f"there is no file {tmp_path / 'v.pt'}"
+
+
 def test_older_files_of_pytorch_are_read(tmp_path, module):
     torch.save(module.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     assert list(load_state(tmp_path / "old.pt")) == list(module.state_dict())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from fabtune.golden.models.layers import Convolution, Relu
+from fabtune.golden.models.layers import Convolution, Depthwise, Relu
 from fabtune.golden.models.stages import MOST_VALUES
 
 from ....onnx_models import SAME, array, node, refusal, same, written
@@ -118,6 +118,67 @@ def test_a_pad_with_axes(tmp_path):
     nodes = [node("Pad", "x some zero axes", "p"), node("Conv", "p w", "z")]
     network, _ = same(*written(tmp_path, nodes, constants, features=4 * 8 * 7))
     assert network.layers[0] == Convolution(4, 3, (0, 2, 1, 0))
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1, 4, 1, 1), (), (1, 1, 1, 1)])
+def test_factors_of_channels(shape, tmp_path):
+    """A batch norm behind a ReLU, as fabtune itself writes it."""
+    nodes = [node("Conv", "x w", "c"), node("Relu", "c", "r"), node("Mul", "k r", "m"), node("Add", "m b", "z")]
+    network, module = same(*written(tmp_path, nodes, {"k": array(*shape)}, features=144))
+    assert network.layers[2] == Depthwise(1)
+    assert ("2.weight" in module.tensor_names) == (shape not in ((), (1, 1, 1, 1)))
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 6), ()])
+def test_factors_of_features(shape, tmp_path):
+    nodes = [node("Gemm", "x g", "c", transB=1), node("Relu", "c", "r"), node("Mul", "r k", "m")]
+    nodes += [node("Gemm", "m h", "y", transB=1)]
+    network, _ = same(*written(tmp_path, nodes, {"g": array(6, 5), "k": array(*shape), "h": array(3, 6)}, (5,)))
+    assert network.layers[2] == Depthwise(1)
+
+
+def test_other_factors_are_refused(tmp_path):
+    for shape in ((6, 6), (6,), (4, 1, 6), (3, 4, 1, 1)):
+        _, path = written(
+            tmp_path, [node("Conv", "x w", "c"), node("Mul", "c k", "z")], {"k": array(*shape)}, features=144
+        )
+        assert "has hardware by constants only, one value for each channel" in refusal(path)
+    _, path = written(tmp_path, [node("Conv", "x w", "c"), node("Mul", "c c", "z")], {}, features=144)
+    assert "has 'c' as input 1, which is computed and no constant" in refusal(path)
+
+
+def test_a_batch_norm_of_features_channels_last(tmp_path):
+    nodes = [node("Conv", "x w", "c"), node("Transpose", "c", "t", perm=[0, 2, 3, 1]), node("Flatten", "t", "f")]
+    nodes += [node("BatchNormalization", "f a1 a2 a3 a4", "n"), node("Gemm", "n h", "y", transB=1)]
+    constants = {f"a{at}": np.abs(array(144)) + (at == 4) for at in (1, 2, 3, 4)}
+    same(*written(tmp_path, nodes, constants | {"h": array(3, 144)}))
+
+
+@pytest.mark.parametrize("to", [1, 11, 10])
+def test_conversions_of_values(to, tmp_path):
+    nodes = [node("Cast", "x", "s", to=to), node("Conv", "s w", "z")]
+    model, path = written(tmp_path, nodes, {}, features=144)
+    if to == 1:
+        same(model, path)
+    else:
+        assert "converts to another type than float32" in refusal(path)
+
+
+@pytest.mark.parametrize("kind", [6, 7, 1])
+def test_a_shape_as_tf2onnx_computes_it(kind, tmp_path):
+    """The open batch goes through integers of any kind, and through no floats."""
+    nodes = [
+        *(node("Conv", "x w", "c"), node("Shape", "c", "s"), node("Cast", "s", "i", to=kind)),
+        *(node("Slice", "i from to from", "n"), node("Concat", "n rest", "t", axis=0), node("Cast", "t", "o", to=7)),
+        *(node("Reshape", "c o", "f"), node("Gemm", "f h", "y", transB=1)),
+    ]
+    rest = np.array([144], {6: np.int32, 7: np.int64, 1: np.float32}[kind])
+    ends = {"from": np.array([0]), "to": np.array([1]), "rest": rest, "h": array(3, 144)}
+    model, path = written(tmp_path, nodes, ends)
+    if kind == 1:
+        assert "computes with the size of the batch, which is open" in refusal(path)
+    else:
+        same(model, path)
 
 
 def test_a_relu_of_what_a_second_layer_has_read_without_it(tmp_path):

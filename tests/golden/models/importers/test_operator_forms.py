@@ -49,6 +49,26 @@ FORMS = {
         lambda: {"c": conv(), "h": nn.Linear(HEAD, 3)},
         *(MAP, "2x8x8 conv4k3 relu flatten fc3"),
     ),
+    "clip, and slices of whole axes": (
+        lambda m, x: m.h(torch.clip(m.c(x[:]), 0, 4)[:, :, :].flatten(1)[:]),
+        lambda: {"c": conv(), "h": nn.Linear(HEAD, 3)},
+        *(MAP, "2x8x8 conv4k3 relu4 flatten fc3"),
+    ),
+    "a norm of features, channels last": (
+        lambda m, x: m.h(m.b(m.c(x).permute(0, 2, 3, 1).flatten(1)).relu()),
+        lambda: {"c": conv(), "b": nn.BatchNorm1d(HEAD), "h": nn.Linear(HEAD, 3)},
+        *(MAP, "2x8x8 conv4k3 flatten dw1 relu fc3"),
+    ),
+    "a norm without weights of features, channels last": (
+        lambda m, x: m.h(m.b(m.c(x).permute(0, 2, 3, 1).flatten(1))),
+        lambda: {"c": conv(), "b": nn.BatchNorm1d(HEAD, affine=False), "h": nn.Linear(HEAD, 3)},
+        *(MAP, "2x8x8 conv4k3 flatten dw1 fc3"),
+    ),
+    "a depthwise convolution of a vector": (
+        lambda m, x: m.h(m.d(m.c(x).flatten(1)[:, :, None, None]).flatten(1)),
+        lambda: {"c": conv(), "d": nn.Conv2d(HEAD, HEAD, 1, groups=HEAD), "h": nn.Linear(HEAD, 3)},
+        *(MAP, "2x8x8 conv4k3 flatten dw1 fc3"),
+    ),
     "threshold": (
         lambda m, x: m.h(functional.threshold(m.c(x), 0, 0).flatten(1)),
         lambda: {"c": conv(), "h": nn.Linear(HEAD, 3)},
@@ -180,6 +200,13 @@ def test_a_form_is_what_pytorch_gives(name):
         torch.testing.assert_close(module(inputs), expected, rtol=1e-4, atol=1e-4)
 
 
+def unsaved():
+    """A module with a buffer that its state lacks."""
+    made = nn.Module()
+    made.register_buffer("offset", torch.ones(5), persistent=False)
+    return made
+
+
 REFUSED = {
     "a sum that another layer does not read": (
         lambda m, x: (lambda c: m.h((m.d(functional.dropout(c, training=False) + m.b) + c).flatten(1)))(m.c(x)),
@@ -226,10 +253,15 @@ REFUSED = {
         lambda: {"c": conv(), "h": nn.Linear(HEAD, 3)},
         *(MAP, "their sizes do not say whether they are permuted already"),
     ),
-    "a norm of permuted features": (
-        lambda m, x: m.h(m.b(m.c(x).permute(0, 2, 3, 1).flatten(1))),
-        lambda: {"c": conv(), "b": nn.BatchNorm1d(HEAD), "h": nn.Linear(HEAD, 3)},
-        *(MAP, "whose channels are not those of a layer"),
+    "a part of an axis": (
+        lambda m, x: m.h(m.c(x)[:, :, 1:].flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(HEAD - 24, 3)},
+        *(MAP, "aten.slice has no hardware but of a whole axis"),
+    ),
+    "a buffer that is not saved": (
+        lambda m, x: m.h(x + m.b.offset),
+        lambda: {"b": unsaved(), "h": nn.Linear(5, 3)},
+        *((5,), "a buffer that no state dict has: register it without persistent=False"),
     ),
     "samples that are mixed": (
         lambda m, x: m.h(x.permute(1, 0).reshape(-1, 5)),
