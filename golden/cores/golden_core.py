@@ -12,6 +12,7 @@ from ..errors import UserError
 from .core import CoreSpec, Refusal, SettingValues
 
 Spec = TypeVar("Spec", bound=CoreSpec)
+State = TypeVar("State")
 
 
 class CommandError(Exception):
@@ -128,11 +129,15 @@ class GoldenCore(ABC, Generic[Spec]):
         try:
             return CommandResult(counters=self.carry_out(registers.commands(command), settings, memory))
         except CommandError as error:
+            self.recover()
             return CommandResult(Refusal(registers.errors[error.name], error.value))
 
     @abstractmethod
     def reset(self) -> None:
         """Forget what commands have loaded, as a reset of the core does."""
+
+    def recover(self) -> None:
+        """Reset all but what commands have loaded, as a core does behind an error."""
 
     @abstractmethod
     def carry_out(self, command: Any, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
@@ -143,6 +148,13 @@ class GoldenCore(ABC, Generic[Spec]):
         CommandError
             If the command ends early.
         """
+
+
+def known(state: State | None, name: str) -> State:
+    """Refuse to compute with what memories hold at power-up."""
+    if state is None:
+        raise UserError(f"no {name} have been loaded: a core computes with what its memories held at power-up")
+    return state
 
 
 def golden_core(spec: CoreSpec) -> GoldenCore[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from ..zo.model import PerturbedModel
 from ..zo.split import Split
 from ..zo.step_settings import StepSettings
 from .core import SettingValues
-from .golden_core import CommandError, CoreMemory, GoldenCore, Spec
-
-State = TypeVar("State")
+from .golden_core import CommandError, CoreMemory, GoldenCore, Spec, known
 
 
 class ZerothOrderCore(GoldenCore[Spec]):
@@ -84,19 +82,12 @@ class ZerothOrderCore(GoldenCore[Spec]):
         elif command.name == "LOAD_DELTAS":
             self.rows = self.layout.deltas_of(memory.read(settings["deltas"], self.layout.deltas().size))
         elif command.name == "SAVE_DELTAS":
-            memory.write(settings["deltas"], self.layout.deltas(self._known(self.rows, "deltas")).image)
+            memory.write(settings["deltas"], self.layout.deltas(known(self.rows, "deltas")).image)
         elif command.name == "TRAIN":
             return self._train(settings, memory)
         elif command.name == "INFER":
             return self._infer(settings, memory)
         return {}
-
-    @staticmethod
-    def _known(state: State | None, name: str) -> State:
-        """Refuse to compute with what memories hold at power-up."""
-        if state is None:
-            raise UserError(f"no {name} have been loaded: a core computes with what its memories held at power-up")
-        return state
 
     def _train(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
         layout, batch, position = self.layout, settings["batch"], settings["position"]
@@ -131,8 +122,8 @@ class ZerothOrderCore(GoldenCore[Spec]):
 
     def _job(self, settings: StepSettings, position: int = 0) -> ZerothOrderJob:
         """Make the integer job of the network with the present deltas."""
-        job = ZerothOrderJob(self._known(self.model, "parameters"), self.layout.generator, settings, position)
-        job.rows = self._known(self.rows, "deltas")
+        job = ZerothOrderJob(known(self.model, "parameters"), self.layout.generator, settings, position)
+        job.rows = known(self.rows, "deltas")
         return job
 
     def _steps(self, settings: SettingValues, memory: CoreMemory) -> Iterator[tuple[StepOrder, Integers]]:

@@ -12,7 +12,7 @@ from ..fixed import Integers
 from ..nf4.codec import RecordLayout
 from ..nn.array.images import parameter_bytes
 from .adapters import Adapters
-from .forward_cache import ForwardCache
+from .forward_cache import Codec, ForwardCache, Records
 from .mapping import BEAT_PARAMETERS, SCALES, ZERO_CODE, AdapterMapping, Word
 
 
@@ -70,12 +70,17 @@ def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[in
 
 
 def cache_image(mapping: AdapterMapping, cache: ForwardCache) -> Bytes:
-    """Build the cache as the core writes it: every word of a record on a beat of its own, (entries, bytes)."""
+    """Build the cache as the core writes it: (entries, bytes)."""
+    return records_image(mapping, cache.codec, cache.records)
+
+
+def records_image(mapping: AdapterMapping, codec: Codec, records: Records) -> Bytes:
+    """Build records as the core writes them: every word on a beat of its own, (records, bytes)."""
     counts = [word.count for tensor in mapping.record_words for word in tensor]
-    if not isinstance(cache.codec, RecordLayout):
-        values = _by_word(cache.codec.dequantise(cache.records), counts, mapping.lanes, 0)
+    if not isinstance(codec, RecordLayout):
+        values = _by_word(codec.dequantise(records), counts, mapping.lanes, 0)
         return np.ascontiguousarray(values, "<i4").view(np.uint8).reshape(len(values), -1)
-    codes, scales = cache.codec.unpack(cache.records)
+    codes, scales = codec.unpack(records)
     width = mapping.word_codes * 2 * BEAT
     nibbles = _by_word(codes.astype(np.int64), counts, width, ZERO_CODE)
     packed = (nibbles[..., ::2] | nibbles[..., 1::2] << 4).astype(np.uint8).reshape(len(codes), -1)

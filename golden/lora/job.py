@@ -172,7 +172,7 @@ class Job:
     def logits(self, inputs: Integers) -> Integers:
         """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""
         narrow = Narrower()
-        outputs = self._run(inputs, narrow)
+        outputs = self.frozen_outputs(inputs, narrow)
         h = self.adapters.hidden(self._inputs_of_adapters(inputs, outputs), self._product, narrow)
         return self.adapters.logits(outputs[-1], h, self._product, narrow)
 
@@ -181,12 +181,12 @@ class Job:
         self._check_batch(inputs, labels, indices)
         misses = len(inputs)
         if self.cache is None:
-            outputs = self._run(inputs, self._narrow)
+            outputs = self.frozen_outputs(inputs, self._narrow)
         else:
             new = self.cache.missing(indices)
             misses = len(new)
             if misses:
-                self.cache.fill(indices[new], self._run(inputs[new], self._narrow))
+                self.cache.fill(indices[new], self.frozen_outputs(inputs[new], self._narrow))
             outputs = self.cache.read(indices)
         read, base = self._inputs_of_adapters(inputs, outputs), outputs[-1]
         h = self.adapters.hidden(read, self._product, self._narrow)
@@ -204,7 +204,7 @@ class Job:
         found = [side_by_side(seen, stage.source) for stage in self.network.stages[-count:]]
         return [adapter_input(found[0], shape)] * len(shape.inputs) if shape.selects else found
 
-    def _run(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
+    def frozen_outputs(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
         """Run the frozen network: flattened outputs of all stages, (n, values) in Q8.16, base logits last."""
         outputs = run(self.network.stages, self.frozen, inputs, self._product, narrow)
         return [one.reshape(len(inputs), -1) for one in outputs]

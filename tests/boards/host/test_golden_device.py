@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fabtune.boards.cores.instantft import selftest as instantft
+from fabtune.boards.cores.instantft.job import FineTuner
 from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
 from fabtune.boards.cores.zotrain.selftest import selftest
 from fabtune.boards.host.driver import Core, CoreError
@@ -13,6 +15,7 @@ from fabtune.boards.host.recording import RecordingCore, first_difference
 from fabtune.golden.axi.regions import Region
 from fabtune.golden.cores.zotrain.registers import Command, Error
 from fabtune.golden.errors import UserError
+from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.step_settings import StepSettings
@@ -20,6 +23,14 @@ from fabtune.sim.trials.contract import trials_of
 
 from ... import small_cores
 
+TUNERS = {
+    "base": {},
+    "all options": small_cores.OPTIONS,
+    "cache on the chip": {"cache": "chip"},
+    "two pixels": {"network": "1x8x8 conv8k3p1 relu pool2 flatten fc10", "columns": 16},
+    "biases": {"tunes": "biases"},
+    "autoencoder": {"network": "16 fc8 relu fc16", "loss": "mse", "byte_inputs": False},
+}
 CORES = {
     "base": {},
     "vector": {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "columns": 2, "cut_rows": 0},
@@ -37,10 +48,34 @@ def core_on(device, spec):
 
 
 @pytest.mark.parametrize("name", CORES)
-def test_a_self_test_runs_on_golden(name):
+def test_a_self_test_of_zotrain_runs_on_golden(name):
     spec = small_cores.zotrain(**CORES[name])
+    assert len(selftest(spec).run(core_on(GoldenDevice(spec), spec))) == 9
+
+
+@pytest.mark.parametrize("name", TUNERS)
+def test_a_self_test_of_instantft_runs_on_golden(name):
+    spec = small_cores.instantft(**TUNERS[name])
+    assert len(instantft.selftest(spec).run(core_on(GoldenDevice(spec), spec))) == 11
+
+
+def test_a_record_that_the_core_did_not_write_is_refused():
+    spec = small_cores.instantft()
     device = GoldenDevice(spec)
-    assert len(selftest(spec).run(core_on(device, spec))) == 9
+    host = FineTuner(core_on(device, spec), spec, 6)
+    frozen, inputs, _ = job_of(spec)
+    labels = np.zeros(6, np.int64)
+    with pytest.raises(UserError, match="no adapters have been loaded"):
+        host.tune(inputs, labels, [[np.arange(4), np.arange(4, 6)]], 5243)
+    host.load(frozen)
+    host.load_adapters(Adapters(spec.mapping.shape, np.zeros(spec.mapping.shape.parameters, np.int64)))
+    host.tune(inputs, labels, [[np.arange(4), np.arange(4, 6)]], 5243)
+    with pytest.raises(UserError, match="the cache has records of another format: forget it first"):
+        FineTuner(host.core, spec, 6, raw=True).tune(inputs, labels, [[np.arange(4)]], 5243)
+    with pytest.raises(UserError, match="the record of sample 0 at cache is not what the core wrote"):
+        FineTuner(host.core, spec, 6).tune(inputs, labels, [[np.arange(4)]], 5243)
+    host.forget()
+    assert FineTuner(host.core, spec, 6).tune(inputs, labels, [[np.arange(4)]], 5243).finished.counts["misses"] == 4
 
 
 @pytest.fixture
