@@ -70,23 +70,23 @@ def save_tuned(
 
 
 def spoilt(loss: float, classes: int, before: float, after: float, remedy: str) -> str | None:
-    """Warning of a run that left the network worse than it was, and worse than guessing; None for any other.
+    """Warning of a run that left a network with fewer samples right, where it is worse than guessing, else None.
 
     Integers saturate where floats overflow: a run at too high a rate comes to its end, with a loss that is finite.
 
     Parameters
     ----------
     loss : float
-        Mean cross entropy of the last epoch or steps.
+        Mean cross entropy of the held-out samples.
     classes : int
     before, after : float
         Fractions of held-out samples right.
     remedy : str
         What to do: ``lower --rate``.
     """
-    if loss <= log(classes) or after >= before:
+    if loss <= log(classes):
         return None
     return (
-        f"fine-tuning spoilt the network: {100 * before:.1f}% right before and {100 * after:.1f}% after, at a loss of "
-        f"{loss:.3g}, where guessing has {log(classes):.3g}: {remedy}"
+        f"fine-tuning spoilt the network: {100 * before:.1f}% right before and {100 * after:.1f}% after, at a held-out "
+        f"loss of {loss:.3g}, where guessing has {log(classes):.3g}: {remedy}"
     )

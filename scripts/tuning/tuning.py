@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from math import log
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -272,7 +273,9 @@ def warnings_of(tuning: Tuning) -> list[str]:
     """Warn of a start at chance, and of a run that left the network worse than it was, see `spoilt`."""
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
     remedy = tuning.advice[0] if tuning.advice else tuning.remedy
-    found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, remedy)]
+    found = [tuning.origin.warning]
+    if after < before and tuning.loss > log(tuning.classes):  # may be that of one batch
+        found.append(spoilt(tuning.job.held_out_loss(), tuning.classes, before, after, remedy))
     labels = tuning.held_out if tuning.origin.epochs is None else None
     if labels is not None and at_chance(before, labels):
         remedy = "if it is not trained, give --weights, or --pretrain"

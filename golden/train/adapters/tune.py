@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -341,11 +341,18 @@ class AdapterTuning:
         """Run all epochs, see `tune`."""
         return tune(self.network, self._module, self.task, self.settings, progress, watch, engine=self.engine)
 
+    def held_out_loss(self) -> float:
+        """Mean cross entropy of the held-out samples by the network as tuned so far."""
+        logits = np.concatenate([self.engine.logits(part) for part in _parts(self.task.test)])
+        return metrics.cross_entropy(logits, self.task.test.labels)
+
 
 def accuracy(engine: Engine, samples: Samples) -> float:
-    """Fraction of samples that an engine classifies correctly, computed in parts of 100 samples."""
-    correct = 0
-    for start in range(0, len(samples), 100):
-        part = samples[start : start + 100]
-        correct += int(np.count_nonzero(engine.logits(part).argmax(axis=1) == part.labels))
-    return correct / len(samples)
+    """Fraction of samples that an engine classifies correctly."""
+    correct = (np.count_nonzero(engine.logits(part).argmax(axis=1) == part.labels) for part in _parts(samples))
+    return int(sum(correct)) / len(samples)
+
+
+def _parts(samples: Samples) -> Iterator[Samples]:
+    """Samples in parts of 100."""
+    return (samples[start : start + 100] for start in range(0, len(samples), 100))

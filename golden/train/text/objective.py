@@ -55,6 +55,11 @@ class TextObjective:
         """Fraction of held-out sentences classified correctly."""
         return self.module.accuracy(self.task.test)
 
+    @torch.no_grad()
+    def held_out_loss(self) -> float:
+        """Mean cross entropy of the held-out sentences."""
+        return float(self.module.loss(self.module.batch(self.task.test, 64)))
+
     def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:
         """Closures that return losses: of single tuning sentences ("task"), or of generic text ("generic").
 

@@ -53,6 +53,9 @@ class Objective(Protocol):
     def accuracy(self) -> float:
         """Fraction of held-out samples classified correctly."""
 
+    def held_out_loss(self) -> float:
+        """Mean loss of the held-out samples."""
+
     def losses(self, kind: Literal["generic", "task"]) -> Sequence[Callable[[], Tensor]]:
         """Closures of losses that score weights' sensitivity: on pre-training data ("generic") or on the task."""
 
@@ -287,6 +290,10 @@ class FineTuning:
         count = self.optimiser.weights.count
         directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
         return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
+
+    def held_out_loss(self) -> float:
+        """Mean loss of the held-out samples by the model as tuned so far."""
+        return self.objective.held_out_loss()
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
         """Sum of the updates so far.

@@ -21,7 +21,7 @@ from ...zo.mse_difference import rate_scale
 from ...zo.network_model import NetworkModel
 from ...zo.step_settings import StepSettings
 from ..conversion import Converter
-from ..metrics import accuracy, mean_squared_error
+from ..metrics import accuracy, cross_entropy, mean_squared_error
 from .schedule import Schedule
 
 ZerothOrderProgress = Callable[[int, list[ZerothOrderStep]], None]
@@ -106,6 +106,10 @@ class IntegerZerothOrder:
     def accuracy(self, samples: Samples, at_once: int = 500) -> float:
         """Fraction of samples that the network as tuned so far classifies correctly."""
         return accuracy(self._outputs(self._converter.samples(samples), at_once), samples.labels)
+
+    def loss(self, samples: Samples, at_once: int = 500) -> float:
+        """Mean cross entropy of samples by the network as tuned so far."""
+        return cross_entropy(self._outputs(self._converter.samples(samples), at_once), samples.labels)
 
     def error(self, samples: Samples, at_once: int = 500) -> float:
         """Mean squared error of the autoencoder as tuned so far."""

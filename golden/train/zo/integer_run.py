@@ -54,6 +54,10 @@ class IntegerRun(ABC):
         """Fraction of held-out samples that the model as tuned so far classifies correctly."""
 
     @abstractmethod
+    def held_out_loss(self) -> float:
+        """Mean cross entropy of the held-out samples by the model as tuned so far."""
+
+    @abstractmethod
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
         """Tensors of the user's model, tuned, by his names."""
 

@@ -106,6 +106,10 @@ class IntegerTuning(IntegerRun):
         """Fraction of held-out samples that the network as tuned so far classifies correctly."""
         return self.integers.accuracy(self.task.test)
 
+    def held_out_loss(self) -> float:
+        """Mean cross entropy of the held-out samples by the network as tuned so far."""
+        return self.integers.loss(self.task.test)
+
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Whole state of the user's network, tuned: with batch norm as it is, which folds to values of Q4.12.
 

@@ -51,6 +51,14 @@ class NetworkObjective:
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
         return sum(int((self.module(some).argmax(1) == those).sum()) for some, those in pairs) / len(labels)
 
+    @torch.no_grad()
+    def held_out_loss(self, at_once: int = 500) -> float:
+        """Mean cross entropy of the held-out samples."""
+        inputs, labels = self._tensors(self.task.test)
+        pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
+        losses = (functional.cross_entropy(self.module(some), those, reduction="sum") for some, those in pairs)
+        return float(sum(losses)) / len(labels)
+
     def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:
         """Closures that return the loss of single samples: of pre-training ("generic") or tuning ("task")."""
         inputs, labels = self._tensors((self.task.pretrain if kind == "generic" else self.task.tune)[:_SCORED])

@@ -216,6 +216,10 @@ class TransformerTuning(IntegerRun):
         """Fraction of held-out samples that the transformer as tuned so far classifies correctly."""
         return accuracy(self.logits(self.test.inputs).astype(np.float64), self.test.labels)
 
+    def held_out_loss(self) -> float:
+        """Mean cross entropy of the held-out samples by the transformer as tuned so far."""
+        return cross_entropy(Q8_16.to_float(self.logits(self.test.inputs)), self.test.labels)
+
     def images(self, size: CoreSize) -> StreamImages:
         """Images of the model for a core, see `StreamImages.of`: cut below what is tuned, or where steps are."""
         cut = self.cached.start if self.cached else self._job.settings.split.cut

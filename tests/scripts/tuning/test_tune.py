@@ -291,6 +291,8 @@ MISTAKES = {
     "tune --weights mine.pt --pretrain-epochs 3": "--pretrain-epochs has no meaning with --weights",
     "tune --engine float --stochastic": "floats are not rounded",
     "tune --data nosuch": "there is no task 'nosuch'",
+    "tune --data imdb --shots 2 --method mezo": "there is no task 'imdb'; there are: digits, mnist, ",
+    "tune --data sst-2": "sst-2 is a task of text, which zeroth order tunes: --method pezo-otf or mezo",
     "tune --data mnist": "--data-dir",
     "tune --data har --data-dir .": "har.npz",
     "tune --data npz:gone.npz --network fan": "gone.npz",

@@ -355,7 +355,10 @@ LINE = FORWARD[: FORWARD.index("RESULT")].count("\n") + 1
             "self.head(F.conv2d(self.conv(x), self.conv.weight, padding=1).flatten(1))",
             "conv.weight is shared with model.py:{line}",
         ),
-        ("self.head(x.flatten(1)) if x.sum() > 0 else self.head(x.flatten(1))", "cannot be exported, as what it does"),
+        (
+            "self.head(x.flatten(1)) if x.sum() > 0 else self.head(x.flatten(1))",
+            "cannot be exported, as it decides",
+        ),
         ("self.head(x[x > -1].view(-1, 64))", ""),
         ("self.head((self.conv(x) + x.mean((2, 3), keepdim=True)).flatten(1))", "aten.add adds (1, 8, 8) to (1, 1, 1)"),
         ("self.head((self.conv(x) + x[:, :, :1]).flatten(1))", "aten.slice has no hardware"),
