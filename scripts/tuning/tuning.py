@@ -22,6 +22,7 @@ from ...golden.datasets.dataset import Task
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.models.importers.own_tensors import StageTensors, State
+from ...golden.models.importers.user_model import holds_network
 from ...golden.models.network import Network
 from ...golden.train.metrics import DivergedError
 from ...golden.train.pretrain import at_chance
@@ -279,7 +280,7 @@ def warnings_of(tuning: Tuning) -> list[str]:
     labels = tuning.held_out if tuning.origin.epochs is None else None
     if labels is not None and at_chance(before, labels):
         remedy = "if it is not trained, give --weights, or --pretrain"
-        if tuning.start.weights:
+        if tuning.start.weights or holds_network(tuning.start.model or ""):
             remedy = "prepare the samples as they were for its training: scale, mean, order of channels and of classes"
         found.insert(
             0,

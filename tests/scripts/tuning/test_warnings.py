@@ -19,11 +19,11 @@ from ...golden.train.tuned.test_network import TASKS
 from ...own_modules import drawn, perceptron
 
 
-def tuning_of(before, after, loss, held_out, weights=None):
+def tuning_of(before, after, loss, held_out, weights=None, model="mine.py:Net"):
     return SimpleNamespace(
         result=SimpleNamespace(accuracy_before=before, accuracy_after=after),
         origin=SimpleNamespace(warning=None, epochs=None, start="mine.py:Net"),
-        start=SimpleNamespace(weights=weights),
+        start=SimpleNamespace(weights=weights, model=model),
         job=SimpleNamespace(held_out_loss=lambda: held_out),
         held_out=np.arange(1000) % 10,
         advice=[],
@@ -44,14 +44,15 @@ def test_a_high_loss_of_one_batch_is_no_warning():
 
 
 @pytest.mark.parametrize(
-    ("weights", "remedy"),
+    ("weights", "model", "remedy"),
     [
-        (None, "if it is not trained, give --weights, or --pretrain"),
-        (Path("mine.pt"), "prepare the samples as they were for its training: scale, mean, order of channels"),
+        (None, "mine.py:Net", "if it is not trained, give --weights, or --pretrain"),
+        (Path("mine.pt"), "mine.py:Net", "prepare the samples as they were for its training: scale, mean, order of"),
+        (None, "mine.onnx", "prepare the samples as they were for its training"),
     ],
 )
-def test_a_start_at_chance_asks_for_what_was_not_given(weights, remedy):
-    (warning,) = warnings_of(tuning_of(0.1, 0.5, 1.0, 1.0, weights))
+def test_a_start_at_chance_asks_for_what_was_not_given(weights, model, remedy):
+    (warning,) = warnings_of(tuning_of(0.1, 0.5, 1.0, 1.0, weights, model))
     assert f"is no more than by guessing: {remedy}" in warning
 
 

@@ -15,6 +15,7 @@ from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.checkpoint import load_saved, save_state
 from fabtune.golden.models.importers.exported import network_of
 from fabtune.golden.models.importers.folding import folded
+from fabtune.golden.models.importers.user_model import user_network
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
 from fabtune.golden.models.text import network_from
@@ -24,7 +25,7 @@ from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning
 from fabtune.golden.train.conversion import Converter
 from fabtune.golden.train.tuned.bound import logit_bound
 from fabtune.golden.train.tuned.export import export, integers_of, program_of
-from fabtune.golden.train.tuned.network import TunedNetwork
+from fabtune.golden.train.tuned.network import LowRankAdapter, TunedNetwork
 from fabtune.golden.train.tuned.onnx_file import model_of
 from fabtune.golden.train.tuned.run_file import Run, by_title, run_metadata
 from fabtune.golden.train.zo.finetune import ZoSettings
@@ -171,6 +172,42 @@ def test_programs_and_onnx_run_the_adapters(tmp_path, make, method):
     assert names <= set(program.state_dict)
     assert names <= {one.name for one in model_of(tuned).graph.initializer}
     assert tuned.stages[0].weight_name in program.state_dict
+
+
+@pytest.mark.parametrize("ending", ["onnx", "pt2"])
+def test_exports_are_networks_again(tmp_path, ending):
+    """With norms that could not be folded, of maps, of features and of features in another order, and adapters."""
+    tuned = adapted(drawn(Normed))
+    samples = torch.from_numpy(RNG.normal(0, 1, (5, 1, 8, 8)).astype(np.float32))
+    for own in (tuned, replace(tuned, adapters=())):
+        export(own, "onnx" if ending == "onnx" else "pytorch", path := tmp_path / f"tuned.{ending}")
+        network, module = user_network(str(path), None)
+        with torch.no_grad():
+            torch.testing.assert_close(module(samples), own.module()(samples), rtol=1e-4, atol=1e-5)
+        assert network.classes == 3
+
+
+class Normed(nn.Module):
+    """Batch norms behind ReLUs and behind a flatten of channels last."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.maps, self.features = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.BatchNorm1d(144)
+        self.hidden, self.norm, self.head = nn.Linear(144, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.features(self.maps(torch.relu(self.conv(x))).permute(0, 2, 3, 1).flatten(1))
+        return self.head(self.norm(torch.relu(self.hidden(x))))
+
+
+def adapted(module):
+    """A network with two adapters that read convolution and norm, and are added to the logits."""
+    sizes = {0: 64, 2: 144}
+    adapters = [
+        LowRankAdapter(at, RNG.normal(0, 0.1, (2, inputs)), RNG.normal(0, 1, (3, 2)), skips=True)
+        for at, inputs in sizes.items()
+    ]
+    return replace(TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module), adapters=tuple(adapters))
 
 
 def _names(title):
