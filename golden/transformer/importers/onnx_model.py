@@ -216,6 +216,8 @@ class _Walk:
                 isinstance(first, Composed) and node.op_type not in ("Identity", "Expand")
             ):
                 raise place.error("is a view of what is no output of an operation")
+            if node.op_type == "Reshape" and (others[0].tensor < -1).any():
+                raise place.error(f"has a shape of {others[0].tensor.tolist()}, in which only -1 is left open")
         arrays = [
             np.empty(0) if one is None else one.tensor.numpy() if isinstance(one, Constant) else one.index.numpy()
             for one in read

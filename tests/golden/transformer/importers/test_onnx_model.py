@@ -8,8 +8,6 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.importers.arguments import onnx_arguments
-from fabtune.golden.models.importers.graph import Place
 from fabtune.golden.transformer.float_model import run_float
 from fabtune.golden.transformer.importers.onnx_model import onnx_transformer
 
@@ -199,16 +197,6 @@ def test_attributes_that_nobody_reads_have_their_default(tmp_path, kind):
     name = next(one for one in settings if "heads" not in one)
     with pytest.raises(UserError, match=rf"node 'one' \({kind}\): has (a )?{name} "):
         onnx_transformer(written(tmp_path, nodes, opset=opset, **tensors))
-
-
-def test_attributes_that_change_nothing_are_left():
-    """Defaults that are written out, and those of the other choice of a node, are no reason for a refusal."""
-    given = onnx_arguments(node("LayerNormalization", "x b", epsilon=1e-5, axis=-1, stash_type=1), 17)
-    assert given["epsilon"] == pytest.approx(1e-5)
-    given.check(Place("one", "own.onnx"))
-    given = onnx_arguments(node("Dropout", "x", seed=3), 13)
-    given.without_effect("seed")
-    given.check(Place("one", "own.onnx"))
 
 
 def test_files_that_are_refused(tmp_path):

@@ -1,8 +1,10 @@
-"""Random modules with attention, and files of both exporters: equal to PyTorch and ONNX Runtime, or refused."""
+"""Random modules with attention, files of both exporters, and mutations of these: equal to another tool, or refused."""
 
+import json
 from collections import Counter
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -12,16 +14,17 @@ from fabtune.golden.transformer.float_model import run_float
 from fabtune.golden.transformer.importers.exported import transformer_of
 from fabtune.golden.transformer.importers.onnx_model import onnx_transformer
 
+from ....mutated_onnx import Mutated
 from ....random_attention import drawn
 from .test_onnx_model import exported
 
 runtime = pytest.importorskip("onnxruntime")
+runtime.set_default_logger_severity(4)
 BATCH = 3
 """Samples that are compared: another number than that of the export."""
-RIGHT, REFUSED, WRONG, TRACEBACK, NONE = "accepted right", "refused", "wrong", "traceback", "not exported"
-PARTS, SEEDS = 20, 10
+RIGHT, REFUSED, WRONG, TRACEBACK, NONE = "accepted right", "refused", "wrong", "traceback", "not run by the other tool"
+PARTS, SEEDS, MUTATIONS = 20, 8, 20
 EXPORTERS = [(False, 14), (False, 16), (False, 17), (False, 18), (False, 20), (True, 18), (True, 20), (True, 23)]
-COUNTS = {"torch.export": Counter(), "ONNX, dynamo=False": Counter(), "ONNX, dynamo=True": Counter()}
 
 
 def outputs_of(found, samples):
@@ -35,10 +38,10 @@ def outputs_of(found, samples):
     return outputs.numpy().reshape(len(samples), -1)
 
 
-def outcome(imported, expected, samples):
-    """What becomes of a model, and the reason of a refusal; `expected` gives what another tool computes."""
+def outcome(imported, expected, samples, tolerance):
+    """What becomes of a model, and the reason; `expected` gives what another tool computes."""
     try:
-        found = imported()
+        outputs = outputs_of(imported(), samples)
     except UserError as error:
         return REFUSED, str(error)
     except Exception as error:
@@ -46,12 +49,11 @@ def outcome(imported, expected, samples):
     try:
         wanted = np.asarray(expected(), np.float64).reshape(len(samples), -1)
     except Exception as error:
-        return WRONG, f"another tool fails: {error}"
-    outputs = outputs_of(found, samples)
+        return NONE, str(error)
     if outputs.shape != wanted.shape:
         return WRONG, f"{outputs.shape}, not {wanted.shape}"
     away = np.abs(outputs - wanted).max() / max(1, np.abs(wanted).max())
-    return (RIGHT, "") if away < 2e-5 else (WRONG, f"off by {away:.2g}")
+    return (RIGHT, "") if away < tolerance else (WRONG, f"off by {away:.2g}")
 
 
 def of_module(seed):
@@ -63,17 +65,12 @@ def of_module(seed):
         with torch.no_grad():
             return drawn(seed).double()(samples)
 
-    return outcome(lambda: transformer_of(module, module.shape, "own"), expected, samples.numpy())
+    return outcome(lambda: transformer_of(module, module.shape, "own"), expected, samples.numpy(), 1e-5)
 
 
-def of_file(seed, folder, dynamo, opset):
-    """Outcome of a module's ONNX file."""
-    module, path = drawn(seed), folder / f"own{seed}.onnx"
-    try:
-        exported(module, module.shape, path, dynamo, opset)
-    except Exception as error:
-        return NONE, str(error)
-    samples = np.random.default_rng(seed).normal(size=(BATCH, *module.shape)).astype(np.float32)
+def of_file(path, shape, seed):
+    """Outcome of an ONNX file."""
+    samples = np.random.default_rng(seed).normal(size=(BATCH, *shape)).astype(np.float32)
 
     def imported():
         found = onnx_transformer(path)
@@ -83,20 +80,47 @@ def of_file(seed, folder, dynamo, opset):
             raise UserError("is imported as a network of layers")
         return found
 
-    return outcome(imported, lambda: runtime.InferenceSession(path).run(None, {"x": samples})[0], samples)
+    def expected():
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return runtime.InferenceSession(path, options).run(None, {"x": samples})[0]
+
+    return outcome(imported, expected, samples, 1e-4)
+
+
+def cases(seed, folder):
+    """Outcomes of a module, its file and mutations of the file: source, outcome, reason and what it is."""
+    module, (dynamo, opset) = drawn(seed), EXPORTERS[seed % len(EXPORTERS)]
+    yield "module", *of_module(seed), module.chosen
+    path, source = folder / "own.onnx", f"file, dynamo={dynamo}"
+    try:
+        exported(module, module.shape, path, dynamo, opset)
+    except Exception as error:
+        yield source, NONE, str(error), module.chosen
+        return
+    yield source, *of_file(path, module.shape, seed), (opset, module.chosen)
+    model = onnx.load(path)
+    for number in range(MUTATIONS):
+        mutated = Mutated(model, 1000 * seed + number)
+        path.write_bytes(mutated.model.SerializeToString())
+        yield "mutated file", *of_file(path, module.shape, seed), mutated.done
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Outcomes by source, which are printed in the end."""
+    found = {}
+    yield found
+    print("", *(f"{source}: {json.dumps(dict(outcomes))}" for source, outcomes in found.items()), sep="\n")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_modules_and_their_files(part, tmp_path):
+def test_random_modules_and_their_files(part, tmp_path, counts):
     bad = []
     for seed in range(part * SEEDS, (part + 1) * SEEDS):
-        dynamo, opset = EXPORTERS[seed % len(EXPORTERS)]
-        results = {"torch.export": of_module(seed), f"ONNX, dynamo={dynamo}": of_file(seed, tmp_path, dynamo, opset)}
-        for source, (what, reason) in results.items():
-            COUNTS[source][what] += 1
+        for source, what, *about in cases(seed, tmp_path):
+            counts.setdefault(source, Counter())[what] += 1
             if what in (WRONG, TRACEBACK):
-                bad.append((seed, source, opset, what, reason, drawn(seed).chosen))
-    print(*(f"{source}: {dict(counts)}" for source, counts in COUNTS.items()), sep="\n")
+                bad.append((seed, source, what, *about))
     assert not bad
-    assert all(counts[RIGHT] for counts in COUNTS.values())
