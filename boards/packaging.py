@@ -207,8 +207,9 @@ def _vivado(package: Package) -> Files:
 def _driver(package: Package, *names: str) -> Files:
     """Make the sources of the driver, its headers, and the self-test, which expects the clock."""
     files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
-    for registers in (RegisterMap("fabtune_shell", SHELL), package.spec.registers.map):
-        files[f"driver/{registers.name}.h"] = c_header(registers)
+    headers = ((RegisterMap("fabtune_shell", SHELL), 0), (package.spec.registers.map, package.spec.address))
+    for registers, memory_bits in headers:
+        files[f"driver/{registers.name}.h"] = c_header(registers, memory_bits)
     return files | {
         "selftest/selftest.c": c_source(package.test, package.clock_hz),
         "selftest/selftest.bin": package.test.image.tobytes(),

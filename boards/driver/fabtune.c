@@ -42,6 +42,14 @@ void fabtune_set_address(const struct fabtune_core *core, uint32_t offset, uint6
     fabtune_set(core, offset + 4u, (uint32_t)(address >> 32));
 }
 
+enum fabtune_result fabtune_set_region(const struct fabtune_core *core, uint32_t offset, uint64_t address, uint64_t size,
+                                       unsigned bits) {
+    const uint64_t end = (uint64_t)1 << bits;
+    if (address % 16u || address > end || size > end - address) return FABTUNE_NO_MEMORY;
+    fabtune_set_address(core, offset, address);
+    return FABTUNE_DONE;
+}
+
 enum fabtune_result fabtune_reset(const struct fabtune_core *core) {
     const uint32_t most = core->polls && core->polls < FABTUNE_RESET_READS ? core->polls : FABTUNE_RESET_READS;
     fabtune_set(core, FABTUNE_SHELL_SOFT_RESET, FABTUNE_SHELL_SOFT_RESET_PENDING_MASK);

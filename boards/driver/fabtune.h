@@ -42,7 +42,7 @@ enum fabtune_result {
     FABTUNE_DIFFERENT,    /* a self-test: what the core wrote is not what was expected */
     FABTUNE_NO_ANSWER,    /* the registers read as all ones or all zeros */
     FABTUNE_NO_WRITE,     /* a register does not keep what is written */
-    FABTUNE_NO_MEMORY,    /* a self-test: the core does not read or write the job's memory */
+    FABTUNE_NO_MEMORY,    /* the core cannot address a region; a self-test: it does not read or write the job's memory */
     FABTUNE_NOT_RESET,    /* a soft reset is pending: see fabtune_reset */
     FABTUNE_OTHER_CLOCK   /* a self-test: all is right, but the core's clock is not the expected one */
 };
@@ -71,6 +71,11 @@ enum fabtune_result fabtune_answers(const struct fabtune_core *core, uint32_t si
 /* Set a register of 32 bits, or a byte address, which has two, at their byte offset; only while no command runs. */
 void fabtune_set(const struct fabtune_core *core, uint32_t offset, uint32_t value);
 void fabtune_set_address(const struct fabtune_core *core, uint32_t offset, uint64_t address);
+
+/* Set the byte address of a region of so many bytes, which is to be a multiple of 16 and to end within the core's address
+ * bits, CORE_MEMORY_BITS of its header. Returns FABTUNE_DONE, or FABTUNE_NO_MEMORY and sets nothing. */
+enum fabtune_result fabtune_set_region(const struct fabtune_core *core, uint32_t offset, uint64_t address, uint64_t size,
+                                       unsigned bits);
 
 /* Reads of the register `soft_reset` after which fabtune_reset gives up: 10 ms and more. */
 #define FABTUNE_RESET_READS 100000u

@@ -80,6 +80,8 @@ class CoreError(UserError):
         Address of the failing burst, or the offending value.
     errors : type of IntEnum
         The core's error codes.
+    note : str
+        What the address is of, in words; empty where that is not known.
 
     Attributes
     ----------
@@ -89,12 +91,13 @@ class CoreError(UserError):
         Its name in lower case.
     """
 
-    def __init__(self, command: int, code: int, address: int, errors: type[IntEnum]) -> None:
+    def __init__(self, command: int, code: int, address: int, errors: type[IntEnum], note: str = "") -> None:
         self.command, self.address = command, address
         known = code in set(errors)
         self.code: int = errors(code) if known else code
         self.name = _error_name(code, errors)
-        super().__init__(f"{_name_of(command)} ended with {self.name} at {address:#010x}")
+        at = f"{address:#010x}{': ' if note else ''}{note}"
+        super().__init__(f"{_name_of(command)} ended with {self.name} at {at}")
 
 
 class HungError(UserError):
@@ -295,8 +298,8 @@ class Core:
             "bitstream again"
         )
 
-    def allocate(self, size: int) -> Buffer:
-        """Get a buffer of so many bytes that the core can work on.
+    def allocate(self, size: int, name: str = "a buffer") -> Buffer:
+        """Get a buffer of so many bytes that the core can work on; errors have its name.
 
         Raises
         ------
@@ -309,7 +312,8 @@ class Core:
         address = buffer.device_address
         if address % BEAT or address + size > 1 << self._address:
             raise UserError(
-                f"a buffer of {size} bytes at {address:#x}: the core needs multiples of {BEAT} below 2**{self._address}"
+                f"{name} of {size} bytes at {address:#x}: the core needs multiples of {BEAT} below 2**{self._address}, "
+                "up to the last byte"
             )
         return buffer
 
@@ -321,7 +325,7 @@ class Core:
         UserError
             As `allocate` does.
         """
-        buffer = self.allocate(region.size)
+        buffer = self.allocate(region.size, region.register)
         if region.image.size:
             buffer.array[:] = region.image
             buffer.flush()
@@ -373,8 +377,18 @@ class Core:
         self._wait(command, polls, seconds)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):
-            raise CoreError(command, self._status("error_code"), self.error_address, self.core.errors)
+            code, address = self._status("error_code"), self.error_address
+            raise CoreError(command, code, address, self.core.errors, self._note(command, code, address))
         return Finished(self._cycles, {name: self.read(name) for name in self.core.counter_names})
+
+    def _note(self, command: int, code: int, address: int) -> str:
+        """Name the regions that a command was refused for, or say that an access left the address bits."""
+        if _error_name(code, self.core.errors) == "bad_address":
+            used = (item for item in self.core.addresses if command in item.commands)
+            at = {item.name: self.read(item.name + HIGH) << 32 | self.read(item.name) for item in used}
+            return ", ".join(name for name, place in at.items() if place == address)
+        beyond = _error_name(code, self.core.errors).endswith("_decerr") and address >> self._address
+        return f"a region ends beyond the core's {self._address} address bits" if beyond else ""
 
     def _wait(self, command: int, polls: int | None, seconds: float) -> None:
         start, polled = self._clock(), 0

@@ -11,8 +11,6 @@ INTERRUPT = 89
 """Shared peripheral interrupt of line 0 of `pl_ps_irq0`."""
 PL0_CLOCK = 71
 """Number of `pl_clk0` among the clocks of the processor's firmware."""
-PL0_RESET = 116
-"""Number of `pl_resetn0` among the resets of the processor's firmware."""
 PORT_BITS = 128
 """Data width of the processor's ports towards the fabric, as ``vivado/system.tcl`` sets it."""
 MEMORY_WIDTHS = {128: 0, 64: 1, 32: 2}
@@ -51,9 +49,8 @@ def overlay(name: str, mhz: float, memory: int) -> str:
 /plugin/;
 
 &fpga_full {{
+	/* no `resets`: of-fpga-region reads none. The firmware resets the fabric as it loads the bitstream */
 	firmware-name = "{name}.bit.bin";
-	/* of the fabric, by pl_resetn0 */
-	resets = <&zynqmp_reset {PL0_RESET}>;
 }};
 
 &amba {{

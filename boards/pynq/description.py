@@ -34,6 +34,7 @@ def description(test: SelfTest, name: str, clock_hz: int, example: Example | Non
         "registers": {register.name: register.offset for register in core.map},
         "settings": core.setting_names,
         "addresses": [address.name for address in core.addresses],
+        "memory_bits": test.spec.address,
         "counters": core.counter_names,
         "commands": {code.name.lower(): code.value for code in core.commands},
         "errors": {str(code.value): code.name.lower() for code in core.errors},

@@ -18,6 +18,21 @@ ADDRESS_BITS = 40
 all that the boards' processors map."""
 BEAT_COUNT_BITS = 16
 """Width of a command's number of beats."""
+INDEX_BITS = 24
+"""Bits of the index of a sample or record, whose beats a command counts."""
+
+
+def reach(address: int) -> int:
+    """Bits of a byte address inside a core, so that none wraps: an address of the bus, and what the core adds to it.
+
+    That is at most an index times the beats of a sample or record, or a number of beats of 32 bits.
+
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address on the bus.
+    """
+    return max(address, INDEX_BITS + BEAT_COUNT_BITS + (BEAT - 1).bit_length()) + 1
 
 
 def check_bus(data: int, address: int, burst: int) -> None:

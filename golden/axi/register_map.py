@@ -165,8 +165,8 @@ class RegisterMap:
         return {"registers": [register.canonical() for register in self.registers], "codes": codes}
 
 
-def c_header(registers: RegisterMap) -> str:
-    """A C header: offsets, masks and shifts of fields, codes."""
+def c_header(registers: RegisterMap, memory_bits: int = 0) -> str:
+    """A C header: offsets, masks and shifts of fields, codes; with them bits of a byte address in memory, if any."""
     prefix = registers.name.upper()
     lines = [f"/* Registers of {registers.name}: byte offsets, fields and codes. Generated. */"]
     lines += [f"#ifndef {prefix}_H", f"#define {prefix}_H", ""]
@@ -177,6 +177,8 @@ def c_header(registers: RegisterMap) -> str:
             field = f"{name}_{item.name.upper()}"
             lines.append(f"#define {field}_MASK 0x{item.mask:08X}u /* {item.summary} */")
             lines.append(f"#define {field}_SHIFT {item.low}u")
+    if memory_bits:
+        lines += ["", f"#define {prefix}_MEMORY_BITS {memory_bits}u /* bits of a byte address in memory */"]
     for codes in registers.codes:
         kind = codes.__name__.upper()
         lines += ["", f"enum {registers.name}_{kind.lower()} {{"]

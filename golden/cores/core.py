@@ -153,6 +153,16 @@ class CoreSpec(BusSpec):
         return {prefix: found for prefix in self.buses.values() if prefix.startswith("m_axi")}
 
     @property
+    def image_beats(self) -> Mapping[str, int | str]:
+        """Beats of images that commands read or write as a whole, by the name of their `Address`.
+
+        A number, or the name of the setting that has it. A command whose image would end beyond the address bits is
+        refused. The beats of other regions follow from what is read: an access beyond the address bits ends the
+        command with ``READ_DECERR`` or ``WRITE_DECERR``.
+        """
+        return {}
+
+    @property
     @abstractmethod
     def signature(self) -> int:
         """Value of the register of this name: a digest of all that host and core must agree on."""
@@ -187,7 +197,7 @@ class CoreSpec(BusSpec):
         """Make the C header, the SystemRDL and the page of the registers: text by file name."""
         found = self.registers.map
         return {
-            f"{found.name}.h": c_header(found),
+            f"{found.name}.h": c_header(found, self.address),
             f"{found.name}.rdl": systemrdl(found, self.signature),
             "registers.md": markdown(found),
         }
@@ -222,8 +232,9 @@ class CoreSpec(BusSpec):
         commands, errors = self.registers.commands, self.registers.errors
         yield command not in set(commands), Refusal(errors["BAD_COMMAND"], command)
         for address in self.registers.addresses:
-            value = settings[address.name]
-            wrong = value % BEAT != 0 or value >> self.address != 0
+            value, given = settings[address.name], self.image_beats.get(address.name, 1)
+            beats = max(settings[given] if isinstance(given, str) else given, 1)
+            wrong = value % BEAT != 0 or value + beats * BEAT > 1 << self.address
             yield command in address.commands and wrong, Refusal(errors["BAD_ADDRESS"], value)
 
     @classmethod

@@ -70,8 +70,8 @@ class Setting:
 class Address(Setting):
     """A setting that is the byte address of an image in memory, 64 bits in two registers: ``NAME`` and ``NAME_high``.
 
-    A command that uses it is refused with ``BAD_ADDRESS`` where it is no multiple of a beat's 16 bytes, or beyond the
-    address bits that the core was generated with.
+    A command that uses it is refused with ``BAD_ADDRESS`` where it is no multiple of a beat's 16 bytes, or where its
+    image does not end within the address bits that the core was generated with, see `CoreSpec.image_beats`.
 
     Parameters
     ----------

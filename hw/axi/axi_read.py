@@ -11,6 +11,7 @@ from ..primitives.fifo import Fifo
 from ..primitives.registers import data_register
 from .bursts import BurstSplitter, command
 from .bus import Read
+from .first_error import first_error
 
 
 class AxiRead(wiring.Component):
@@ -22,16 +23,19 @@ class AxiRead(wiring.Component):
     than depth - burst cycles.
 
     From the first bad response (SLVERR or DECERR) or `stop` on, until reset, no burst is issued, `o` is not valid, and
-    beats that arrive and commands are accepted and discarded.
+    beats that arrive and commands are accepted and discarded. A burst beyond the last address of the bus is not issued
+    either, and counts as one that was answered DECERR.
 
     Parameters
     ----------
     spec : AxiReadSpec
         Widths of the bus, longest burst, depth of the FIFO.
+    address : int, optional
+        Bits of a byte address in commands, by default those of the bus.
 
     Attributes
     ----------
-    command : In, stream of ``address`` (`spec.address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, 1 up)
+    command : In, stream of ``address`` (`address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, from 1 up)
         What to read.
     o : Out, stream of ``data`` (`spec.data` bits), ``last`` (1 bit, the last beat of its command)
         The beats of all commands, in order.
@@ -39,33 +43,36 @@ class AxiRead(wiring.Component):
         The AXI4 read channels, as manager. `r.ready` is always 1.
     stop : In(1)
         Issue no more bursts, from this cycle on until reset.
+    hold : In(1)
+        Issue no burst in this cycle; commands wait.
     idle : Out(1)
         High while no command is in progress and no burst outstanding; beats may still wait in the FIFO.
     error : Out(2)
         0, or the first bad response; held until reset.
-    error_address : Out, `spec.address` bits
-        Byte address of the burst that was answered so. Valid while `error` is not 0.
+    error_address : Out, `spec.address` bits, and one more where those of commands are
+        Byte address of the burst that was answered so, or lies beyond the bus: then its highest bit is 1. The bits
+        within a beat are 0. Valid while `error` is not 0.
     """
 
-    def __init__(self, spec: AxiReadSpec) -> None:
-        self.spec = spec
-        data, address = spec.data, spec.address
+    def __init__(self, spec: AxiReadSpec, address: int = 0) -> None:
+        self.spec, self._address = spec, address or spec.address
+        data = spec.data
         super().__init__(
             {
-                "command": In(command(address)),
+                "command": In(command(self._address)),
                 "o": Out(beats_read(data)),
-                "bus": Out(Read(address, data)),
-                "stop": In(1),
+                "bus": Out(Read(spec.address, data)),
+                **dict.fromkeys(("stop", "hold"), In(1)),
                 "idle": Out(1),
                 "error": Out(2),
-                "error_address": Out(address),
+                "error_address": Out(spec.address + (self._address > spec.address)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.splitter = splitter = BurstSplitter(spec.address, spec.data, spec.burst)
+        m.submodules.splitter = splitter = BurstSplitter(self._address, spec.data, spec.burst, bus=spec.address)
         m.submodules.beats = beats = Fifo(self.o.payload.shape(), spec.depth)
         # addresses of the outstanding bursts: never more of them than the beats that they reserved
         entry = data.StructLayout({"beat_address": spec.address - splitter.beat_bits, "last": 1})
@@ -80,7 +87,7 @@ class AxiRead(wiring.Component):
         room = free[splitter.length_bits :].any()
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),
-            issue.eq(splitter.o.valid & room & (~ar.valid | ar.ready) & ~splitter.drop),
+            issue.eq(splitter.o.valid & room & (~ar.valid | ar.ready) & ~(splitter.drop | splitter.beyond | self.hold)),
             splitter.o.ready.eq(issue),
             outstanding.i.valid.eq(issue),
             outstanding.i.payload.beat_address.eq(burst.address[splitter.beat_bits :]),
@@ -107,13 +114,7 @@ class AxiRead(wiring.Component):
             beats.i.payload.data.eq(beat.data),
             beats.i.payload.last.eq(beat.last & answered.last),
         ]
-        with m.If(bad & ~self.error.any()):
-            m.d.sync += [
-                stopped.eq(1),
-                self.error.eq(beat.response),
-                self.error_address[splitter.beat_bits :].eq(answered.beat_address),
-            ]
-
+        first_error(m, self, splitter, stopped, bad, beat.response, answered.beat_address)
         m.d.comb += [
             self.o.valid.eq(beats.o.valid & ~stopped),
             self.o.payload.eq(beats.o.payload),

@@ -11,6 +11,7 @@ from ..primitives.fifo import Fifo
 from ..primitives.registers import data_register
 from .bursts import BurstSplitter, command
 from .bus import Write
+from .first_error import first_error
 
 
 class AxiWrite(wiring.Component):
@@ -20,16 +21,19 @@ class AxiWrite(wiring.Component):
     never falls, and bursts of two beats or more follow each other without a gap as long as `i` keeps up.
 
     From the first bad response (SLVERR or DECERR) or `stop` on, until reset, bursts already issued are completed, no
-    others are issued, and commands and beats of `i` are accepted and discarded.
+    others are issued, and commands and beats of `i` are accepted and discarded. A burst beyond the last address of the
+    bus is not issued either, and counts as one that was answered DECERR.
 
     Parameters
     ----------
     spec : AxiWriteSpec
         Widths of the bus, longest burst, depths of the FIFOs. At most ``outstanding + 1`` bursts have no response.
+    address : int, optional
+        Bits of a byte address in commands, by default those of the bus.
 
     Attributes
     ----------
-    command : In, stream of ``address`` (`spec.address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, 1 up)
+    command : In, stream of ``address`` (`address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, from 1 up)
         Where to write, and how much.
     i : In, stream of ``data`` (`spec.data` bits)
         The beats of all commands, in order; they may come before their command.
@@ -37,33 +41,36 @@ class AxiWrite(wiring.Component):
         The AXI4 write channels, as manager. All bytes are strobed; `b.ready` is always 1.
     stop : In(1)
         Issue no more bursts, from this cycle on until reset.
+    hold : In(1)
+        Issue no burst in this cycle; commands wait.
     idle : Out(1)
         High while every command is written and responded to; once stopped, while every burst that was issued is.
     error : Out(2)
         0, or the first bad response; held until reset.
-    error_address : Out, `spec.address` bits
-        Byte address of the burst that was answered so. Valid while `error` is not 0.
+    error_address : Out, `spec.address` bits, and one more where those of commands are
+        Byte address of the burst that was answered so, or lies beyond the bus: then its highest bit is 1. The bits
+        within a beat are 0. Valid while `error` is not 0.
     """
 
-    def __init__(self, spec: AxiWriteSpec) -> None:
-        self.spec = spec
-        data, address = spec.data, spec.address
+    def __init__(self, spec: AxiWriteSpec, address: int = 0) -> None:
+        self.spec, self._address = spec, address or spec.address
+        data = spec.data
         super().__init__(
             {
-                "command": In(command(address)),
+                "command": In(command(self._address)),
                 "i": In(stream.Signature(_layout(data))),
-                "bus": Out(Write(address, data)),
-                "stop": In(1),
+                "bus": Out(Write(spec.address, data)),
+                **dict.fromkeys(("stop", "hold"), In(1)),
                 "idle": Out(1),
                 "error": Out(2),
-                "error_address": Out(address),
+                "error_address": Out(spec.address + (self._address > spec.address)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.splitter = splitter = BurstSplitter(spec.address, spec.data, spec.burst)
+        m.submodules.splitter = splitter = BurstSplitter(self._address, spec.data, spec.burst, bus=spec.address)
         m.submodules.beats = beats = Fifo(_layout(spec.data), spec.depth)
         m.submodules.outstanding = outstanding = Fifo(spec.address - splitter.beat_bits, spec.outstanding)
         stopped, room, ready, issue = Signal(), Signal(), Signal(), Signal()
@@ -83,7 +90,7 @@ class AxiWrite(wiring.Component):
         waiting, following = Signal(), Signal(splitter.length_bits)
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),
-            room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready),
+            room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready & ~(splitter.beyond | self.hold)),
             # without its valid: the splitter's long path goes on from here
             ready.eq((unclaimed > length) & room & ~splitter.drop),
             splitter.o.ready.eq(ready),
@@ -106,12 +113,8 @@ class AxiWrite(wiring.Component):
             outstanding.o.ready.eq(b.valid),
             self.idle.eq(outstanding.empty & splitter.idle),
         ]
-        with m.If(b.valid & b.payload.response[1] & ~self.error.any()):
-            m.d.sync += [
-                stopped.eq(1),
-                self.error.eq(b.payload.response),
-                self.error_address[splitter.beat_bits :].eq(outstanding.o.payload),
-            ]
+        bad = b.valid & b.payload.response[1]
+        first_error(m, self, splitter, stopped, bad, b.payload.response, outstanding.o.payload)
         return m
 
     def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:

@@ -63,6 +63,8 @@ class BurstSplitter(wiring.Component):
         Most beats of a burst, a power of two.
     count : int
         Bits of a command's number of beats.
+    bus : int, optional
+        Bits of a byte address on the bus, by default all.
 
     Attributes
     ----------
@@ -72,17 +74,26 @@ class BurstSplitter(wiring.Component):
         Discard the command in progress and the burst on offer, and accept commands only to discard them. From the next
         cycle on `o.valid` is low: where `drop` is high the receiver must not take the burst on offer either.
     o : Out, stream of `bursts`
-        Bursts of all commands, in order of address within a command.
+        Bursts of all commands, in order of address within a command; of the address the bits on the bus.
+    beyond : Out(1)
+        With `o`: the burst lies beyond the last address of the bus.
     idle : Out(1)
         High while no command is in progress and no burst on offer.
     """
 
-    def __init__(self, address: int = 32, data: int = 128, burst: int = 64, count: int = BEAT_COUNT_BITS) -> None:
+    def __init__(
+        self, address: int = 32, data: int = 128, burst: int = 64, count: int = BEAT_COUNT_BITS, bus: int = 0
+    ) -> None:
         self.beat_bits = (data // 8).bit_length() - 1
         self.length_bits = (burst - 1).bit_length()
-        self._address, self._count = address, count
+        self._address, self._count, self._bus = address, count, bus or address
         super().__init__(
-            {"command": In(command(address, count)), "drop": In(1), "o": Out(bursts(address)), "idle": Out(1)}
+            {
+                "command": In(command(address, count)),
+                "drop": In(1),
+                "o": Out(bursts(self._bus)),
+                **dict.fromkeys(("beyond", "idle"), Out(1)),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -114,9 +125,12 @@ class BurstSplitter(wiring.Component):
                 remaining.eq(remaining - to_boundary - 1),
             ]
         m.d.sync += self.o.valid.eq(~self.drop & (step | (self.o.valid & ~self.o.ready)))
-        first, length = Signal.like(beat_address, name="first_beat"), Signal(bits, name="length", reset_less=True)
-        last = Signal(name="last", reset_less=True)
+        first = Signal(self._bus - beat_bits, name="first_beat", reset_less=True)
+        length, last = Signal(bits, name="length", reset_less=True), Signal(name="last", reset_less=True)
         m.d.comb += [burst.address[beat_bits:].eq(first), burst.length.eq(length), burst.last.eq(last)]
         with m.If(step):
             m.d.sync += [first.eq(beat_address), length.eq(Mux(more, to_boundary, remaining[:bits])), last.eq(~more)]
+        if self._bus < self._address:
+            with m.If(step):
+                m.d.sync += self.beyond.eq(beat_address[len(first) :].any())
         return m

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,7 +16,7 @@ from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite
 from ..axi.bus import Read, Write
 from ..axi.cache_ram import CacheRam
-from ..axi.memory_port import CommandFault, ReadPort, WritePort
+from ..axi.memory_port import OFFSET_BITS, CommandFault, ReadPort, WritePort, beat_number, byte_address
 from ..primitives.fifo import Fifo
 from ..primitives.registers import data_register
 
@@ -57,9 +57,12 @@ class MemorySystem(wiring.Component):
     ram_beats : int
         Beats of the cache RAM; 0 where there is none.
     reader, writer : AxiReadSpec, AxiWriteSpec, optional
-        Bursts and FIFOs of each port. Their `address` is set to that of the system.
+        Bursts and FIFOs of each port. Their `address` is set to that of the AXI4 ports.
     address : int
-        Bits of a byte address.
+        Bits of a byte address of the requesters.
+    bus : int, optional
+        Bits of a byte address on the AXI4 ports, by default as many. What requesters ask for beyond them ends in
+        ``READ_DECERR`` or ``WRITE_DECERR``.
 
     Attributes
     ----------
@@ -75,10 +78,13 @@ class MemorySystem(wiring.Component):
         All beats of all commands that were accepted have arrived in a memory; a cycle late.
     stop : In(1)
         Issue no further burst, and drop what arrives, until reset.
+    hold : In(1)
+        Issue no burst in this cycle; commands wait.
     quiet : Out(1)
         No burst is outstanding on any port.
     fault : Out, `CommandFault`
-        The first bad response, with its burst's address.
+        The first bad response, with its burst's address; of a burst beyond the bus that has the bit above those of the
+        bus.
     """
 
     def __init__(
@@ -95,9 +101,11 @@ class MemorySystem(wiring.Component):
         reader: AxiReadSpec | None = None,
         writer: AxiWriteSpec | None = None,
         address: int = ADDRESS_BITS,
+        bus: int = 0,
     ) -> None:
-        self.reader = replace(reader or AxiReadSpec(), address=address)
-        self.writer, self.address = replace(writer or AxiWriteSpec(), address=address), address
+        self.address, self.bus = address, bus or address
+        self.reader = replace(reader or AxiReadSpec(), address=self.bus)
+        self.writer = replace(writer or AxiWriteSpec(), address=self.bus)
         self.reads, self.writes, self.errors = reads, writes, errors
         self.on_chip, self.spread, self.buffered = on_chip, spread, buffered
         self.ports, self.registered, self.ram_beats = ports, registered, ram_beats
@@ -107,10 +115,10 @@ class MemorySystem(wiring.Component):
                 **{f"{name}_read": In(ReadPort(address)) for name in reads},
                 **dict.fromkeys(others, In(ReadPort(address))),
                 **{f"{name}_write": In(WritePort(address)) for name in writes},
-                **buses(ports, address),
+                **buses(ports, self.bus),
                 **dict.fromkeys(("settled", "quiet"), Out(1)),
-                "stop": In(1),
-                "fault": Out(CommandFault(errors, address)),
+                **dict.fromkeys(("stop", "hold"), In(1)),
+                "fault": Out(CommandFault(errors, self.bus + 1)),
             }
         )
 
@@ -121,17 +129,21 @@ class MemorySystem(wiring.Component):
             for chip in (False, True)
         )
         settled, quiet = [], []
+        self._fault_beat = Signal(self.bus + 1 - OFFSET_BITS, name="fault_beat")
+        m.d.comb += self.fault.address.eq(byte_address(self._fault_beat))
         for port in range(self.ports):
             reads = [name for name in outside[0] if not port or name in self.spread]
             writes = [] if port else outside[1]
-            read, write = AxiRead(self.reader), AxiWrite(self.writer) if writes else None
+            read = AxiRead(self.reader, self.address)
+            write = AxiWrite(self.writer, self.address) if writes else None
             halves = {"read": read} | ({"write": write} if write else {})
             for half, manager in halves.items():
                 m.submodules[f"{half}{port}"] = manager
             wiring.connect(m, read.bus, wiring.flipped(getattr(self, f"reader{port}")))
             if write:
                 wiring.connect(m, write.bus, wiring.flipped(getattr(self, f"writer{port}")))
-            m.d.comb += [manager.stop.eq(self.stop) for manager in halves.values()]
+            for manager in halves.values():
+                m.d.comb += [manager.stop.eq(self.stop), manager.hold.eq(self.hold)]
             self._readers(m, f"readers{port}", reads, self._commands(m, read), read.o, f"{port or ''}")
             if write:
                 settled.append(self._writers(m, port, writes, write) & write.idle)
@@ -215,5 +227,5 @@ class MemorySystem(wiring.Component):
                 m.d.sync += [
                     self.fault.failed.eq(1),
                     self.fault.error.eq(Mux(manager.error[0], decode, slave)),
-                    self.fault.address.eq(manager.error_address),
+                    self._fault_beat.eq(beat_number(manager.error_address)),
                 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -30,8 +30,9 @@ CYCLE_BITS = 48
 class Control(wiring.Signature):
     """Interface between the shell and the trainer inside, as the shell sees it.
 
-    A command begins with `start` and ends with `finished`, or with `fault.failed`. After a fault, and for a soft reset
-    at any time, the shell raises `abort`, waits for `quiet`, and resets the trainer.
+    A command begins with `start`. It ends behind `finished`, once no burst is outstanding, or with `fault.failed`.
+    After a fault, and for a soft reset at any time, the shell raises `abort`, waits for `quiet`, and resets the
+    trainer.
 
     Parameters
     ----------
@@ -51,9 +52,11 @@ class Control(wiring.Signature):
     finished : In(1)
         The command has ended; one cycle, after `start`.
     fault : In, `CommandFault`
-        The command cannot go on.
+        The command cannot go on. Its address has a bit more, for a burst beyond those that there are.
     abort : Out(1)
         Stop all traffic to the memory; it ends while the trainer is in reset.
+    hold : Out(1)
+        No burst may begin: low from the cycle behind `start` to the end of the command.
     quiet : In(1)
         No burst is outstanding.
     settings : Out
@@ -73,8 +76,9 @@ class Control(wiring.Signature):
                 "command": Out(max(core.commands).bit_length()),
                 "ready": In(1),
                 "finished": In(1),
-                "fault": In(CommandFault(core.errors, address)),
+                "fault": In(CommandFault(core.errors, address + 1)),
                 "abort": Out(1),
+                "hold": Out(1, init=1),
                 "quiet": In(1),
                 "settings": Out(settings),
                 "counts": In(counts),
@@ -130,6 +134,8 @@ class Shell(wiring.Component):
         See `Checks`. An unknown command is refused without one, and so are wrong addresses.
     address : int
         Bits of a byte address.
+    image_beats : mapping of str to int or str
+        See `CoreSpec.image_beats`.
 
     Attributes
     ----------
@@ -144,9 +150,14 @@ class Shell(wiring.Component):
     """
 
     def __init__(
-        self, core: CoreRegisters, signature: int, checks: Checks | None = None, address: int = ADDRESS_BITS
+        self,
+        core: CoreRegisters,
+        signature: int,
+        checks: Checks | None = None,
+        address: int = ADDRESS_BITS,
+        image_beats: Mapping[str, int | str] | None = None,
     ) -> None:
-        self.core, self._checks, self._address = core, checks, address
+        self.core, self._checks, self._address, self._image_beats = core, checks, address, image_beats or {}
         self.registers = AxiRegisters(AxiRegistersSpec(registers=core.map, signature=signature))
         super().__init__(
             {
@@ -162,7 +173,7 @@ class Shell(wiring.Component):
         registers, control = self.registers, self.control
         m.submodules.registers = registers
         wiring.connect(m, wiring.flipped(self.bus), registers.bus)
-        checks = self._all_checks()
+        checks = self._all_checks(m)
         most = max(len(checks) + 2, DRAIN_CYCLES + 1, RESET_CYCLES + RESET_DELAY)
         self._busy, self._done = Signal(name="busy"), Signal(name="done")
         self._error, self._error_address = Signal(self.core.error_bits, name="error"), Signal(64, name="error_address")
@@ -202,6 +213,9 @@ class Shell(wiring.Component):
         """States from a command's write to its end; a soft reset leaves each of them."""
         registers, control, busy, error, number = self.registers, self.control, self._busy, self._error, self._number
         wrong, code, offending = refusal
+        # as late as a fault is: the response to the last burst may be an error
+        rested = Signal()
+        m.d.sync += rested.eq(control.quiet)
         with m.State("IDLE"):
             with m.If(self._reset):
                 m.d.sync += [busy.eq(1), self._done.eq(0)]
@@ -223,21 +237,26 @@ class Shell(wiring.Component):
                 m.next = "STOP"
             with m.Elif(control.ready):
                 m.d.comb += control.start.eq(1)
+                m.d.sync += control.hold.eq(0)
                 m.next = "RUN"
-        with m.State("RUN"):
-            with m.If(self._reset):
-                m.next = "STOP"
-            with m.Elif(control.fault.failed):
-                m.d.sync += [error.eq(control.fault.error), self._error_address.eq(control.fault.address)]
-                m.next = "STOP"
-            with m.Elif(control.finished):
-                m.next = "END"
+        for state, ends in (("RUN", control.finished), ("REST", Const(1))):
+            with m.State(state):
+                with m.If(self._reset):
+                    m.next = "STOP"
+                with m.Elif(control.fault.failed):
+                    m.d.sync += [error.eq(control.fault.error), self._error_address.eq(control.fault.address)]
+                    m.next = "STOP"
+                with m.Elif(ends & rested):
+                    m.d.sync += control.hold.eq(1)
+                    m.next = "END"
+                with m.Elif(ends):
+                    m.next = "REST"
 
     def _drain_and_end(self, m: Module) -> None:
         """States after a fault or for a soft reset, and the end of a command."""
         registers, control, number = self.registers, self.control, self._number
         with m.State("STOP"):
-            m.d.sync += [control.abort.eq(1), number.eq(0)]
+            m.d.sync += [control.abort.eq(1), control.hold.eq(1), number.eq(0)]
             m.next = "DRAIN"
         with m.State("DRAIN"):
             waited = number == DRAIN_CYCLES
@@ -279,11 +298,11 @@ class Shell(wiring.Component):
             with m.Elif(busy):
                 m.d.sync += counter.eq(counter + step)
 
-    def _all_checks(self) -> list[Check]:
+    def _all_checks(self, m: Module) -> list[Check]:
         command, codes = self.registers.command, self.core.commands
         unknown = Check((command == 0) | (command > max(codes)), self.core.errors["BAD_COMMAND"], command)
         core_checks = self._checks(command, self.control.settings) if self._checks else ()
-        return [unknown, *(self._address_check(command, item) for item in self.core.addresses), *core_checks]
+        return [unknown, *(self._address_check(m, command, item) for item in self.core.addresses), *core_checks]
 
     def _setting(self, setting: Setting) -> Value:
         """All bits of a setting, as the host wrote them."""
@@ -296,9 +315,17 @@ class Shell(wiring.Component):
             byte_address(beat_number(value)[: self._address - OFFSET_BITS]) if isinstance(setting, Address) else value
         )
 
-    def _address_check(self, command: Value, setting: Address) -> Check:
-        """Refuse commands that use an address between beats, or beyond the bits that there are."""
-        value = self._setting(setting)
+    def _address_check(self, m: Module, command: Value, setting: Address) -> Check:
+        """Refuse commands that use an address between beats, or whose image would leave the bits that there are."""
+        value, beats = self._setting(setting), self._image_beats.get(setting.name, 1)
         used = Cat(command == code for code in setting.commands).any()
         wrong = value[:OFFSET_BITS].any() | value[self._address :].any()
+        first, most = value[OFFSET_BITS : self._address], 1 << self._address - OFFSET_BITS
+        if isinstance(beats, str):
+            # a register, as a sum is late: settings do not change while they are checked
+            end = Signal(range(2 * most), name=f"{setting.name}_end", reset_less=True)
+            m.d.sync += end.eq(first + getattr(self.control.settings, beats))
+            wrong |= end > most
+        elif beats > 1:
+            wrong |= first > most - beats
         return Check(used & wrong, self.core.errors["BAD_ADDRESS"], value)

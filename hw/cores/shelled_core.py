@@ -106,7 +106,8 @@ class ShelledCore(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self._core
-        shell, trainer = Shell(spec.registers, spec.signature, self.checks, spec.address), self.trainer()
+        shell = Shell(spec.registers, spec.signature, self.checks, spec.address, spec.image_beats)
+        trainer = self.trainer()
         shell_root, trainer_root = (Signal(init=1, name=f"{name}_reset_root") for name in ("shell", "trainer"))
         m.d.sync += [shell_root.eq(self.reset), trainer_root.eq(self.reset | shell.clear)]
         m.submodules.shell = shell_tree = ResetTree(shell, shell_root)

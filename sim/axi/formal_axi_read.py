@@ -52,7 +52,7 @@ def check(checker: Checker, spec: AxiReadSpec) -> None:
     checker.rule("over_no_beat", ~(stopped & block.o.valid))
     checker.rule("over_accepts", ~over | block.command.ready)
     r, owed = block.bus.r, edge.memory.owed
-    willing = ~over & ~block.stop & block.bus.ar.ready & block.o.ready & (r.valid | (owed == 0))
+    willing = ~over & ~block.stop & ~block.hold & block.bus.ar.ready & block.o.ready & (r.valid | (owed == 0))
     willing &= block.command.valid | ~block.idle
     still = ~Cat(checker.moves(name) for name in ("command", "bus_ar", "bus_r", "o")).any()
     checker.passes("progress", willing & still, 5)

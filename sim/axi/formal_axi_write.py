@@ -32,7 +32,8 @@ def check(checker: Checker, spec: AxiWriteSpec) -> None:
     over, memory = edge.over, edge.memory
     command, i, aw, w, b = block.command, block.i, block.bus.aw, block.bus.w, block.bus.b
     checker.rule("over_accepts", ~over | (command.ready & i.ready))
-    willing = ~over & ~block.stop & aw.ready & w.ready & i.valid & (b.valid | (memory.done == 0) | (memory.taken == 0))
+    willing = ~over & ~block.stop & ~block.hold & aw.ready & w.ready & i.valid
+    willing &= b.valid | (memory.done == 0) | (memory.taken == 0)
     willing &= command.valid | ~block.idle
     still = ~Cat(checker.moves(name) for name in ("command", "i", "bus_aw", "bus_w", "bus_b")).any()
     checker.passes("progress", willing & still, 5)

@@ -17,11 +17,13 @@ from ..formal.checker import Checker
 COMPLETE = True
 # wide beats, so that a page has few of them: nine bits of address count
 BUS = Bus(address=16, data=1024, burst=4)
+_BITS = 14
+"""Bits of an address on the bus."""
 
 
 def part() -> BurstSplitter:
-    """Make a splitter with few address bits."""
-    return BurstSplitter(*BUS)
+    """Make a splitter with few address bits, of which the bus has fewer."""
+    return BurstSplitter(*BUS, bus=_BITS)
 
 
 def check(checker: Checker, part: BurstSplitter) -> None:
@@ -46,8 +48,10 @@ def check(checker: Checker, part: BurstSplitter) -> None:
     with m.If(part.drop):
         m.d.sync += busy.eq(0)
     burst = o.payload
-    same = (burst.address[BUS.low :] == first) & (burst.length == length) & (burst.last == last)
+    place_on_bus = first[: _BITS - BUS.low]
+    same = (burst.address[BUS.low :] == place_on_bus) & (burst.length == length) & (burst.last == last)
     checker.lemma("bursts", (o.valid == offers) & (~offers | same))
+    checker.rule("beyond", ~offers | (part.beyond == first[len(place_on_bus) :].any()))
     legal_bursts(checker, "o", BUS)
     checker.rule("idle", part.idle == ~(busy | offers))
     checker.rule("accepts", command.ready == (~busy | part.drop))

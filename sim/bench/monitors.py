@@ -54,7 +54,7 @@ class BurstMonitor:
     """The rules of an AXI4 memory port that a core drives: handshakes, and the shape of its bursts.
 
     A burst has the bus's full width, increments, is aligned, and stays within a page; as many beats of data follow, the
-    last one marked, as were announced.
+    last one marked, as were announced. Where the core has an interrupt, nothing is on offer or outstanding as it rises.
 
     Parameters
     ----------
@@ -75,20 +75,31 @@ class BurstMonitor:
         self._data = writes[0] if writes else None
         self._bytes = len(getattr(dut, f"{prefix}_{halves[0]}data")) // 8
         self._channels = [*self._addresses, *writes]
+        # last beats of reads, and responses to writes: valid, ready, last
+        ends = {"r": ("rvalid", "rready", "rlast"), "w": ("bvalid", "bready")}
+        self._ends = [[getattr(dut, f"{prefix}_{wire}") for wire in ends[half]] for half in halves]
+        self._interrupt = getattr(dut, "interrupt", None)
         self.forget()
 
     def forget(self) -> None:
         """Expect nothing of the bursts in progress: there was a reset."""
         self._announced: list[int] = []
         self._sent: list[int] = [0]
+        self._outstanding, self._raised = 0, True
         for channel in self._channels:
             channel.forget()
 
     def sample(self) -> None:
         """Check one cycle, just before the clock rises."""
+        raised, self._raised = self._raised, bool(self._interrupt and int(self._interrupt.value))
+        if self._raised and not raised:
+            at_rest = not self._outstanding and not any(channel.valid for channel in self._channels)
+            assert at_rest, f"{self._test}: the interrupt rises while a burst is outstanding"
         for channel in self._addresses:
             if burst := channel.sample():
                 self._check(channel.name.removesuffix("valid"), *burst)
+                self._outstanding += 1
+        self._outstanding -= sum(all(int(wire.value) for wire in end) for end in self._ends)
         if self._data and (beat := self._data.sample()):
             self._sent[-1] += 1
             if beat[-1]:

@@ -222,6 +222,14 @@ struct Port {
         if (*pins.arvalid || *pins.awvalid || *pins.wvalid) broken("a valid is high in reset");
     }
 
+    // a command has ended: nothing is on offer, and every burst has its last beat or its answer
+    void at_rest() {
+        if (*pins.arvalid || *pins.awvalid || *pins.wvalid) broken("a valid is high behind the end of a command");
+        if (s.reads.count || s.rvalid || s.writes.count || s.written || s.answers.count || s.bvalid)
+            broken(format("a burst of %s is outstanding behind the end of a command",
+                          s.reads.count || s.rvalid ? "reads" : "writes"));
+    }
+
     uint64_t due() { return now + settings.latency + (settings.jitter ? s.random.next() % (settings.jitter + 1) : 0); }
 
     void check(const char* channel, const Address& a) {

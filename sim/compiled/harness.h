@@ -36,7 +36,7 @@ using Waves = VerilatedSaifC;
 
 namespace {
 
-constexpr uint32_t STATUS = 0x04;
+constexpr uint32_t COMMAND = 0x00, STATUS = 0x04;
 constexpr uint64_t POLL = 256;  // cycles between two reads of the status while a command runs
 constexpr unsigned MOST_PARTS = 32;
 
@@ -117,6 +117,7 @@ class Harness {
     std::vector<uint8_t> shadow;
     std::FILE* trace = nullptr;
     uint64_t batches = 0, updates = 0, simulated = 0;
+    bool ended = false;  // the last command has ended and no other has begun
     std::vector<uint64_t> operations = std::vector<uint64_t>(1 << 16);  // cycles by the operation at work
     uint64_t parts[MOST_PARTS] = {};                                    // cycles in which each was at work
     std::vector<Wait> waits;
@@ -167,7 +168,10 @@ inline void Harness::cycle() {
     if (!top->aresetn && settings.late_answers)
         for (Port& port : ports) port.answer();
     if (top->aresetn) {
-        for (Port& port : ports) port.sample();
+        for (Port& port : ports) {
+            if (ended) port.at_rest();
+            port.sample();
+        }
 #ifdef MONITOR
         if (top->monitor_valid | top->monitor_done) monitor();
 #endif
@@ -193,7 +197,7 @@ inline void Harness::cycle() {
 }
 
 void Harness::reset(uint64_t cycles) {
-    top->aresetn = 0;
+    top->aresetn = 0, ended = false;
     if (!settings.late_answers)
         for (Port& port : ports) port.reset();
     top->s_axi_control_awvalid = top->s_axi_control_wvalid = top->s_axi_control_arvalid = 0;
@@ -205,6 +209,7 @@ void Harness::reset(uint64_t cycles) {
 }
 
 unsigned Harness::write(uint32_t offset, uint32_t value, unsigned strobes) {
+    if (offset == COMMAND && strobes) ended = false;
     bool address = true, data = true;  // not taken by the core yet
     for (uint64_t start = now;;) {
         if (now - start > 10000) fail(format("s_axi_control: no answer to a write of 0x%02x in 10000 cycles", offset));
@@ -244,6 +249,7 @@ Access Harness::read(uint32_t offset) {
         if (address && top->s_axi_control_arvalid && seen.arready) address = false, top->s_axi_control_arvalid = 0;
         if (seen.rvalid && rready) {
             top->s_axi_control_rready = 0;
+            if (offset == STATUS && !(seen.rdata & 1)) ended = true;
             return {offset, seen.rdata, seen.rresp};
         }
     }
@@ -277,6 +283,7 @@ void Harness::wait(uint64_t limit, bool strict) {
         if (seen.interrupt) break;
     }
     if (seen.interrupt) result.ended = "interrupt";
+    if (seen.interrupt) ended = true;
     result.cycles = now - start;
     count();
     waits.push_back(result);

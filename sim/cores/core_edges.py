@@ -8,8 +8,10 @@ as all rules of the managers are.
 
 Proved of each port: bursts are legal, held until they are taken, and no more are outstanding than there is room for;
 beats of a write are exactly those announced; after a fault no burst begins and those that have begun end; all of that
-with a memory that answers in any legal way, after any delay, with errors. Proved of the whole: the reset after a fault
-comes only when all ports are at rest. Proved of the registers' bus: one answer for each access, held until it is taken.
+with a memory that answers in any legal way, after any delay, with errors. Proved of the whole: where the core is not
+busy nothing is on offer or outstanding on any port, and so at the end of each command, at its interrupt, and up to the
+next command; the reset after a fault comes only when all ports are at rest. Proved of the registers' bus: one answer
+for each access, held until it is taken.
 
 Not looked at here, because it is proved of the parts: which beats a requester is given, if it asks as documented
 (`formal_memory_system` and the parts it names), and what the registers hold and answer (`formal_axi_registers`, which
@@ -21,9 +23,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from ...golden.cores.shell import SHELL
 from ..formal.checker import Checker
 from ..formal.inside import cleared_by, leave_out, parts_of
 from .formal_memory_system import READER, WRITER, edges, idle
+
+_BUSY = next(item for item in SHELL if item.name == "status").field("busy").low
+"""Bit of the status: a command is running."""
 
 
 def shrink(core: Any, *inside: str) -> None:
@@ -42,9 +48,9 @@ def shrink(core: Any, *inside: str) -> None:
 def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] = ()) -> None:
     """Add the rules of a core's edges; parts of the trainer that are named in `keep` are kept, too.
 
-    Those of the AXI4 ports are rules of `formal_memory_system`. ``cleared``: the reset after a fault, which the ports
-    share, comes only while nothing is on offer or outstanding on any of them. ``control_b_of_aw``, ``control_b_of_w``,
-    ``control_r_words``: one answer for each access of the host.
+    Those of the AXI4 ports are rules of `formal_memory_system`. ``at_rest``: as a command ends, and while none runs,
+    nothing is on offer or outstanding on any of them. ``cleared``: nor is it in the reset after a fault, which the
+    ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: one answer for each access of the host.
     """
     # the reset that the checker has resets all in the same cycle
     checker.assume(~checker.block.reset)
@@ -59,8 +65,10 @@ def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] 
         checker.balance(f"control_b_of_{half}", [(moves[half], 1)], [answer], 2)
     checker.words("control_ar", "control_r", capacity=1, drained=2)
     with cleared_by(checker, parts_of(core).trainer.active):
-        edges(checker, trainer.memory)
+        quiet = edges(checker, trainer.memory)
     checker.rule("cleared", ~shell.clear | idle(trainer.memory))
+    runs = shell.registers.status[_BUSY] & ~shell.registers.finished
+    checker.rule("at_rest", runs | quiet)
 
 
 def trainer_of(core: Any, *inside: str) -> Any:

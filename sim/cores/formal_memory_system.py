@@ -37,9 +37,18 @@ class Error(IntEnum):
 
 
 def part() -> MemorySystem:
-    """Make a memory system of one port and a RAM."""
+    """Make a memory system of one port and a RAM, whose requesters have more address bits than the port."""
     return MemorySystem(
-        READS, WRITES, Error, on_chip=("bulk",), buffered=("order", "bulk"), ram_beats=4, reader=READER, writer=WRITER
+        READS,
+        WRITES,
+        Error,
+        on_chip=("bulk",),
+        buffered=("order", "bulk"),
+        ram_beats=4,
+        reader=READER,
+        writer=WRITER,
+        address=ADDRESS_BITS + 2,
+        bus=ADDRESS_BITS,
     )
 
 
@@ -54,7 +63,9 @@ def check(checker: Checker, part: MemorySystem) -> None:
     _faults(checker, part)
     _beats(checker)
     # what a fault or `stop` leaves is not given to a requester without a FIFO: its beats are those of the reader
-    checker.handshake("samples_read_beats", unless=part.stop | _bad(checker, "reader0"))
+    splitter = parts_of(parts_of(part).read0).splitter
+    beyond = splitter.o.valid & splitter.beyond
+    checker.handshake("samples_read_beats", unless=part.stop | beyond | _bad(checker, "reader0"))
 
 
 def _beats(checker: Checker) -> None:
@@ -72,19 +83,24 @@ def _beats(checker: Checker) -> None:
     checker.rule("reader0_beat_once", ~(order & samples))
 
 
-def edges(checker: Checker, part: MemorySystem) -> None:
-    """Add the rules of the AXI4 ports, and of `quiet`. Behind the first port nothing is written: ``writer1_silent``."""
-    parts = parts_of(part)
+def edges(checker: Checker, part: MemorySystem) -> Value:
+    """Add the rules of the AXI4 ports, and of `quiet`. Behind the first port nothing is written: ``writer1_silent``.
+
+    Returns whether nothing is on offer or outstanding on any port.
+    """
+    parts, quiet = parts_of(part), []
     for port in range(part.ports):
         with checker.lemmas_end():
-            ReadEdge(checker, f"reader{port}", getattr(parts, f"read{port}"))
+            quiet.append(ReadEdge(checker, f"reader{port}", getattr(parts, f"read{port}")).memory.quiet)
         if port:
             offered = (checker.streams[f"writer{port}_{half}"].valid for half in ("aw", "w"))
             checker.rule(f"writer{port}_silent", ~Cat(*offered).any())
     with checker.lemmas_end():
-        WriteEdge(checker, "writer0", parts.write0).stored(checker, "writer0", parts.write0)
+        writer = WriteEdge(checker, "writer0", parts.write0)
+        writer.stored(checker, "writer0", parts.write0)
     # a manager that is idle has nothing on offer and nothing outstanding, as the rules above have it
     checker.rule("quiet", ~part.quiet | idle(part))
+    return Cat(*quiet, writer.memory.quiet).all()
 
 
 def idle(part: MemorySystem) -> Value:

@@ -54,7 +54,9 @@ def check(checker: Checker, shell: Shell) -> None:
     then. ``reset_busy``, ``reset_starts_nothing``: until then the core is busy, and starts no command. ``reset_ends``:
     it does where no burst is outstanding. ``clear_begins``, ``abort_ends``, ``clear_ends``: the trainer is reset once
     traffic was stopped and nothing was outstanding, goes on in reset without `abort`, and is left alone for a while
-    before the next command. ``bus_b_of_aw``, ``bus_b_of_w``, ``bus_r_words``: one answer for each access of the host.
+    before the next command. ``held_at_rest``: where no command runs, no burst may begin. ``hold_begins``: without
+    `abort`, that begins once nothing was outstanding. ``bus_b_of_aw``, ``bus_b_of_w``, ``bus_r_words``: one answer for
+    each access of the host.
     """
     m, control, registers = checker.m, shell.control, parts_of(shell).registers
     moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b")}
@@ -90,6 +92,10 @@ def check(checker: Checker, shell: Shell) -> None:
     checker.passes("reset_ends", pending & control.quiet, ENDS)
     checker.rule("clear_begins", ~shell.clear | before["clear"] | (before["abort"] & before["quiet"]))
     checker.rule("abort_ends", ~before["abort"] | control.abort | before["clear"])
+    held, rested = Signal(name="held_before", init=1), Signal(name="rested_before")
+    m.d.sync += [held.eq(control.hold), rested.eq(before["quiet"])]
+    checker.rule("held_at_rest", control.hold | (registers.status[0] & ~registers.finished))
+    checker.rule("hold_begins", ~control.hold | held | rested | control.abort)
     calm = checker.lasts("calm", ~shell.clear, RESET_DELAY)
     cleared = Signal(name="ever_cleared")
     m.d.sync += cleared.eq(cleared | shell.clear)

@@ -21,8 +21,9 @@ class ReadEdge:
 
     Rules, beside those of `Reads`: ``NAME_room`` (no more beats are asked for or kept than the FIFO holds),
     ``NAME_bursts_open`` and ``NAME_bursts_kept`` (the bursts that are kept are those on offer and outstanding),
-    ``NAME_r_over`` (no burst after `stop` or an error), ``NAME_r_idle`` (`idle` only where nothing is on offer or
-    outstanding), ``NAME_r_idle_rises`` (and, after `stop` or an error, soon when nothing is).
+    ``NAME_r_over`` (no burst after `stop` or an error), ``NAME_r_hold`` (none begins in a cycle of `hold`),
+    ``NAME_r_beyond`` (nor one beyond the last address, which is an error), ``NAME_r_idle`` (`idle` only where nothing
+    is on offer or outstanding), ``NAME_r_idle_rises`` (and, after `stop` or an error, soon when nothing is).
 
     Parameters
     ----------
@@ -76,8 +77,9 @@ class WriteEdge:
     """Edge of an `AxiWrite`.
 
     Rules, beside those of `Writes`: ``NAME_bursts_open``, ``NAME_bursts_taken`` and ``NAME_bursts_kept`` (the bursts
-    that are kept are those on offer and outstanding), ``NAME_w_over``, ``NAME_w_idle``, ``NAME_w_idle_rises`` as
-    `ReadEdge` has them, ``NAME_w_sends`` (the beats of a burst that was announced come on offer, `stop` or not).
+    that are kept are those on offer and outstanding), ``NAME_w_over``, ``NAME_w_hold``, ``NAME_w_beyond``,
+    ``NAME_w_idle``, ``NAME_w_idle_rises`` as `ReadEdge` has them, ``NAME_w_sends`` (the beats of a burst that was
+    announced come on offer, `stop` or not).
 
     Parameters
     ----------
@@ -130,8 +132,15 @@ def _issued(parts: Any) -> Value:
 
 
 def _over(checker: Checker, name: str, manager: Any, memory: Reads | Writes, over: Signal) -> None:
-    """Rules of `stop`, errors and `idle`."""
+    """Rules of `stop`, `hold`, errors and `idle`."""
+    held = Signal(name=f"{name}_hold_before")
+    checker.m.d.sync += held.eq(manager.hold)
     checker.rule(f"{name}_over", ~(over & memory.new))
+    checker.rule(f"{name}_hold", ~(held & memory.new))
+    splitter, failed = parts_of(manager).splitter, Signal(name=f"{name}_beyond_before")
+    beyond = splitter.o.valid & splitter.beyond
+    checker.m.d.sync += failed.eq(beyond)
+    checker.rule(f"{name}_beyond", ~(beyond & splitter.o.ready) & (~failed | manager.error.any()))
     checker.rule(f"{name}_idle", ~manager.idle | (memory.quiet & parts_of(manager).splitter.idle))
     quiet = checker.lasts(f"{name}_over_quiet", over & memory.quiet, 4)
     checker.rule(f"{name}_idle_rises", manager.idle | ~quiet)

@@ -162,6 +162,12 @@ class Trials(Protocol[Core, Variation]):
         yield from ()
 
 
+def told_address(spec: CoreSpec, address: int) -> int:
+    """Give what `error_address` tells of a burst: of one beyond the address bits these, and the bit above them."""
+    beyond = address >> spec.address != 0
+    return address % (1 << spec.address) | beyond << spec.address
+
+
 def trials_of(spec: CoreSpec) -> Trials[Any, Any]:
     """Find the trials of a core in its room.
 

@@ -52,10 +52,10 @@ def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) 
     The images can be read without which the core begins no job. They are loaded at first, and again behind a command
     that was not refused, as this ends in an error; a refusal leaves the network as it is.
 
-    Each command with each bit of each address that must be 0, and each other high bit of each address; settings that
-    are at a limit `Trials.together`; every setting with every bit, and values around every limit, in turn with each
-    command that uses settings; `RANDOM_COMMANDS` with several that are changed; each command with a bit of no command;
-    commands of which only some bytes are written.
+    Each command with each bit of each address that must be 0, and each other high bit of each address; images that end
+    with the address bits, or a beat earlier or later; settings that are at a limit `Trials.together`; every setting
+    with every bit, and values around every limit, in turn with each command that uses settings; `RANDOM_COMMANDS` with
+    several that are changed; each command with a bit of no command; commands of which only some bytes are written.
 
     Parameters
     ----------
@@ -154,6 +154,12 @@ def _attempts(spec: CoreSpec, rng: np.random.Generator) -> list[_Attempt]:
         for address in core.addresses:
             for bit in (*range(exact_log2(BEAT)), *range(spec.address, 64)):
                 attempt(command, {address.name: usual[address.name] | 1 << bit})
+    for address in core.addresses:
+        given = spec.image_beats.get(address.name, 1)
+        beats = usual[given] if isinstance(given, str) else given
+        for place in {1, beats, beats - 1, beats + 1} - {0}:
+            for command in address.commands:
+                attempt(command, {address.name: (1 << spec.address) - place * BEAT})
     for settings in trials.together(spec, edges):
         attempt(trials.command, settings)
     for address in core.addresses:

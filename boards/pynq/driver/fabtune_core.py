@@ -89,8 +89,11 @@ class FabtuneCore(DefaultIP):
         return int(self.read(CORE["registers"][name]))
 
     def set(self, name, value):
-        """Write a setting: a number, or of an address a buffer of `pynq.allocate`."""
+        """Write a setting: a number, or of an address a buffer of `pynq.allocate` that the core can address."""
+        size = getattr(value, "nbytes", 0)
         value = int(getattr(value, "device_address", value))
+        if value + size > 1 << CORE["memory_bits"]:
+            raise CoreError(f"{name} of {size} bytes at {value:#x} ends beyond 2**{CORE['memory_bits']}", NO_MEMORY)
         self.write(CORE["registers"][name], value & 0xFFFFFFFF)
         if name in CORE["addresses"]:
             self.write(CORE["registers"][f"{name}_high"], value >> 32)

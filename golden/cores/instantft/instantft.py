@@ -187,6 +187,11 @@ class InstantftSpec(NetworkCoreSpec):
         """Regions of device memory that a job uses."""
         return JobLayout(self.mapping, self.batch, self.cache)
 
+    @property
+    def image_beats(self) -> MappingOf[str, int | str]:
+        """Beats of the images of parameters and adapters."""
+        return {"parameters": self.forward.frozen_beats, "adapters": self.mapping.adapter_beats}
+
     @cached_property
     def labels(self) -> int:
         """Labels that a sample can have, see `nn.loss.labels_of`."""

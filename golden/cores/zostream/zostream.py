@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
+from ...axi.bus import BEAT, reach
 from ...axi.memories import port_memories
 from ...errors import UserError
 from ...memories.plan import MemoryShape
@@ -188,7 +189,7 @@ class ZostreamSpec(CoreSpec):
             *self.engine.memories,
             *(shape for part in (self.sequencer, self.offsets, self.losses) for shape in part.memories),
             *self.generator.memories,
-            pass_memory(self.tokens, self.address),
+            pass_memory(self.tokens, reach(self.address)),
             LABEL_MEMORY,
             COEFFICIENT_MEMORY,
             *port_memories(self.reader, self.writer, self.ports, writing=1),
@@ -232,6 +233,11 @@ class ZostreamSpec(CoreSpec):
     def writer(self) -> AxiWriteSpec:
         """Writes of a port: short FIFOs, as there are records alone."""
         return AxiWriteSpec(address=self.address, burst=16, depth=32)
+
+    @property
+    def image_beats(self) -> Mapping[str, int | str]:
+        """Beats of the images of program and state; how many the deltas have, the program says."""
+        return {"program": "program_beats", "state": -(-self.generator.state_bits // (8 * BEAT))}
 
     def layout(self, program: Program) -> ZostreamLayout:
         """Regions of device memory of a job with a program."""

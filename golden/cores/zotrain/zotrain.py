@@ -234,6 +234,16 @@ class ZotrainSpec(NetworkCoreSpec):
         return ZotrainLayout(self.mapping, self.source)
 
     @property
+    def image_beats(self) -> Mapping[str, int | str]:
+        """Beats of the images of parameters, deltas and state."""
+        layout = self.layout
+        return {
+            "parameters": self.forward.frozen_beats,
+            "deltas": layout.delta_beats,
+            "state": layout.state_beats,
+        }
+
+    @property
     def forward(self) -> NetworkMapping:
         """Network on the array."""
         return self.mapping.forward

@@ -76,8 +76,8 @@ class TileStreamSpec(Spec):
             raise UserError(f"depth = {self.depth}: give a power of two, at least two bursts of {self.burst}")
         if self.correction_depth.bit_count() != 1 or self.correction_depth < 4:
             raise UserError(f"correction_depth = {self.correction_depth}: give a power of two from 4 up")
-        if not 16 <= self.address <= 62:
-            raise UserError(f"address = {self.address} is not in 16 to 62")
+        if not 16 <= self.address <= 63:
+            raise UserError(f"address = {self.address} is not in 16 to 63")
         _ = self.sequencer
 
     @cached_property

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.axi.bus import ADDRESS_BITS, BEAT
+from ....golden.axi.bus import ADDRESS_BITS, BEAT, reach
 from ....golden.cores.instantft.registers import REGISTERS, Command, Error
 from ....golden.cores.shell import CoreRegisters
 from ....golden.lora.mapping import AdapterMapping
@@ -88,7 +88,9 @@ class AdapterTrainer(wiring.Component):
         parts: Sequence[str] = (),
     ) -> None:
         self.parts = parts
-        self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
+        self.mapping, self.most, self.ports, self.ram_beats = mapping, batch, ports, ram_beats
+        bus, address = address, reach(address)
+        self.address = address
         self.cached, self.options = cache_entries > 0, options
         self.engine = AdapterEngine(mapping, batch, urng, options.stops)
         self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, options)
@@ -111,11 +113,12 @@ class AdapterTrainer(wiring.Component):
             registered=ports > 1,
             ram_beats=ram_beats,
             address=address,
+            bus=bus,
         )
         super().__init__(
             {
-                "control": In(Control(registers, address)),
-                **buses(ports, address),
+                "control": In(Control(registers, bus)),
+                **buses(ports, bus),
                 "monitor": Out(Monitor(mapping.words_per_cycle, parts=len(parts))),
             }
         )
@@ -346,7 +349,7 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, self.batches.record_command, self._batch_read(m, "records", self.unpacker.records))
         if self.mapping.loads_apart:
             wiring.connect(m, self.batches.scale_command, self._batch_read(m, "scales", self.unpacker.scales, False))
-        m.d.comb += [memory.stop.eq(control.abort), control.quiet.eq(memory.quiet)]
+        m.d.comb += [memory.stop.eq(control.abort), memory.hold.eq(control.hold), control.quiet.eq(memory.quiet)]
         m.d.comb += [
             control.fault.failed.eq(memory.fault.failed | self.samples.fault.failed),
             control.fault.error.eq(Mux(memory.fault.failed, memory.fault.error, self.samples.fault.error)),

@@ -10,7 +10,7 @@ from ....golden.cores.zostream.registers import Command
 from ....golden.stream.weights.word_offsets import Kind
 from ....golden.zo.deltas import DELTA, PerturbationTable
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
-from ...axi.memory_port import byte_address
+from ...axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ...primitives.registers import register
 from ...zo.deltas.walks import WalkRange
 from ..image_reads import ImageReads
@@ -42,6 +42,8 @@ class CommandSequences:
     no_program, no_cut, no_split : 1
         A command began that needs a program, one of which the first part is fixed, or one of which it is not, and there
         is none; held until reset.
+    no_room : 1
+        A command began whose image of deltas would end beyond the address bits; held until reset.
     """
 
     def __init__(self, trainer: StreamTrainer) -> None:
@@ -50,6 +52,7 @@ class CommandSequences:
         self._scheduler, self._passes, self._program = trainer.scheduler, trainer.passes, trainer.program
         self.infer, self.no_program, self.reads_logits = Signal(), Signal(), Signal(name="reads_logits")
         self.before, self.no_cut, self.no_split = Signal(), Signal(), Signal(name="no_split")
+        self.no_room = Signal(name="no_room")
         self._split, self._keeps = Signal(), Signal()
         # what the first part gave is in the memory
         self.first, self._stored = Signal(), Signal()
@@ -62,10 +65,11 @@ class CommandSequences:
         self._final, self._several = Signal(), Signal()
         self._slopes_left = Signal(range(MOST_SLOPES + 1), name="slopes_left")
         self._loaded = Signal(name="loaded")
-        self._position_given, self._asks_deltas, self._empty = (
+        self._position_given, self._asks_deltas, self._empty, self._fetched = (
             Signal(),
             Signal(name="asks_deltas"),
             Signal(name="empty"),
+            Signal(name="fetched"),
         )
 
     def add(self, m: Module, images: ImageReads) -> None:
@@ -147,6 +151,7 @@ class CommandSequences:
             counts.saturations.eq(Mux(engine.done, clipped, 0)),
             counts.offsets_clipped.eq(0),
             self._empty.eq(slopes.empty & self._trainer.logits.empty),
+            self._fetched.eq(engine.fetched),
             self._slopes_left.eq(self._slopes_left + self._position_given - slopes.o.valid),
         ]
         m.d.comb += [
@@ -195,14 +200,20 @@ class CommandSequences:
         control, save = self._control, self._trainer.memory.deltas_write.command
         settings, trains = control.settings, control.command == Command.TRAIN
         # both are registers, as a command begins late and much waits for it
-        conditions, wrong, refused = Signal(3), Signal(3), Signal()
+        conditions, wrong, refused = Signal(4), Signal(4), Signal()
         cached = (trains | (control.command == Command.INFER)) & settings.cached[0]
         fixed = self._program.cut & ~self._program.split
+        moves = control.command.matches(Command.LOAD_DELTAS, Command.SAVE_DELTAS)
+        # the first beat behind the image of deltas, and the number of beats that there are
+        most = 1 << len(settings.deltas) - OFFSET_BITS
+        end = Signal(range(2 * most), name="deltas_end", reset_less=True)
+        m.d.sync += end.eq(beat_number(settings.deltas) + save.payload.beats)
         m.d.comb += conditions.eq(
             Cat(
                 (control.command != Command.LOAD) & ~self._program.valid,
                 (cached | (control.command == Command.CACHE)) & ~fixed,
                 trains & ~self._program.split & (settings.p2 != 1),
+                moves & (end > most),
             )
         )
         m.d.sync += [wrong.eq(conditions), refused.eq(conditions.any())]
@@ -212,7 +223,7 @@ class CommandSequences:
             # both parts' deltas are loaded and saved, the first ones first
             m.d.sync += self.first.eq(self._program.cut)
             with m.If(control.start & refused):
-                m.d.sync += Cat(self.no_program, self.no_cut, self.no_split).eq(wrong)
+                m.d.sync += Cat(self.no_program, self.no_cut, self.no_split, self.no_room).eq(wrong)
                 m.next = "FAILED"
             with m.Elif(control.start), m.Switch(control.command):
                 with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
@@ -405,8 +416,8 @@ class CommandSequences:
             m.next = "END"
 
     def _end(self, m: Module) -> None:
-        """End of every command: all that it writes is in the memory."""
-        with m.State("END"), m.If(self._empty & self._trainer.memory.settled):
+        """End of every command: all that it writes is in the memory, and all that it reads has come."""
+        with m.State("END"), m.If(self._empty & self._fetched & self._trainer.memory.settled):
             m.d.comb += self._control.finished.eq(1)
             m.next = "IDLE"
         with m.State("FAILED"):

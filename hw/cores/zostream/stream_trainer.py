@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.axi.bus import BEAT, BEAT_COUNT_BITS
+from ....golden.axi.bus import BEAT, BEAT_COUNT_BITS, reach
 from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.memory.chunks import ChunkLayout
@@ -61,7 +61,7 @@ class StreamTrainer(wiring.Component):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self.spec = spec
-        address, tokens, classes = spec.address, spec.tokens, spec.classes
+        address, tokens, classes = reach(spec.address), spec.tokens, spec.classes
         chunks = ChunkLayout(spec.lanes, spec.columns, spec.rows, spec.wide_rows)
         self.sequencer = ProgramSequencer(spec.sequencer)
         self.program = ProgramLoader(spec.sequencer, Error, classes, spec.times)
@@ -80,14 +80,15 @@ class StreamTrainer(wiring.Component):
             reader=spec.reader,
             writer=spec.writer,
             address=address,
+            bus=spec.address,
         )
         engine = EnginePort(chunks, spec.sequencer, spec.offsets, address)
         self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
         self._delta_beats = Signal(BEAT_COUNT_BITS)
         super().__init__(
             {
-                "control": In(Control(CORE, address)),
-                **buses(spec.ports, address),
+                "control": In(Control(CORE, spec.address)),
+                **buses(spec.ports, spec.address),
                 "engine": Out(engine),
                 "monitor": Out(MONITOR),
             }
@@ -195,6 +196,7 @@ class StreamTrainer(wiring.Component):
         wiring.connect(m, self.deltas.save, memory.deltas_write.beats)
         m.d.comb += [
             memory.stop.eq(control.abort),
+            memory.hold.eq(control.hold),
             control.quiet.eq(memory.quiet),
             memory.deltas_write.command.payload.address.eq(control.settings.deltas),
             memory.deltas_write.command.payload.beats.eq(self._delta_beats),
@@ -207,6 +209,7 @@ class StreamTrainer(wiring.Component):
             (sequences.no_program, Const(Error["PROGRAM_NO_PROGRAM"]), Const(0)),
             (sequences.no_cut, Const(Error["PROGRAM_CUT"]), Const(0)),
             (sequences.no_split, Const(Error.BAD_SPLIT), control.settings.p2),
+            (sequences.no_room, Const(Error.BAD_ADDRESS), control.settings.deltas),
             (engine.failed, Const(Error.BAD_WEIGHTS), engine.number),
         ]
         fault = control.fault
@@ -221,7 +224,7 @@ class StreamTrainer(wiring.Component):
         if self.spec.ports == 1:
             wiring.connect(m, asked, memory.stream_read)
             return
-        m.submodules.interleave = both = ReadInterleave(self.spec.ports, self.spec.address)
+        m.submodules.interleave = both = ReadInterleave(self.spec.ports, self.memory.address)
         block = OFFSET_BITS + exact_log2(self.spec.engine.feed.burst)
         m.d.comb += both.port.eq(asked.command.payload.address[block])
         wiring.connect(m, asked, both.read)

@@ -6,6 +6,7 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ....golden.axi.bus import reach
 from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
 from ....golden.stream.instruction import INSTRUCTION_BEATS
@@ -41,7 +42,7 @@ class TransformerTrainer(wiring.Component):
     def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         self.steps = StreamTrainer(spec)
         engine = spec.engine
-        self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, spec.address)
+        self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, reach(spec.address))
         super().__init__(
             {"control": In(Control(CORE, spec.address)), **buses(spec.ports, spec.address), "monitor": Out(monitor)}
         )

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.axi.bus import BEAT
+from ....golden.axi.bus import BEAT, reach
 from ....golden.cores.zotrain.registers import CORE, Command, Error
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ...nn.forward.cut import Cut
@@ -85,14 +85,16 @@ class ZerothOrderEngine(wiring.Component):
         self.reader = OutputReader(forward)
         shared = self.engine.cut.signature if spec.shares_rows else None
         self.deltas = DeltaMemory(rows, self.numbers, shared)
-        address = spec.address
+        address = reach(spec.address)
         self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels, address, spec.loss), StepUpdates()
         self.scheduler = StepScheduler(forward.sample_beats, spec.labels, Error, address)
         self.state = StateLoader(generator)
         self.logits = LogitWriter(spec.layout.logit_beats, address)
         self.targets = TargetMemory(forward) if spec.loss == "mse" else None
-        self.memory = MemorySystem(READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address)
-        ports = {"control": In(Control(CORE, address)), **buses(1, address)}
+        self.memory = MemorySystem(
+            READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address, bus=spec.address
+        )
+        ports = {"control": In(Control(CORE, spec.address)), **buses(1, spec.address)}
         super().__init__({**ports, "monitor": Out(Monitor(spec.layout.row_beats))})
 
     def elaborate(self, platform: object) -> Module:
@@ -163,6 +165,7 @@ class ZerothOrderEngine(wiring.Component):
             scheduler.room.eq(self.engine.sample.room & (1 if self.targets is None else self.targets.room)),
             self.engine.sample.start.eq(scheduler.begin),
             memory.stop.eq(control.abort),
+            memory.hold.eq(control.hold),
             control.quiet.eq(memory.quiet),
             control.fault.failed.eq(memory.fault.failed | scheduler.fault.failed),
             control.fault.error.eq(Mux(memory.fault.failed, memory.fault.error, scheduler.fault.error)),

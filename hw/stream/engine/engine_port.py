@@ -90,6 +90,9 @@ class EnginePort(wiring.Signature):
         The stream of weights is wrong; held until reset.
     number : In(32)
         With `failed`: of the tile.
+    fetched : In(1)
+        All beats of the stream that were asked for have come: with the last tiles also come those behind their inputs,
+        which no pass waits for.
     """
 
     def __init__(
@@ -127,5 +130,6 @@ class EnginePort(wiring.Signature):
                 "operation": In(OPERATION_BITS),
                 "failed": In(1),
                 "number": In(32),
+                "fetched": In(1),
             }
         )

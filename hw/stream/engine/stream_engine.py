@@ -131,6 +131,7 @@ class StreamEngine(wiring.Component):
             ),
             port.failed.eq(feed.failed),
             port.number.eq(feed.number),
+            port.fetched.eq(feed.fetched),
         ]
         with m.If(taken):
             m.d.sync += [self._holds.eq(1), self._fed.eq(0), self._held.eq(port.instruction.payload)]

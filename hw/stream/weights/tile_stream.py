@@ -4,6 +4,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
 from ....golden.stream.nf4_weights import BLOCK
@@ -48,20 +49,22 @@ class TileStream(wiring.Component):
         The same for sensitive weights.
     corrections : Out, stream of ``place`` (32 bits), ``value`` (18 bits)
         Sensitive weights, one a cycle.
+    idle : Out(1)
+        All beats of all tensors that were taken have come, also those behind the last inputs, and all sensitive weights
+        have been given.
     """
 
     def __init__(self, spec: TileStreamSpec) -> None:
         self.spec = spec
-        super().__init__(members(spec))
+        super().__init__({**members(spec), "idle": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._tensors(m)
-        self._corrections(m)
+        m.d.comb += self.idle.eq(self._tensors(m) & self._corrections(m))
         return m
 
-    def _tensors(self, m: Module) -> None:
-        """Read tensors, and follow the beats that come."""
+    def _tensors(self, m: Module) -> Value:
+        """Read tensors, and follow the beats that come; whether all have come."""
         spec, given, fetched = self.spec, self.reads.payload, self.fetched
         m.submodules.reader = reader = ReadAhead(spec.depth, spec.burst, spec.address, BEAT_NUMBER.width)
         m.submodules.asked = asked = Fifo(given.shape(), _TENSORS)
@@ -95,6 +98,7 @@ class TileStream(wiring.Component):
         with m.If(begins):
             m.d.sync += place.number.eq(asked.o.payload.number)
         self._tile(m, asked.o.payload, begins, comes, place.tile)
+        return asked.empty & ~active
 
     def _tile(self, m: Module, given: Any, begins: Value, comes: Value, tile: Value) -> None:
         """Count the tiles of a tensor's beats: those behind the inputs are not counted."""
@@ -138,8 +142,11 @@ class TileStream(wiring.Component):
                 beat.eq(Mux(nf4, beats[TensorKind.NF4] + dequant.scale_beats - 1, beats[TensorKind.MATRIX] - 1)),
             ]
 
-    def _corrections(self, m: Module) -> None:
-        """Read sensitive weights, and give them one by one; of an odd number the last beat is half used."""
+    def _corrections(self, m: Module) -> Value:
+        """Read sensitive weights, and give them one by one; of an odd number the last beat is half used.
+
+        Returns whether all were given.
+        """
         spec, given, fetched = self.spec, self.correction_reads.payload, self.correction_fetched
         m.submodules.correction_reader = reader = ReadAhead(
             spec.correction_depth, spec.correction_burst, spec.address, LENGTH_BITS
@@ -175,6 +182,7 @@ class TileStream(wiring.Component):
         with m.If(moves):
             m.d.sync += half.eq(~half & ~final)
         _count(m, lists.o.payload, (active, final, left), lists.o.valid & lists.o.ready, moves)
+        return lists.empty & ~active
 
 
 def _count(m: Module, given: Value, registers: tuple[Signal, Signal, Signal], begins: Value, moves: Value) -> None:

@@ -52,6 +52,8 @@ class WeightFeed(wiring.Component):
         Of the first such tile in its tensor. What the bus answers with an error does not come at all.
     place : Out, ``number`` (16 bits), ``tile``
         Operation and tile of the beat that comes next: where none comes any more, of the one that is missing.
+    fetched : Out(1)
+        All beats of the tensors whose reads have begun have come.
     """
 
     def __init__(self, spec: WeightFeedSpec, address: int = ADDRESS_BITS) -> None:
@@ -75,6 +77,7 @@ class WeightFeed(wiring.Component):
                 "failed": Out(1),
                 "number": Out(NUMBER_BITS),
                 "place": reads["place"],
+                "fetched": Out(1),
             }
         )
 
@@ -123,7 +126,7 @@ class WeightFeed(wiring.Component):
                 ),
             ]
         number = Signal(NUMBER_BITS, reset_less=True)
-        m.d.comb += [self.place.eq(reads.place), self.number.eq(number)]
+        m.d.comb += [self.place.eq(reads.place), self.number.eq(number), self.fetched.eq(reads.idle)]
         with m.If(~self.failed):
             m.d.sync += [self.failed.eq(self.w.valid & self.w.payload.error), number.eq(self.w.payload.tile)]
         return m

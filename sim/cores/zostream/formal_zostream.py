@@ -59,7 +59,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
         m.d.sync += placed.eq(infers)
     with m.Elif(reader.begins & before):
         m.d.sync += placed.eq(1)
-    place, started = Signal(trainer.spec.address, name="logits_place"), Signal(name="logits_started")
+    place, started = Signal.like(writer.address, name="logits_place"), Signal(name="logits_started")
     m.d.sync += started.eq(started | control.start)
     with m.If(writer.start):
         m.d.sync += place.eq(writer.address)

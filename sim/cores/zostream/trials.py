@@ -22,7 +22,7 @@ from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
-from ...trials.contract import OrderEntry, Trials, WrongInput
+from ...trials.contract import OrderEntry, Trials, WrongInput, told_address
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
 from .short_jobs import ShortStream, StreamVariation
@@ -165,6 +165,10 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         A program is loaded, or is none, or cut short. It is for steps without a cut.
         """
         beats, whole = settings["program_beats"], _network(spec).program.image_beats
+        deltas = spec.layout(_network(spec).program).delta_beats
+        moves = command in (Command.LOAD_DELTAS, Command.SAVE_DELTAS)
+        if moves and settings["deltas"] + deltas * BEAT > 1 << spec.address:
+            yield "BAD_ADDRESS", settings["deltas"]
         if command == Command.LOAD and settings["program"] == _PROGRAM and beats <= whole:
             wrong = "PROGRAM_MAGIC" if beats < HEADER_BEATS else "PROGRAM_LENGTH"
             yield "" if beats == whole else wrong, 0
@@ -200,9 +204,9 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             yield OrderEntry(order, settings) if fits else OrderEntry(order, settings, Error.BAD_TOKENS, tokens)
         samples = 1 << spec.address - 1
         for bit in range(32):
-            address = (samples + (BEAT << bit)) % (1 << spec.address)
             settings = {"samples": samples, "sample_count": 2 * _FIRST_AT}
-            yield OrderEntry((1, _FIRST_AT + bit), settings, Error.READ_DECERR, address)
+            told = told_address(spec, samples + (BEAT << bit))
+            yield OrderEntry((1, _FIRST_AT + bit), settings, Error.READ_DECERR, told)
 
     def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[WrongInput]:
         """Make programs, sensitive weights and places of samples that the core must refuse."""

@@ -17,7 +17,7 @@ from ....golden.zo.deltas import DELTA
 from ....golden.zo.memory_layout import LABEL_BIT
 from ....golden.zo.scalars import LARGEST
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
-from ...trials.contract import OrderEntry, Trials
+from ...trials.contract import OrderEntry, Trials, told_address
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
 from .short_jobs import ShortTraining, TrainingVariation
@@ -121,7 +121,7 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
         for bit in range(LABEL_BIT):
             index, address = 1 << bit, samples + (BEAT * spec.mapping.forward.sample_beats << bit)
             settings = {"samples": samples, "sample_count": index + 1}
-            yield OrderEntry((1, index), settings, Error.READ_DECERR, address % (1 << spec.address))
+            yield OrderEntry((1, index), settings, Error.READ_DECERR, told_address(spec, address))
 
 
 def _cuts(spec: ZotrainSpec) -> range:

@@ -5,7 +5,7 @@ That a FIFO keeps its words, and a splitter the beats of its commands, is proved
 
 from __future__ import annotations
 
-from amaranth.hdl import Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
 from ...formal.checker import Checker
@@ -31,8 +31,21 @@ def check(checker: Checker, spec: TileStreamSpec) -> None:
     before, known = Signal.like(tile, name="tile_before", reset_less=True), Signal(name="tile_known")
     checker.m.d.sync += [before.eq(tile), known.eq(1)]
     checker.rule("tile_steps", ~known | (tile == 0) | (tile == before) | (tile == before + 1))
+    _idle(checker)
     _reads(checker, spec, "reads", "", parts.reader, given.beats[:2])
     _reads(checker, spec, "correction_reads", "correction_", parts.correction_reader, beats)
+
+
+def _idle(checker: Checker) -> None:
+    """It is idle where each tensor and list has ended that was taken: its last beat has come, its last weight left."""
+    inside = [(variables_of(checker.block, f"_{name}"), name) for name in ("tensors", "corrections")]
+    rests = []
+    for variables, name in inside:
+        under_way = Signal(4, name=f"{name}_under_way")
+        begins = checker.moves("reads" if name == "tensors" else "correction_reads")
+        checker.m.d.sync += under_way.eq(under_way + begins - variables.ends)
+        rests.append(under_way == 0)
+    checker.rule("idle", checker.block.idle == Cat(rests).all())
 
 
 def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, reader: object, beats: Value) -> None:

@@ -197,6 +197,29 @@ def test_a_buffer_that_the_core_cannot_address_is_refused(address, monkeypatch):
         Core(CORE, FakeCore(), Allocated(allocate)).allocate(64)
 
 
+def test_a_region_that_the_core_cannot_address_is_refused_by_its_name(monkeypatch):
+    monkeypatch.setattr(FakeArray, "device_address", (1 << 40) - 512)
+    core = Core(CORE, FakeCore(), Allocated(allocate))
+    assert core.place(Region("adapters", 512)).array.nbytes == 512
+    with pytest.raises(
+        UserError, match=r"^adapters of 513 bytes at 0xfffffffe00: the core needs multiples of 16 below 2"
+    ):
+        core.place(Region("adapters", 513))
+
+
+def test_a_refused_address_is_named_and_one_beyond_the_bits_is_said_to_be():
+    fake = FakeCore(error=Error.BAD_ADDRESS)
+    fake.words |= {REGISTERS["error_address"].offset: 0xFFFF_FE00, REGISTERS["error_address_high"].offset: 0xFF}
+    core = Core(CORE, fake, Allocated(allocate))
+    with pytest.raises(CoreError, match=r"^save_adapters ended with bad_address at 0xfffffffe00: adapters$"):
+        core.run(Command.SAVE_ADAPTERS, adapters=(1 << 40) - 512, samples=(1 << 40) - 512)
+    fake = FakeCore(error=Error.WRITE_DECERR)
+    fake.words |= {REGISTERS["error_address_high"].offset: 0x100}
+    core = Core(CORE, fake, Allocated(allocate))
+    with pytest.raises(CoreError, match=r"at 0x10000000000: a region ends beyond the core's 40 address bits$"):
+        core.run(Command.INFER)
+
+
 def test_another_core_has_its_own_registers_commands_and_errors():
     class Job(IntEnum):
         GROW = 1

@@ -43,6 +43,9 @@ def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
         core.run("load", parameters=8)
     with pytest.raises(ValueError, match="'rate' is not a setting: parameters, deltas, "):
         core.run("load", rate=8)
+    beyond = types.SimpleNamespace(device_address=(1 << 40) - 512, nbytes=513)
+    with pytest.raises(module.CoreError, match=r"^deltas of 513 bytes at 0xfffffffe00 ends beyond 2\*\*40$"):
+        core.run("save_deltas", deltas=beyond)
     image = bytearray((tmp_path / "selftest.bin").read_bytes())
     image[selftest_of(CORES["zotrain"]).memory.addresses["deltas"]] ^= 1
     (tmp_path / "other.bin").write_bytes(image)

@@ -153,7 +153,8 @@ class InferenceEngine(wiring.Component):
         wiring.connect(m, engine.outputs, reader.outputs)
         wiring.connect(m, logits.write, memory.logits_write)
         wiring.connect(m, memory.fault, wiring.flipped(self.control.fault))
-        m.d.comb += [memory.stop.eq(self.control.abort), self.control.quiet.eq(memory.quiet)]
+        m.d.comb += [memory.stop.eq(self.control.abort), memory.hold.eq(self.control.hold)]
+        m.d.comb += self.control.quiet.eq(memory.quiet)
 
         # the logits of a sample, the last one marked
         channel, written = Signal(range(self.mapping.stages[-1].channels)), Signal()

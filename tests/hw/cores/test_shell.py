@@ -112,6 +112,33 @@ def test_a_command_runs_to_its_end(command):
     play(body)
 
 
+def test_a_command_ends_once_no_burst_is_outstanding():
+    """The trainer is over with a read in flight, whose answer may still be an error; bursts may begin while it runs."""
+
+    async def body(ctx, shell, host, seen):
+        control = shell.control
+        assert ctx.get(control.hold)
+        for error in (0, Error.BROKEN):
+            await host.write(interrupt=1, interrupt_enable=1, command=Command.FILL)
+            await settle(ctx)
+            assert not ctx.get(control.hold)
+            ctx.set(control.quiet, 0)
+            await ctx.tick().repeat(2)
+            await end(ctx, shell)
+            await ctx.tick().repeat(100)
+            assert (await host.status(), ctx.get(shell.interrupt), ctx.get(control.hold)) == (BUSY, 0, 0)
+            ctx.set(control.fault.failed, bool(error))
+            ctx.set(control.fault.error, error)
+            ctx.set(control.quiet, 1)
+            await ctx.tick().repeat(3)
+            ctx.set(control.fault.failed, 0)
+            await ctx.tick().repeat(DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 5)
+            assert await host.status() == (failed(error) if error else DONE)
+            assert (ctx.get(shell.interrupt), ctx.get(control.hold)) == (1, 1)
+
+    play(body)
+
+
 def test_a_command_waits_for_the_trainer():
     async def body(ctx, shell, host, seen):
         ctx.set(shell.control.ready, 0)

@@ -39,7 +39,8 @@ class Core(ShelledCore):
     """The core around it."""
 
     def __init__(self):
-        spec = SimpleNamespace(registers=CORE, signature=SIGNATURE, memory_ports=0, address=40, monitor=False)
+        fields = {"registers": CORE, "signature": SIGNATURE, "memory_ports": 0, "address": 40, "monitor": False}
+        spec = SimpleNamespace(**fields, image_beats={})
         self.inside = Trainer()
         super().__init__(spec)
 

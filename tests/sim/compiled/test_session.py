@@ -165,6 +165,12 @@ def test_broken_rules_end_the_run(program, broken, job, message):
     assert result["reads"] == []
 
 
+def test_a_command_that_ends_before_its_last_answer_ends_the_run(program):
+    message = r"memcopy: line \d+, read: m_axi_gmem0: a burst of writes is outstanding behind the end of a command"
+    with pytest.raises(UserError, match=message):
+        copied(program, broken=LOOSE)
+
+
 def test_races_are_found_between_ports_too(program_with_two_ports):
     with pytest.raises(UserError, match="race"):
         copied(program_with_two_ports, destination=0x0180)

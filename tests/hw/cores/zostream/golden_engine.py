@@ -76,6 +76,7 @@ class GoldenEngine:
 
     async def run(self, ctx):
         port = self.port
+        ctx.set(port.fetched, 1)
         while True:
             await self.until(ctx, port.load)
             self.told = []

@@ -1,0 +1,37 @@
+"""First error of an AXI4 manager: a bad response, or a burst beyond the last address of the bus."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+
+from .bursts import BurstSplitter
+from .bus import Response
+
+
+def first_error(
+    m: Module, manager: Any, splitter: BurstSplitter, stopped: Signal, bad: Value, response: Value, beat: Value
+) -> None:
+    """Keep the first error of a manager at `error` and `error_address`, and stop it.
+
+    Parameters
+    ----------
+    m : Module
+        Of the manager, whose registers stand there.
+    manager : AxiRead or AxiWrite
+    splitter : BurstSplitter
+        Its bursts.
+    stopped : Signal
+        Set with the error.
+    bad, response, beat : Value
+        A burst is answered with an error; its response; number of its first beat in the memory.
+    """
+    offset, above = splitter.beat_bits, len(manager.error_address) - manager.spec.address
+    place = Signal(len(manager.error_address) - offset, name="error_beat")
+    m.d.comb += manager.error_address.eq(Cat(Const(0, offset), place))
+    beyond = splitter.o.valid & splitter.beyond if above else Const(0)
+    with m.If((bad | beyond) & ~manager.error.any()):
+        m.d.sync += [
+            stopped.eq(1),
+            manager.error.eq(Mux(bad, response, Response.DECERR)),
+            place.eq(Mux(bad, beat, Cat(splitter.o.payload.address[offset:], Const(1, above)))),
+        ]
