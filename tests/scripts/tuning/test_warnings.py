@@ -56,6 +56,7 @@ def test_a_start_at_chance_asks_for_what_was_not_given(weights, model, remedy):
     assert f"is no more than by guessing: {remedy}" in warning
 
 
+@pytest.mark.slow
 def test_held_out_losses_are_those_of_the_logits():
     module, task = drawn(perceptron), TASKS[64,]
     network = network_of(module, (64,), "mine")

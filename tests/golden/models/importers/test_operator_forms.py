@@ -59,11 +59,6 @@ FORMS = {
         lambda: {"c": conv(), "b": nn.BatchNorm1d(HEAD), "h": nn.Linear(HEAD, 3)},
         *(MAP, "2x8x8 conv4k3 flatten dw1 relu fc3"),
     ),
-    "a norm without weights of features, channels last": (
-        lambda m, x: m.h(m.b(m.c(x).permute(0, 2, 3, 1).flatten(1))),
-        lambda: {"c": conv(), "b": nn.BatchNorm1d(HEAD, affine=False), "h": nn.Linear(HEAD, 3)},
-        *(MAP, "2x8x8 conv4k3 flatten dw1 fc3"),
-    ),
     "a depthwise convolution of a vector": (
         lambda m, x: m.h(m.d(m.c(x).flatten(1)[:, :, None, None]).flatten(1)),
         lambda: {"c": conv(), "d": nn.Conv2d(HEAD, HEAD, 1, groups=HEAD), "h": nn.Linear(HEAD, 3)},

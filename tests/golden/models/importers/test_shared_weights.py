@@ -29,7 +29,15 @@ class Twice(nn.Module):
 BOTH = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("second", [BOTH[:4], BOTH[3:7], BOTH[:4].T], ids=["same", "overlap", "transposed"])
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(BOTH[:4], marks=pytest.mark.slow),
+        BOTH[3:7],
+        pytest.param(BOTH[:4].T, marks=pytest.mark.slow),
+    ],
+    ids=["same", "overlap", "transposed"],
+)
 def test_one_memory_under_two_names(second):
     with pytest.raises(UserError, match=r"b is shared with .*: each layer needs weights of its own"):
         imported(Twice(BOTH[:4], second).eval(), (4,), "m.py:build")
@@ -41,6 +49,7 @@ def test_two_parts_of_one_memory_are_two_weights():
     torch.testing.assert_close(own(BOTH), module(BOTH))
 
 
+@pytest.mark.slow
 def test_one_batch_norm_without_weights_behind_two_layers():
     norm = nn.BatchNorm1d(4, affine=False)
     module = nn.Sequential(nn.Linear(4, 4), norm, nn.ReLU(), nn.Linear(4, 4), norm, nn.ReLU(), nn.Linear(4, 2))

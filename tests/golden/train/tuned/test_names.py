@@ -13,6 +13,7 @@ from torch.nn import functional
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.models.checkpoint import load_saved
+from fabtune.golden.models.importers.exported import imported
 from fabtune.golden.models.importers.onnx_file import onnx_network
 from fabtune.golden.train.conversion import Converter
 from fabtune.golden.train.tuned.export import export
@@ -35,8 +36,14 @@ class Called(nn.Module):
         return functional.linear(x, self.v)
 
 
-@pytest.mark.parametrize("method", ["instantft", pytest.param("pezo-otf", marks=pytest.mark.slow)])
-def test_functions_and_children_of_one_name(tmp_path, method):
+def test_functions_and_children_of_one_name():
+    _, own = imported(Called().eval(), (64,), "mine.py:build")
+    assert own.titles == ["linear_3", "relu", "linear", "relu_1", "linear_2_2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["instantft", "pezo-otf"])
+def test_a_run_of_functions_and_children_of_one_name(tmp_path, method):
     torch.manual_seed(0)
     tuned, tuning = tuned_by(tmp_path, Called().eval(), (64,), method, "golden")
     assert [one.title for one in tuned.stages] == ["linear_3", "linear", "linear_2_2"]

@@ -174,6 +174,7 @@ def test_programs_and_onnx_run_the_adapters(tmp_path, make, method):
     assert tuned.stages[0].weight_name in program.state_dict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["onnx", "pt2"])
 def test_exports_are_networks_again(tmp_path, ending):
     """With norms that could not be folded, of maps, of features and of features in another order, and adapters."""
