@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import UserError
+from ...transformer.importers.language_models.checkpoint import refuse_adapter
 from ...transformer.importers.language_models.language_model import check_tokens
 from ...transformer.importers.language_models.pooling import pooling_of
 from .tasks import NO_PAIRS, Texts
@@ -28,7 +29,7 @@ from .tasks import NO_PAIRS, Texts
 LOGIT_SCALE = 20.0
 """Initial length of the head's rows: logits are the cosine times this."""
 MAXIMUM_TOKENS = 128
-"""Longest sentence in tokens; the rest is cut off."""
+"""Longest sentence in tokens, or as many as a model has positions; the rest is cut off."""
 GROUP = 8
 """Sentences padded to the same length: fewer need less padding, more give larger products."""
 PRECISIONS = ("float32", "bfloat16")
@@ -83,6 +84,7 @@ class TextClassifier(nn.Module):
             raise UserError(f"precision = {precision!r} is not one of {', '.join(PRECISIONS)}")
         if not prompts:
             raise UserError(NO_PAIRS)
+        refuse_adapter(folder)
         self.precision = precision
         self._name, self._pooling = folder.name, pooling_of(folder)
         self._tokenizer = load_tokenizer(folder)
@@ -95,6 +97,10 @@ class TextClassifier(nn.Module):
                 f"{folder} is an encoder with a decoder ({self.encoder.config.model_type}), which has no rows of its "
                 "own for a sentence: give an encoder, as BERT, or a decoder, as Llama"
             )
+        # RoBERTa's positions begin behind the padding
+        first = self.encoder.config.pad_token_id + 1 if "roberta" in self.encoder.config.model_type else 0
+        positions = getattr(self.encoder.config, "max_position_embeddings", None) or MAXIMUM_TOKENS
+        self._most = min(MAXIMUM_TOKENS, positions - first)
         # the pooler is not used; its parameters would only lengthen the perturbation
         self.encoder.pooler = None
         self.eval()
@@ -114,7 +120,7 @@ class TextClassifier(nn.Module):
             If the model has no embedding of a token.
         """
         made = self._tokenizer(
-            list(sentences), padding=True, truncation=True, max_length=MAXIMUM_TOKENS, return_tensors="pt"
+            list(sentences), padding=True, truncation=True, max_length=self._most, return_tensors="pt"
         )
         words = len(self.encoder.get_input_embeddings().weight)
         check_tokens(self._name, made["input_ids"].numpy(), words)

@@ -44,11 +44,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.name = folder, folder.name
-        if (adapter := folder / "adapter_config.json").is_file():
-            raise UserError(
-                f"{adapter} makes this a model with an adapter, which is not read: "
-                "merge it (merge_and_unload of peft), and save the model to another folder"
-            )
+        refuse_adapter(folder)
         place = folder / "config.json"
         self.settings = model_settings(place, read_settings(place))
         self._files: dict[str, Path] = {}
@@ -159,3 +155,18 @@ class Checkpoint:
                     "with these settings"
                 )
         return tuple(left)
+
+
+def refuse_adapter(folder: Path) -> None:
+    """Refuse a folder with an adapter of the library peft, which `transformers` adds to the model or leaves out.
+
+    Raises
+    ------
+    UserError
+        If there is one.
+    """
+    if (adapter := folder / "adapter_config.json").is_file():
+        raise UserError(
+            f"{adapter} makes this a model with an adapter, which is not read: "
+            "merge it (merge_and_unload of peft), and save the model to another folder"
+        )

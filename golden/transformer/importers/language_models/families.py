@@ -321,7 +321,10 @@ class _Reader:
         """
         settings = self._settings
         name = "rope_scaling" if settings["rope_scaling"] else "rope_parameters"
-        rope = Settings(settings.place, settings[name] or {}, ROPE, f"{name}.")
+        given: dict[str, object] = settings[name] or {}
+        rope = Settings(settings.place, given, ROPE, f"{name}.")
+        if nested := [key for key, value in given.items() if isinstance(value, dict)]:
+            raise rope.refused(f"{nested[0]}: rotary positions by the type of layer are not read")
         kind = rope["type"] if rope["rope_type"] is None else rope["rope_type"]
         if kind != "default":
             raise rope.refused(f"rope_type = {kind!r}; computed are rotary positions of the type 'default'")

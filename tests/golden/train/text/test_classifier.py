@@ -87,8 +87,30 @@ def test_an_encoder_with_a_decoder_is_refused(tmp_path, tiny_transformer, task):
         TextClassifier(tmp_path, task.prompts)
 
 
+def test_an_adapter_beside_the_model_is_refused(tmp_path, tiny_transformer, task):
+    shutil.copytree(tiny_transformer, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(UserError, match=r"adapter_config\.json makes this a model with an adapter"):
+        TextClassifier(tmp_path, task.prompts)
+
+
 def test_a_long_sentence_is_truncated(classifier):
     assert classifier.tokens(["film " * 1000])["input_ids"].shape == (1, 128)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("Bert", 12), ("Roberta", 10)])
+def test_a_sentence_has_at_most_as_many_tokens_as_there_are_positions(tmp_path, tiny_transformer, task, kind, most):
+    import transformers
+
+    shutil.copytree(tiny_transformer, tmp_path, dirs_exist_ok=True)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = getattr(transformers, f"{kind}Config")(vocab_size=16, max_position_embeddings=12, **sizes)
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(tmp_path)
+    classifier, normal_form = TextClassifier(tmp_path, task.prompts), sentence_model(tmp_path, task.prompts)
+    tokens = classifier.tokens(["film " * 20])
+    assert tokens["input_ids"].shape == normal_form.tokens(["film " * 20]).shape == (1, most)
+    with torch.no_grad():
+        assert classifier(tokens).isfinite().all()
 
 
 def test_minilm_classifies_topics():

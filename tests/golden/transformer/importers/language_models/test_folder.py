@@ -1,6 +1,7 @@
 """Folders of the library `transformers` against the library itself, in float64, and what is refused."""
 
 import json
+import shutil
 from dataclasses import fields
 
 import numpy as np
@@ -56,6 +57,20 @@ def saved(folder, kind, dtype=torch.float32, shard=None, **changes):
     model = model.eval().to(dtype)
     model.save_pretrained(folder, **({"max_shard_size": shard} if shard else {}))
     return model
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A function that copies the model of a kind into a folder: each is made once."""
+    made = {}
+
+    def copy(folder, kind):
+        if kind not in made:
+            made[kind] = tmp_path_factory.mktemp("made")
+            saved(made[kind], kind)
+        shutil.copytree(made[kind], folder, dirs_exist_ok=True)
+
+    return copy
 
 
 def changed(folder, **settings):
@@ -161,8 +176,8 @@ def loaded(folder):
         ("distilbert", {"n_heads": 2, "num_attention_heads": 4}),
     ],
 )
-def test_settings_are_read_as_by_the_library(tmp_path, kind, settings):
-    saved(tmp_path, kind)
+def test_settings_are_read_as_by_the_library(tmp_path, copied, kind, settings):
+    copied(tmp_path, kind)
     changed(tmp_path, **settings)
     np.testing.assert_allclose(hidden(tmp_path)[0], expected(loaded(tmp_path)), rtol=1e-6, atol=1e-6)
 
@@ -182,8 +197,8 @@ def test_types_and_defaults_are_the_library_s(kind):
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "opt", "llama"])
-def test_settings_that_are_missing_have_the_library_s_defaults(tmp_path, kind):
-    saved(tmp_path, kind)
+def test_settings_that_are_missing_have_the_library_s_defaults(tmp_path, copied, kind):
+    copied(tmp_path, kind)
     path = tmp_path / "config.json"
     names = ("hidden_act", "activation", "activation_function", "layer_norm_eps", "rms_norm_eps", "rope_parameters")
     path.write_text(json.dumps({name: one for name, one in json.loads(path.read_text()).items() if name not in names}))
@@ -191,8 +206,8 @@ def test_settings_that_are_missing_have_the_library_s_defaults(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["mistral", "qwen2"])
-def test_texts_beyond_a_window_are_refused(tmp_path, kind):
-    saved(tmp_path, kind)
+def test_texts_beyond_a_window_are_refused(tmp_path, copied, kind):
+    copied(tmp_path, kind)
     changed(tmp_path, sliding_window=4, use_sliding_window=True, max_window_layers=1, layer_types=None)
     with pytest.raises(UserError, match="takes sentences of 1 to 4 tokens, not of 5"):
         hidden(tmp_path)
@@ -248,14 +263,15 @@ def test_padding_inside_a_text_is_refused_where_positions_leave_it_out(tmp_path,
         ("llama", {"rope_theta": [1e4]}, r"rope_theta = \[10000.0\], which is not a number of at least 1"),
         ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5: rotary positions turn whole heads"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.25}}, "rope_parameters.partial_rotary_factor = 0.25"),
+        ("qwen2", {"rope_parameters": {"full_attention": {"rope_theta": 9.0}}}, "full_attention: rotary positions by"),
         ("llama", {"per_layer_config": {"0": {"head_dim": 4}}}, "per_layer_config = .* layers with settings of their"),
         ("mistral", {"layer_types": ["sliding_attention"] * 2}, "layer_types = .*; read are 2 of full_attention"),
         ("mistral", {"sliding_window": 0}, "sliding_window = 0, which is not a whole number of at least 1"),
         ("qwen2", {"layer_types": ["full_attention"] * 3}, "layer_types = .*; read are 2 of full_attention"),
     ],
 )
-def test_settings_that_are_refused(tmp_path, kind, settings, message):
-    saved(tmp_path, kind)
+def test_settings_that_are_refused(tmp_path, copied, kind, settings, message):
+    copied(tmp_path, kind)
     changed(tmp_path, **settings)
     with pytest.raises(UserError, match=message):
         read_folder(tmp_path)
