@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...golden.axi.regions import ALIGNMENT, Bytes, JobMemory
 from ...golden.axi.register_map import SIGNATURE
 from ...golden.cores.core import CoreSpec
-from ...golden.cores.golden_core import CommandResult, CoreMemory, golden_core
+from ...golden.cores.golden_core import CommandResult, CoreMemory, GoldenCore, golden_core
 from ...golden.cores.shell import HIGH, RESET
 
 
@@ -46,6 +47,8 @@ class GoldenDevice:
     ----------
     spec : CoreSpec
         Parameters of the core.
+    core : GoldenCore, optional
+        Its model, where it needs more than the parameters.
 
     Raises
     ------
@@ -53,8 +56,8 @@ class GoldenDevice:
         If the core has no golden model.
     """
 
-    def __init__(self, spec: CoreSpec) -> None:
-        self._spec, self._core, self._memory = spec, golden_core(spec), CoreMemory(spec)
+    def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None = None) -> None:
+        self._spec, self._core, self._memory = spec, core or golden_core(spec), CoreMemory(spec)
         self._places = JobMemory(base=ALIGNMENT)
         self._map, self._words = spec.registers.map, dict[int, int]()
         self._reset()

@@ -25,8 +25,8 @@ class ZerothOrderCore(GoldenCore[Spec]):
     """Golden model of a core that trains by zeroth order: its commands but for those that load a network.
 
     A core's commands are called ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``, as in
-    `boards.host.zeroth_order`. A step is complete before the next one is read. What a command with an error wrote, and
-    the deltas behind it, are those of the steps before; a core may have fewer.
+    `boards.host.zeroth_order`. A step is complete before the next one is read. A command with an error has written the
+    records of the steps before; a core reads ahead, and may have written more or fewer bytes.
 
     Attributes
     ----------
@@ -71,8 +71,28 @@ class ZerothOrderCore(GoldenCore[Spec]):
         """Read a sample as the model takes it."""
 
     @abstractmethod
-    def counters(self, job: ZerothOrderJob) -> dict[str, int]:
-        """Counters of a training command, as a job has them, but for the steps."""
+    def saturations(self, clipped: int, named: int) -> dict[str, int]:
+        """Counters of clipped values.
+
+        Parameters
+        ----------
+        clipped : int
+            All values that were clipped.
+        named : int
+            Those of them whose place the model names.
+        """
+
+    @property
+    def cut(self) -> int:
+        """Cut of the network where the program has it, whatever a command's settings are; 0 for none."""
+        return 0
+
+    def split(self, settings: SettingValues) -> Split:
+        """Split of the steps of a training command."""
+        return Split(settings["cut"], settings["p1"], settings["p2"])
+
+    def before_step(self, job: ZerothOrderJob, inputs: Integers) -> None:
+        """Do what the core does with the samples of a step before its losses."""
 
     def carry_out(self, command: Any, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
         """Carry out a command that is not refused."""
@@ -94,7 +114,7 @@ class ZerothOrderCore(GoldenCore[Spec]):
         state = layout.state(position)
         if memory.read(settings["state"], state.size).tobytes() != state.image.tobytes():
             raise UserError(f"the image at state is not the generator's state at position = {position}")
-        split = Split(settings["cut"], settings["p1"], settings["p2"])
+        split = self.split(settings)
         steps = StepSettings(
             eps_shift=settings["eps_shift"],
             shift=settings["shift"],
@@ -106,19 +126,23 @@ class ZerothOrderCore(GoldenCore[Spec]):
             raise UserError(f"gap = {settings['gap']}: the golden core has that of the host's jobs, {gap}")
         job = self._job(steps, position)
         record, size = settings["records"], layout.record_beats(batch) * BEAT * split.slopes
-        for step, inputs in self._steps(settings, memory):
+        for step, inputs in self.steps(settings, memory):
+            self.before_step(job, inputs)
             slopes = job.step(inputs, step.labels, step.rate)
             memory.write(record, layout.records_image(slopes, batch))
             record, self.rows = record + size, job.rows
-        return self.counters(job) | {"steps_done": settings["steps"]}
+        clipped = self.saturations(job.saturations, sum(job.saturated_places.values()))
+        return clipped | {"steps_done": settings["steps"], "coefficients_clipped": job.coefficients_clipped}
 
     def _infer(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        address, job, narrow = settings["logits"], self._job(StepSettings(loss=self.loss)), Narrower()
-        for _, inputs in self._steps(settings, memory):
+        steps, narrow = StepSettings(loss=self.loss, split=Split(self.cut)), Narrower()
+        address, job = settings["logits"], self._job(steps)
+        for _, inputs in self.steps(settings, memory):
+            self.before_step(job, inputs)
             image = self.layout.logits_image(job.logits(inputs, narrow))
             memory.write(address, image)
             address += image.size
-        return {"saturations": narrow.saturations}
+        return self.saturations(narrow.saturations, sum(narrow.named.values()))
 
     def _job(self, settings: StepSettings, position: int = 0) -> ZerothOrderJob:
         """Make the integer job of the network with the present deltas."""
@@ -126,7 +150,7 @@ class ZerothOrderCore(GoldenCore[Spec]):
         job.rows = known(self.rows, "deltas")
         return job
 
-    def _steps(self, settings: SettingValues, memory: CoreMemory) -> Iterator[tuple[StepOrder, Integers]]:
+    def steps(self, settings: SettingValues, memory: CoreMemory) -> Iterator[tuple[StepOrder, Integers]]:
         """Read steps of the order list, each with its samples: beat by beat, as the core does."""
         beats = self.layout.step_beats(settings["batch"])
         for number in range(settings["steps"]):
@@ -149,8 +173,7 @@ class ZerothOrderCore(GoldenCore[Spec]):
             rate = word & ((1 << COUNT_BIT) - 1)
             yield StepOrder(chosen & ((1 << LABEL_BIT) - 1), chosen >> LABEL_BIT, rate), self.together(inputs)
 
-    @staticmethod
-    def together(samples: list[Integers]) -> Integers:
+    def together(self, samples: list[Integers]) -> Integers:
         """Make a batch of samples."""
         return np.stack(samples)
 

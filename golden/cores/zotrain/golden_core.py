@@ -6,7 +6,6 @@ from ...axi.bus import BEAT
 from ...fixed import Integers
 from ...nn.arithmetic.loss import Loss
 from ...nn.array.images import frozen_of, samples_of
-from ...zo.job import ZerothOrderJob
 from ...zo.network_model import NetworkModel
 from ...zo.step_settings import StepSettings
 from ..core import SettingValues
@@ -51,9 +50,9 @@ class GoldenZotrain(ZerothOrderCore[ZotrainSpec]):
         sample: Integers = self.spec.values_of(samples_of(self.spec.forward, image))[0]
         return sample
 
-    def counters(self, job: ZerothOrderJob) -> dict[str, int]:
-        """Counters of a training command."""
-        return {"saturations": job.saturations, "coefficients_clipped": job.coefficients_clipped}
+    def saturations(self, clipped: int, named: int) -> dict[str, int]:
+        """Counter of clipped values."""
+        return {"saturations": clipped}
 
 
 GOLDEN = GoldenZotrain

@@ -7,12 +7,14 @@ import pytest
 
 from fabtune.boards.cores.instantft import selftest as instantft
 from fabtune.boards.cores.instantft.job import FineTuner
+from fabtune.boards.cores.zostream import selftest as zostream
 from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
 from fabtune.boards.cores.zotrain.selftest import selftest
 from fabtune.boards.host.driver import Core, CoreError
 from fabtune.boards.host.golden_device import GoldenDevice
 from fabtune.boards.host.recording import RecordingCore, first_difference
 from fabtune.golden.axi.regions import Region
+from fabtune.golden.cores.zostream.golden_core import GoldenZostream
 from fabtune.golden.cores.zotrain.registers import Command, Error
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
@@ -57,6 +59,24 @@ def test_a_self_test_of_zotrain_runs_on_golden(name):
 def test_a_self_test_of_instantft_runs_on_golden(name):
     spec = small_cores.instantft(**TUNERS[name])
     assert len(instantft.selftest(spec).run(core_on(GoldenDevice(spec), spec))) == 11
+
+
+def test_a_self_test_of_zostream_runs_on_golden(monkeypatch):
+    spec, networks, make = small_cores.zostream(), [], zostream.random_images
+
+    def recorded(*arguments, **options):
+        networks.append(make(*arguments, **options))
+        return networks[-1]
+
+    monkeypatch.setattr(zostream, "random_images", recorded)
+    test = zostream.selftest(spec)
+    assert len(test.run(core_on(GoldenDevice(spec, GoldenZostream(spec, networks)), spec))) == 17
+    with pytest.raises(UserError, match="does not know the program's network: make GoldenZostream with its images"):
+        test.run(core_on(GoldenDevice(spec), spec))
+    for command in (2, 3, 4, 5, 6):
+        settings = {"batch": 1, "steps": 1, "sample_count": 1, "eps_shift": 10, "p1": 1, "p2": 1}
+        with pytest.raises(CoreError, match="ended with program_no_program"):
+            core_on(GoldenDevice(spec), spec).run(command, **settings)
 
 
 def test_a_record_that_the_core_did_not_write_is_refused():
