@@ -7,9 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-TOKENS, FEATURES, HEADS = 5, 8, 2
-WIDTH = FEATURES // HEADS
-
 
 def tril(count, below=0):
     """Mask that is true where a token may be seen."""
@@ -22,14 +19,14 @@ def written_gelu(x):
 
 # mostly right, and how often each is drawn
 SCALES = {
-    "root of the width": (8, lambda s: s / math.sqrt(WIDTH)),
-    "product": (3, lambda s: s * WIDTH**-0.5),
-    "none": (2, lambda s: s),
-    "twice": (1, lambda s: s * 2 / 3),
-    "negative": (1, lambda s: s * -0.5),
-    "tokens": (1, lambda s: s / s.shape[-1]),
-    "batch": (1, lambda s: s / s.shape[0]),
-    "features": (1, lambda s: s * torch.linspace(0.5, 1, s.shape[-1])),
+    "root of the width": (8, lambda s, width: s / math.sqrt(width)),
+    "product": (3, lambda s, width: s * width**-0.5),
+    "none": (2, lambda s, width: s),
+    "twice": (1, lambda s, width: s * 2 / 3),
+    "negative": (1, lambda s, width: s * -0.5),
+    "tokens": (1, lambda s, width: s / s.shape[-1]),
+    "batch": (1, lambda s, width: s / s.shape[0]),
+    "features": (1, lambda s, width: s * torch.linspace(0.5, 1, s.shape[-1])),
 }
 MASKS = {
     "none": (6, lambda s, m: s),
@@ -165,6 +162,17 @@ ENDS = {
     "turned": (1, lambda x: x.flip(-1)),
 }
 CHOICES = {
+    # tokens of rows, heads and features of a head
+    "sizes": {
+        (5, 2, 4): 12,
+        (5, 1, 8): 1,
+        (3, 4, 2): 1,
+        (2, 2, 4): 1,
+        (1, 2, 4): 1,
+        (2, 2, 2): 1,
+        (3, 4, 1): 1,
+        (2, 1, 1): 1,
+    },
     "samples": dict.fromkeys(("rows", "rows", "images", "patches"), 1),
     "positions": {"none": 3, "parameter": 3, "embedding": 2, "waves": 2, "by sample": 1, "by batch": 1},
     "token": {"none": 4, "first": 2, "last": 1, "two": 1},
@@ -188,9 +196,9 @@ CHOICES = {
 class _Own(nn.Module):
     """Norm as a model writes it."""
 
-    def __init__(self, centred, eps):
+    def __init__(self, features, centred, eps):
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(FEATURES)), nn.Parameter(torch.zeros(FEATURES))
+        self.weight, self.bias = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features))
         self.centred, self.eps = centred, eps
 
     def forward(self, x):
@@ -212,7 +220,8 @@ class _Tokens(nn.Module):
     """Norm over another axis."""
 
     def forward(self, x):
-        return functional.batch_norm(x.transpose(1, 2), torch.zeros(FEATURES), torch.ones(FEATURES)).transpose(1, 2)
+        mean, variance = torch.zeros(x.shape[2]), torch.ones(x.shape[2])
+        return functional.batch_norm(x.transpose(1, 2), mean, variance).transpose(1, 2)
 
 
 class Attention(nn.Module):
@@ -221,20 +230,22 @@ class Attention(nn.Module):
     def __init__(self, chosen, tokens):
         super().__init__()
         self.chosen, self.tokens = chosen, tokens
-        self.keys = {"all": HEADS, "grouped": 1, "repeated": 1, "one": 1}[chosen["keys"]]
-        sizes = (FEATURES, self.keys * WIDTH, self.keys * WIDTH)
+        _, self.heads, self.width = chosen["sizes"]
+        self.features = self.heads * self.width
+        self.keys = {"all": self.heads, "grouped": 1, "repeated": 1, "one": 1}[chosen["keys"]]
+        sizes = (self.features, self.keys * self.width, self.keys * self.width)
         if chosen["way"] == "module":
-            self.inner = nn.MultiheadAttention(FEATURES, HEADS, batch_first=True)
+            self.inner = nn.MultiheadAttention(self.features, self.heads, batch_first=True)
         elif chosen["way"] in ("fused", "folded"):
-            self.qkv = nn.Linear(FEATURES, sum(sizes))
+            self.qkv = nn.Linear(self.features, sum(sizes))
         else:
-            self.q, self.k, self.v = (nn.Linear(FEATURES, size) for size in sizes)
-        norms = {"none": nn.Identity, "layer": lambda: nn.LayerNorm(WIDTH), "rms": lambda: nn.RMSNorm(WIDTH)}
+            self.q, self.k, self.v = (nn.Linear(self.features, size) for size in sizes)
+        norms = {"none": nn.Identity, "layer": lambda: nn.LayerNorm(self.width), "rms": lambda: nn.RMSNorm(self.width)}
         self.norm = norms[chosen["norm of heads"]]()
-        self.output = nn.Linear(FEATURES, FEATURES)
+        self.output = nn.Linear(self.features, self.features)
         self.sizes = sizes
 
-    def heads(self, x):
+    def parts(self, x):
         count = x.shape[0]
         if hasattr(self, "qkv"):
             parts = self.qkv(x).split(self.sizes, dim=-1)
@@ -242,18 +253,18 @@ class Attention(nn.Module):
             parts = [one(x) for one in (self.q, self.k, self.v)]
         found = []
         for part in parts:
-            number = part.shape[-1] // WIDTH
+            number = part.shape[-1] // self.width
             if self.chosen["split"] == "interleaved":
-                found.append(part.view(count, self.tokens, WIDTH, number).permute(0, 3, 1, 2))
+                found.append(part.view(count, self.tokens, self.width, number).permute(0, 3, 1, 2))
             elif self.chosen["split"] == "tokens":
-                found.append(part.reshape(count, number, self.tokens, WIDTH))
+                found.append(part.reshape(count, number, self.tokens, self.width))
             else:
-                found.append(part.view(count, self.tokens, number, WIDTH).transpose(1, 2))
+                found.append(part.view(count, self.tokens, number, self.width).transpose(1, 2))
         q, k, v = self.norm(found[0]), self.norm(found[1]), found[2]
         if self.chosen["rotary"] == "rotary":
-            q, k = (torch.cat([-one[..., WIDTH // 2 :], one[..., : WIDTH // 2]], -1) + one for one in (q, k))
-        if self.keys < HEADS:
-            repeats = HEADS // self.keys
+            q, k = (torch.cat([-one[..., self.width // 2 :], one[..., : self.width // 2]], -1) + one for one in (q, k))
+        if self.keys < self.heads:
+            repeats = self.heads // self.keys
             k, v = {
                 "grouped": lambda: (one.repeat_interleave(repeats, 1) for one in (k, v)),
                 "repeated": lambda: (one.repeat(1, repeats, 1, 1) for one in (k, v)),
@@ -266,7 +277,7 @@ class Attention(nn.Module):
         if self.chosen["way"] == "module":
             mask = {"attn_mask": ~seen} if flag != "no" else {}
             return self.inner(x, x, x, need_weights=flag == "mask", **mask)[0]
-        q, k, v = self.heads(x)
+        q, k, v = self.parts(x)
         if self.chosen["way"] == "sdpa":
             given = {
                 "no": {},
@@ -281,15 +292,19 @@ class Attention(nn.Module):
         else:
             mixed = self.mixed(q, k, v, seen)
         if self.chosen["turned"] == "no":
-            return self.output(mixed.reshape(x.shape[0], self.tokens, FEATURES))
-        return self.output(mixed.transpose(1, 2).reshape(x.shape[0], -1, FEATURES))
+            return self.output(mixed.reshape(x.shape[0], self.tokens, self.features))
+        return self.output(mixed.transpose(1, 2).reshape(x.shape[0], -1, self.features))
 
     def mixed(self, q, k, v, seen):
         scale, mask, weights = (self.chosen[one] for one in ("scale", "mask", "weights"))
         if self.chosen["scaled"] == "queries":
-            q = SCALES[scale][1](q) if scale in ("root of the width", "product", "none", "twice", "negative") else q
+            q = (
+                SCALES[scale][1](q, self.width)
+                if scale in ("root of the width", "product", "none", "twice", "negative")
+                else q
+            )
         if self.chosen["scaled"] == "both":
-            q, k = q * WIDTH**-0.25, k * WIDTH**-0.25
+            q, k = q * self.width**-0.25, k * self.width**-0.25
         if self.chosen["way"] == "einsum":
             scores = torch.einsum("bhqd,bhkd->bhqk", q, k.expand_as(q))
         elif self.chosen["way"] == "folded" and k.shape == q.shape:
@@ -297,12 +312,12 @@ class Attention(nn.Module):
         else:
             scores = torch.matmul(q, k.transpose(-2, -1))
         if self.chosen["scaled"] == "scores":
-            scores = SCALES[scale][1](scores)
+            scores = SCALES[scale][1](scores, self.width)
         found = WEIGHTS[weights][1](MASKS[mask][1](scores, seen))
         if self.chosen["turned"] == "values":
             found = found.transpose(-2, -1)
         if self.chosen["way"] == "einsum":
-            return torch.einsum("bhqk,bhkd->bhqd", found, v.expand(-1, HEADS, -1, -1))
+            return torch.einsum("bhqk,bhkd->bhqd", found, v.expand(-1, self.heads, -1, -1))
         return found @ v
 
 
@@ -312,31 +327,33 @@ class Network(nn.Module):
     def __init__(self, chosen):
         super().__init__()
         self.chosen = chosen
+        rows, heads, width = chosen["sizes"]
+        features = heads * width
         images = chosen["samples"] != "rows"
-        self.shape = (1, 4, 4) if images else (TOKENS, 6)
-        self.embed = nn.Conv2d(1, FEATURES, 2, 2) if chosen["samples"] == "images" else None
+        self.shape = (1, 4, 4) if images else (rows, 6)
+        self.embed = nn.Conv2d(1, features, 2, 2) if chosen["samples"] == "images" else None
         if not images or self.embed is None:
-            self.embed = nn.Linear(4 if images else 6, FEATURES)
+            self.embed = nn.Linear(4 if images else 6, features)
         more = {"none": 0, "first": 1, "last": 1, "two": 2}[chosen["token"]]
-        self.tokens = (4 if images else TOKENS) + more
-        self.token = nn.Parameter(torch.zeros(1, max(1, more), FEATURES))
-        self.position = nn.Parameter(torch.zeros(1, self.tokens, FEATURES))
-        self.embedding = nn.Embedding(self.tokens, FEATURES)
+        self.tokens = (4 if images else rows) + more
+        self.token = nn.Parameter(torch.zeros(1, max(1, more), features))
+        self.position = nn.Parameter(torch.zeros(1, self.tokens, features))
+        self.embedding = nn.Embedding(self.tokens, features)
         norms = {
-            "layer": lambda: nn.LayerNorm(FEATURES, eps=1e-6),
-            "rms": lambda: nn.RMSNorm(FEATURES),
-            "own rms": lambda: _Own(False, chosen["own eps"]),
-            "own layer": lambda: _Own(True, chosen["own eps"]),
+            "layer": lambda: nn.LayerNorm(features, eps=1e-6),
+            "rms": lambda: nn.RMSNorm(features),
+            "own rms": lambda: _Own(features, False, chosen["own eps"]),
+            "own layer": lambda: _Own(features, True, chosen["own eps"]),
             "none": nn.Identity,
             "group": lambda: nn.GroupNorm(1, self.tokens),
             "batch": _Tokens,
-            "plain": lambda: nn.LayerNorm(FEATURES, elementwise_affine=False),
+            "plain": lambda: nn.LayerNorm(features, elementwise_affine=False),
         }
         self.norm1, self.norm2, self.norm3 = (norms[chosen["norm"]]() for _ in range(3))
         if chosen["way"] == "encoder":
             layer = nn.TransformerEncoderLayer(
-                FEATURES,
-                HEADS,
+                features,
+                heads,
                 12,
                 activation=functional.gelu if chosen["keys"] == "all" else "relu",
                 batch_first=True,
@@ -345,13 +362,13 @@ class Network(nn.Module):
             self.attention = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
         else:
             self.attention = Attention(chosen, self.tokens)
-        self.up, self.down = nn.Linear(FEATURES, 12), nn.Linear(12, FEATURES)
-        self.scale = nn.Parameter(torch.ones(FEATURES if chosen["layer scale"] == "features" else 1))
+        self.up, self.down = nn.Linear(features, 12), nn.Linear(12, features)
+        self.scale = nn.Parameter(torch.ones(features if chosen["layer scale"] == "features" else 1))
         self.head = {
-            "linear": lambda: nn.Linear(FEATURES, 3),
+            "linear": lambda: nn.Linear(features, 3),
             "none": nn.Identity,
-            "without bias": lambda: nn.Linear(FEATURES, 3, bias=False),
-            "two": lambda: nn.Sequential(nn.Linear(FEATURES, 6), nn.ReLU(), nn.Linear(6, 3)),
+            "without bias": lambda: nn.Linear(features, 3, bias=False),
+            "two": lambda: nn.Sequential(nn.Linear(features, 6), nn.ReLU(), nn.Linear(6, 3)),
         }[chosen["head"]]()
 
     def rows(self, x):
@@ -368,7 +385,7 @@ class Network(nn.Module):
             case "last":
                 x = torch.cat((x, token), dim=1)
         places = torch.arange(self.tokens)
-        waves = torch.sin(places[:, None] / 10 ** torch.linspace(0, 2, FEATURES)).to(x.dtype)
+        waves = torch.sin(places[:, None] / 10 ** torch.linspace(0, 2, x.shape[2])).to(x.dtype)
         return {
             "none": lambda: x,
             "parameter": lambda: x + self.position,

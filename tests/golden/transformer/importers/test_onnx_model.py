@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
+from fabtune.golden.transformer.blocks import Activation
 from fabtune.golden.transformer.float_model import run_float
 from fabtune.golden.transformer.importers.onnx_model import onnx_transformer
 
@@ -61,6 +62,17 @@ def test_random_modules(tmp_path, seed, dynamo, opset):
         pytest.skip("PyTorch's older exporter has no RMS norm")
     exported(module, shape, tmp_path / "own.onnx", dynamo, opset)
     compare(tmp_path / "own.onnx", shape)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dynamo", "opset"), [(False, 14), (False, 16), (False, 18), (True, 18), (True, 20)])
+@pytest.mark.parametrize("kind", ["gelu", "tanh", "silu"])
+def test_functions_as_the_exporters_write_them(tmp_path, kind, dynamo, opset):
+    module = randomised(own.Rows(own.Block(16, "split", kind=kind)))
+    exported(module, (5, 16), tmp_path / "own.onnx", dynamo, opset)
+    _, network = compare(tmp_path / "own.onnx", (5, 16))
+    kinds = {"gelu": "gelu", "tanh": "gelu-tanh", "silu": "silu"}
+    assert [one.kind for one in network.operations if isinstance(one, Activation)] == [kinds[kind]]
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ runtime.set_default_logger_severity(4)
 BATCH = 3
 """Samples that are compared: another number than that of the export."""
 RIGHT, REFUSED, WRONG, TRACEBACK, NONE = "accepted right", "refused", "wrong", "traceback", "not run by the other tool"
-PARTS, SEEDS, MUTATIONS = 20, 8, 20
+PARTS, SEEDS, MUTATIONS = 20, 5, 20
 EXPORTERS = [(False, 14), (False, 16), (False, 17), (False, 18), (False, 20), (True, 18), (True, 20), (True, 23)]
 
 
