@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ....errors import UserError
 from ....models.checkpoint import load_state
-from .model_settings import model_settings
+from .model_settings import model_settings, refuse_other_weights
 from .settings import read_settings
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -46,7 +46,9 @@ class Checkpoint:
         self.folder, self.name = folder, folder.name
         refuse_adapter(folder)
         place = folder / "config.json"
-        self.settings = model_settings(place, read_settings(place))
+        values = read_settings(place)
+        self.settings = model_settings(place, values)
+        refuse_other_weights(self.settings, values)
         self._files: dict[str, Path] = {}
         self._tensors: dict[str, Tensor] = {}
         self._load()

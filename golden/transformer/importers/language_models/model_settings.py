@@ -112,10 +112,6 @@ ROPE = {
     "partial_rotary_factor": Field("number", None, null=True),
 }
 """Fields of the rotary positions. Others have no effect on positions of the default type."""
-_UNREAD = {
-    "per_layer_config": "layers with settings of their own are not read",
-    "transformers_weights": "weights are read from model.safetensors or its shards alone",
-}
 
 
 def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
@@ -131,20 +127,40 @@ def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
     Raises
     ------
     UserError
-        If the model is of another kind or quantised, a value is not of its type, or nothing here computes a setting.
+        If the model is of another kind, a value is not of its type, or layers have settings of their own.
     """
     kind = Field("text")
     own = Settings(place, values, {"model_type": kind})
     if own["model_type"] not in FIELDS:
         raise own.refused(f"model_type = {own['model_type']!r}; read are {', '.join(sorted(FIELDS))}")
+    if (layers := values.get("per_layer_config")) is not None:
+        raise own.refused(f"per_layer_config = {shown(layers)}: layers with settings of their own are not read")
+    return Settings(place, values, {"model_type": kind, **FIELDS[own["model_type"]]})
+
+
+def refuse_other_weights(settings: Settings, values: Mapping[str, Any]) -> None:
+    """Refuse a folder whose tensors are not the weights as they are multiplied.
+
+    Parameters
+    ----------
+    settings : Settings
+        For messages.
+    values : mapping
+        Contents of ``config.json``.
+
+    Raises
+    ------
+    UserError
+        If they are quantised, or in a file of another name.
+    """
     if (quantised := values.get("quantization_config")) is not None:
         named = isinstance(quantised, dict) and "quant_method" in quantised
         method = f".quant_method = {shown(quantised['quant_method'])}" if named else f" = {shown(quantised)}"
-        raise own.refused(
+        raise settings.refused(
             f"quantization_config{method}: quantised weights of a folder are not read; "
             "save the model with weights of float32, float16 or bfloat16, or give a GGUF file"
         )
-    for name, reason in _UNREAD.items():
-        if values.get(name) is not None:
-            raise own.refused(f"{name} = {shown(values[name])}: {reason}")
-    return Settings(place, values, {"model_type": kind, **FIELDS[own["model_type"]]})
+    if (weights := values.get("transformers_weights")) is not None:
+        raise settings.refused(
+            f"transformers_weights = {shown(weights)}: weights are read from model.safetensors or its shards alone"
+        )

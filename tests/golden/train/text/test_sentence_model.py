@@ -111,3 +111,18 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path, tiny_transformer):
 
 def test_padding_is_behind_the_tokens():
     assert padded([np.array([3]), np.array([1, 2])]).tolist() == [[3, -1], [1, 2]]
+
+
+def test_padding_inside_a_sentence_is_refused_where_positions_leave_it_out(tmp_path, tiny_transformer):
+    from transformers import RobertaConfig, RobertaModel
+
+    shutil.copytree(tiny_transformer, tmp_path, dirs_exist_ok=True)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    # the tokenizer's unknown word has the number of RoBERTa's padding
+    RobertaModel(RobertaConfig(vocab_size=16, max_position_embeddings=20, **sizes)).save_pretrained(tmp_path)
+    model = sentence_model(tmp_path, ("it was bad", "it was good"))
+    assert model.tokens(["the film"]).shape == (1, 2)
+    with pytest.raises(UserError, match=r"a text has the token 1, padding, which .* leaves out"):
+        model.tokens(["the great film"])
+    with pytest.raises(UserError, match="a text has the token 1, padding"):
+        sentence_model(tmp_path, ("it was awful", "it was good"))

@@ -44,6 +44,15 @@ def test_published_models_have_their_parameters(name, beside, parameters):
     assert own + prod(found.words.shape) + beside == parameters
 
 
+def test_quantised_folders_have_their_shapes(tmp_path):
+    settings = {**PUBLISHED["smollm2-135m"], "quantization_config": {"quant_method": "gptq"}}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    shapes = shapes_of(tmp_path).builder.network().parameter_shapes
+    assert shapes == shapes_of(PUBLISHED["smollm2-135m"]).builder.network().parameter_shapes
+    with pytest.raises(UserError, match="quant_method = 'gptq'"):
+        read_folder(tmp_path)
+
+
 def test_a_folder_needs_its_settings_alone(tmp_path):
     with pytest.raises(UserError, match=r"config\.json"):
         shapes_of(tmp_path)
