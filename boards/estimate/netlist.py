@@ -96,7 +96,7 @@ def read_netlist(file: Path, top: str) -> Netlist:
 def _refuse_nothing(top: str, ports: Mapping[str, Any], inputs: Set[int]) -> None:
     """Refuse a design without cells, unless its outputs are its inputs."""
     outputs = [port["bits"] for port in ports.values() if port["direction"] != "input"]
-    if not outputs or any(not inputs.issuperset(bits) for bits in outputs):
+    if not outputs or any(not inputs >= {*bits} for bits in outputs):
         raise UserError(
             f"nothing is left of {top!r} to estimate: it has no outputs, or they are constants or have no driver; name "
             "another top module, or its parameters"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -45,6 +46,7 @@ class CoreMemory:
     def __init__(self, spec: CoreSpec) -> None:
         self._bursts = {"READ": spec.reader.burst * BEAT, "WRITE": spec.writer.burst * BEAT}
         self._regions: dict[int, Bytes] = {}
+        self._ends: dict[int, int] = {}
 
     def add(self, address: int, region: Bytes) -> None:
         """Add a region, whose array is read and written in place."""
@@ -69,6 +71,12 @@ class CoreMemory:
             If the place of one of them is in no region; nothing is written then.
         """
         self._bytes("WRITE", address, image.size)[:] = image.reshape(-1)
+        start = max(start for start in self._regions if start <= address)
+        self._ends[start] = max(self._ends.get(start, start), address + image.size)
+
+    def written(self, address: int) -> Bytes:
+        """Contents of the region at an address, up to the last byte that has been written."""
+        return self._regions[address][: self._ends.get(address, address) - address].copy()
 
     def _bytes(self, access: str, address: int, size: int) -> Bytes:
         failing = address
@@ -105,10 +113,16 @@ class GoldenCore(ABC, Generic[Spec]):
     ----------
     spec : CoreSpec
         Parameters of the core.
+
+    Attributes
+    ----------
+    updates : list of array of uint8, or None
+        Image of what a training command updates, before it and after each batch or step; None where nobody asks for it.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        self.updates: list[Bytes] | None = None
         self.reset()
 
     def run(self, command: int, settings: SettingValues, memory: CoreMemory) -> CommandResult:
@@ -131,6 +145,11 @@ class GoldenCore(ABC, Generic[Spec]):
         except CommandError as error:
             self.recover()
             return CommandResult(Refusal(registers.errors[error.name], error.value))
+
+    def note_update(self, image: Callable[[], Bytes]) -> None:
+        """Add an image to `updates`, if these are asked for."""
+        if self.updates is not None:
+            self.updates.append(image())
 
     @abstractmethod
     def reset(self) -> None:

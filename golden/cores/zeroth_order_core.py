@@ -126,11 +126,13 @@ class ZerothOrderCore(GoldenCore[Spec]):
             raise UserError(f"gap = {settings['gap']}: the golden core has that of the host's jobs, {gap}")
         job = self._job(steps, position)
         record, size = settings["records"], layout.record_beats(batch) * BEAT * split.slopes
+        self.note_update(lambda: layout.deltas(job.rows).image)
         for step, inputs in self.steps(settings, memory):
             self.before_step(job, inputs)
             slopes = job.step(inputs, step.labels, step.rate)
             memory.write(record, layout.records_image(slopes, batch))
             record, self.rows = record + size, job.rows
+            self.note_update(lambda: layout.deltas(job.rows).image)
         clipped = self.saturations(job.saturations, sum(job.saturated_places.values()))
         return clipped | {"steps_done": settings["steps"], "coefficients_clipped": job.coefficients_clipped}
 

@@ -13,6 +13,7 @@ from ....golden.zo.network_model import NetworkModel
 from ....golden.zo.step_settings import StepSettings
 from ...example.task import ExampleTask, start_of
 from ...selftest.job import SelfTest
+from ...selftest.played import PlayedSelfTest
 
 SAMPLES, BATCH, STEPS = 6, 3, 3
 RATE = 2e-3
@@ -30,7 +31,7 @@ def selftest(spec: ZotrainSpec, seed: int = 1, task: ExampleTask | None = None) 
     """
     rng = np.random.default_rng(seed)
     layout, source = spec.layout, spec.source
-    frozen, inputs, x, labels = start_of(spec, SAMPLES, rng, task)
+    frozen, inputs, _, labels = start_of(spec, SAMPLES, rng, task)
     samples = len(labels)
     drawn = [rng.integers(0, samples, BATCH) for _ in range(STEPS)]
     rates, common = StepSettings(loss=spec.loss).with_rates([RATE] * STEPS, [BATCH] * STEPS, PerturbationTable(source))
@@ -39,54 +40,38 @@ def selftest(spec: ZotrainSpec, seed: int = 1, task: ExampleTask | None = None) 
     largest = DELTA.maximum >> 8
     job.total = rng.integers(-largest, largest, job.total.shape)
 
-    test = SelfTest(spec)
-    span = job.layout.span
-    at = {region.register: test.place(region) for region in (layout.parameters(frozen), layout.deltas(job.rows))}
-    at["samples"] = test.place(layout.samples(inputs))
-    first, rest = steps[:1], steps[1:]
-    orders = {name: test.place(layout.order(part, BATCH), name) for name, part in (("first", first), ("rest", rest))}
-    states = {
-        name: test.place(layout.state(position % source.period), f"{name}_state")
-        for name, position in (("first", 0), ("rest", span))
-    }
-    records = test.place(layout.records(STEPS, BATCH))
-    logits, saved = test.place(layout.logits(STEPS * BATCH)), test.place(layout.deltas(), "saved")
+    script, span = PlayedSelfTest(spec), job.layout.span
+    at = {region.register: script.place(region) for region in (layout.parameters(frozen), layout.deltas(job.rows))}
+    at["samples"] = script.place(layout.samples(inputs))
+    parts = {"first": steps[:1], "rest": steps[1:]}
+    orders = {name: script.place(layout.order(part, BATCH), name) for name, part in parts.items()}
+    positions = {"first": 0, "rest": span % source.period}
+    states = {name: script.place(layout.state(start), f"{name}_state") for name, start in positions.items()}
+    records = script.place(layout.records(STEPS, BATCH))
+    logits, saved = script.place(layout.logits(STEPS * BATCH)), script.place(layout.deltas(), "saved")
 
     def save(name: str) -> None:
-        memory = {"deltas": (saved, layout.deltas(job.rows).image)}
-        test.stage(name, Command.SAVE_DELTAS, {"deltas": saved}, memory=memory)
+        script.play(name, Command.SAVE_DELTAS, {"deltas": saved}, {"deltas": "deltas"})
 
-    def infer(name: str, part: str, chosen: list[StepOrder]) -> None:
-        found = layout.logits_image(job.logits(x[np.concatenate([one.indices for one in chosen])]))
+    def infer(name: str, part: str) -> None:
         settings = {"samples": at["samples"], "order": orders[part], "logits": logits}
-        settings |= {"sample_count": samples, "steps": len(chosen), "batch": BATCH}
-        test.stage(name, Command.INFER, settings, memory={"logits": (logits, found)})
+        settings |= {"sample_count": samples, "steps": len(parts[part]), "batch": BATCH}
+        script.play(name, Command.INFER, settings, {"logits": "logits"})
 
-    def train(name: str, part: str, chosen: list[StepOrder]) -> None:
-        position, before = job.position, (job.saturations, job.coefficients_clipped)
-        found, images = [], [layout.deltas(job.rows).image]
-        for one in chosen:
-            found += job.step(x[one.indices], one.labels, one.rate)
-            images.append(layout.deltas(job.rows).image)
+    def train(name: str, part: str) -> None:
         settings = {"samples": at["samples"], "order": orders[part], "state": states[part], "records": records}
-        settings |= {"sample_count": samples, "steps": len(chosen), "batch": BATCH, "position": position}
+        settings |= {"sample_count": samples, "steps": len(parts[part]), "batch": BATCH, "position": positions[part]}
         settings |= spec.step_registers(common)
-        counters = {
-            "steps_done": len(chosen),
-            "saturations": job.saturations - before[0],
-            "coefficients_clipped": job.coefficients_clipped - before[1],
-        }
-        memory = {"records": (records, layout.records_image(found, BATCH))}
-        test.stage(name, Command.TRAIN, settings, counters, memory, images)
+        script.play(name, Command.TRAIN, settings, {"records": "records"}, trains=True)
 
-    test.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
-    test.stage("load deltas", Command.LOAD_DELTAS, {"deltas": at["deltas"]})
+    script.play("load the network", Command.LOAD, {"parameters": at["parameters"]})
+    script.play("load deltas", Command.LOAD_DELTAS, {"deltas": at["deltas"]})
     save("save the same deltas")
-    infer("infer with one order", "first", first)
-    train("train one step", "first", first)
+    infer("infer with one order", "first")
+    train("train one step", "first")
     save("save its deltas")
-    train("train more steps", "rest", rest)
+    train("train more steps", "rest")
     save("save the last deltas")
-    infer("infer", "rest", rest)
-    test.copies("load deltas", "save the same deltas")
-    return test
+    infer("infer", "rest")
+    script.test.copies("load deltas", "save the same deltas")
+    return script.test

@@ -162,6 +162,7 @@ class _Tuning:
         checked = settings["validation_samples"] if self._spec.validation else 0
         stop = EarlyStop(settings["stop_loss"], settings.get("patience", 0)) if self._stops else None
         job.batches = core._updates
+        core.note_update(lambda: self._spec.layout.adapters(job.adapters).image)
         for _ in range(settings["epochs"]):
             for count in _sizes(settings["samples_per_epoch"], settings["batch"]):
                 self._batch(count, learns=True)
@@ -198,6 +199,7 @@ class _Tuning:
             result = self._job.batch(inputs, labels, indices, rate)
         else:
             result = self._job.validate(inputs, labels, indices)
+        self._core.note_update(lambda: self._spec.layout.adapters(self._job.adapters).image)
         self._batches, self._misses = self._batches + 1, self._misses + result.misses
         if self._cache is not None:
             for index in new.tolist():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -260,14 +260,6 @@ class RandomJob:
     def deltas(self) -> Bytes:
         """Image of the deltas as they are."""
         return self.layout.deltas(self.job.rows).image
-
-    @property
-    def kept(self) -> Bytes:
-        """Image of what passes the cut of all samples, where nothing before it is tuned."""
-        model = self.images.model
-        passed = replace(model, last=self.images.cut).run(self.sentences, model.frozen, Narrower())
-        pairs = zip(passed, model.lengths(self.sentences), strict=True)
-        return self.layout.kept_image([np.asarray(one[None] if one.ndim == 1 else one[:own]) for one, own in pairs])
 
     def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
         """Settings that count what there is; without those of a training the whole program runs."""
