@@ -250,15 +250,17 @@ def test_the_line_that_it_prints_is_the_network_for_set(fabtune):
 
 
 MISTAKES = {
-    "import": "name the network: fabtune import FILE.py:BUILD, FILE.onnx, FOLDER or a preset",
+    "import": "name the network: fabtune import FILE.py:BUILD, FILE.onnx, FILE.pt2, FOLDER or a preset",
     "import digits --model digits": "digits and --model digits both name the network: give one of them",
-    "import lenet6": "lenet6 is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
+    "import lenet6": "lenet6 is neither file.py:build, file.onnx, file.pt2, one line, nor a preset: lenet5-mnist",
     "import mine.py:build": "mine.py:build does not say which samples it takes: give --input, such as 3x32x32 or 640",
     "import mine.py:build --input 8x8x8x8": "--input '8x8x8x8' is not CHANNELSxHEIGHTxWIDTH, CHANNELSxLENGTH or FEATUR",
     "import mine.py:build --input 0x8x8": "--input '0x8x8' is not",
     "import mine.py:build --input 3x8x8": "mine.py:13: fails on samples of 3 x 8 x 8",
     "import digits --estimate instantft:huge": "instantft:huge: there is no such core; there are: instantft:tiny",
     "import gone.onnx": "there is no file gone.onnx",
+    "import gone.pt2": "there is no file gone.pt2",
+    "import gone.pt2 --input 1x8x8": "--input has no meaning with gone.pt2, which says it itself: leave it out",
     "import maps.onnx": "maps.onnx is not an ONNX file, or is damaged",
     "import maps.onnx --input 1x8x8": "--input has no meaning with maps.onnx, which says it itself: leave it out",
     "import lenet5-mnist --input 1x28x28": "--input has no meaning with the preset lenet5-mnist",

@@ -158,7 +158,7 @@ def test_a_gguf_file_costs_what_its_published_sizes_do(fabtune):
 
 
 MISTAKES = {
-    "cost nosuch": "nosuch is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
+    "cost nosuch": "nosuch is neither file.py:build, file.onnx, file.pt2, one line, nor a preset: lenet5-mnist",
     "cost digits --model digits": "digits and --model digits both name the network: give one of them",
     "cost digits --weights any.pt": "--weights has no meaning with cost, which does not depend on them: leave it out",
     "cost minilm --rank 2": "--rank has no meaning with a transformer: minilm: leave it out",
