@@ -23,13 +23,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from amaranth.hdl import Cat
+
 from ...golden.cores.shell import SHELL
 from ..formal.checker import Checker
-from ..formal.inside import cleared_by, leave_out, parts_of
+from ..formal.inside import cleared_by, leave_out, parts_of, state_of
 from .formal_memory_system import READER, WRITER, edges, idle
 
 _BUSY = next(item for item in SHELL if item.name == "status").field("busy").low
 """Bit of the status: a command is running."""
+_MOVING = ("RUN", "REST"), ("STOP", "DRAIN")
+"""States of the shell in which bursts may be outstanding: a command runs, or traffic ends."""
 
 
 def shrink(core: Any, *inside: str) -> None:
@@ -48,8 +52,9 @@ def shrink(core: Any, *inside: str) -> None:
 def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] = ()) -> None:
     """Add the rules of a core's edges; parts of the trainer that are named in `keep` are kept, too.
 
-    Those of the AXI4 ports are rules of `formal_memory_system`. ``at_rest``: as a command ends, and while none runs,
-    nothing is on offer or outstanding on any of them. ``cleared``: nor is it in the reset after a fault, which the
+    Those of the AXI4 ports are rules of `formal_memory_system`. ``reader0_rest``, ``writer0_rest`` and so on: nothing
+    is on offer or outstanding on a port but in four states of the shell; ``at_rest``: it is in none of them as a
+    command ends, and while none runs. ``cleared``: nor is anything outstanding in the reset after a fault, which the
     ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: one answer for each access of the host.
     """
     # the reset that the checker has resets all in the same cycle
@@ -64,11 +69,13 @@ def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] 
     for half in ("aw", "w"):
         checker.balance(f"control_b_of_{half}", [(moves[half], 1)], [answer], 2)
     checker.words("control_ar", "control_r", capacity=1, drained=2)
+    runs, stops = (Cat(state_of(shell, state) for state in states).any() for states in _MOVING)
+    checker.lemma("held", shell.control.hold | runs | state_of(shell, "STOP"))
+    rest = ~(runs | stops)
     with cleared_by(checker, parts_of(core).trainer.active):
-        quiet = edges(checker, trainer.memory)
+        edges(checker, trainer.memory, rest)
     checker.rule("cleared", ~shell.clear | idle(trainer.memory))
-    runs = shell.registers.status[_BUSY] & ~shell.registers.finished
-    checker.rule("at_rest", runs | quiet)
+    checker.rule("at_rest", rest | (shell.registers.status[_BUSY] & ~shell.registers.finished))
 
 
 def trainer_of(core: Any, *inside: str) -> Any:

@@ -83,24 +83,25 @@ def _beats(checker: Checker) -> None:
     checker.rule("reader0_beat_once", ~(order & samples))
 
 
-def edges(checker: Checker, part: MemorySystem) -> Value:
+def edges(checker: Checker, part: MemorySystem, rest: Value | int = 0) -> None:
     """Add the rules of the AXI4 ports, and of `quiet`. Behind the first port nothing is written: ``writer1_silent``.
 
-    Returns whether nothing is on offer or outstanding on any port.
+    While `rest` nothing is on offer or outstanding: ``reader0_rest``, ``writer0_rest`` and so on.
     """
-    parts, quiet = parts_of(part), []
+    parts = parts_of(part)
     for port in range(part.ports):
         with checker.lemmas_end():
-            quiet.append(ReadEdge(checker, f"reader{port}", getattr(parts, f"read{port}")).memory.quiet)
+            reader = ReadEdge(checker, f"reader{port}", getattr(parts, f"read{port}"))
+            checker.rule(f"reader{port}_rest", ~Value.cast(rest) | reader.memory.quiet)
         if port:
             offered = (checker.streams[f"writer{port}_{half}"].valid for half in ("aw", "w"))
             checker.rule(f"writer{port}_silent", ~Cat(*offered).any())
     with checker.lemmas_end():
         writer = WriteEdge(checker, "writer0", parts.write0)
+        checker.rule("writer0_rest", ~Value.cast(rest) | writer.memory.quiet)
         writer.stored(checker, "writer0", parts.write0)
     # a manager that is idle has nothing on offer and nothing outstanding, as the rules above have it
     checker.rule("quiet", ~part.quiet | idle(part))
-    return Cat(*quiet, writer.memory.quiet).all()
 
 
 def idle(part: MemorySystem) -> Value:
