@@ -382,9 +382,12 @@ def _multiply(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: 
     if len(value.sizes) == 1:
         value = graph.flattened(value, place)
     constant = graph.weight(node, place, 1 - at)
-    factors = None if constant is None else per_channel(value, constant)
-    if constant is None or factors is None:
-        raise place.error(f"of {value.sizes} has hardware by constants only, one value for each channel")
+    assert constant is not None, "the operator's inputs are all there"
+    factors = per_channel(value, constant)
+    if factors is None:
+        raise place.error(
+            f"multiplies {value.sizes} by a constant of {constant.shape}: only one value for each channel has hardware"
+        )
     shape = (len(factors), 1, 1, 1)
     places = per_channel(value, np.arange(constant.size).reshape(constant.shape))
     if places is not None and np.array_equal(places, range(len(factors))):  # the constant itself, in another shape

@@ -142,7 +142,7 @@ def test_other_factors_are_refused(tmp_path):
         _, path = written(
             tmp_path, [node("Conv", "x w", "c"), node("Mul", "c k", "z")], {"k": array(*shape)}, features=144
         )
-        assert "has hardware by constants only, one value for each channel" in refusal(path)
+        assert ": only one value for each channel has hardware" in refusal(path)
     _, path = written(tmp_path, [node("Conv", "x w", "c"), node("Mul", "c c", "z")], {}, features=144)
     assert "has 'c' as input 1, which is computed and no constant" in refusal(path)
 
