@@ -191,7 +191,7 @@ WRONG = {
         "replaces scores by nan",
     ),
     "a mask of one query": (
-        lambda self, x: (_scores(self, x)[:, :1] + torch.zeros(4)).softmax(-1) @ self.first(x),
+        lambda self, x: (_scores(self, x)[:, :1] + torch.eye(4)[:1]).softmax(-1) @ self.first(x),
         "masks some of the scores",
     ),
     "logarithm of the softmax": (
