@@ -24,7 +24,10 @@ from tests.boards.played_core import PlayedCore
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 WORDS_SPEC = ZotrainSpec(
-    network="9 fc6 relu fc3", lanes=16, byte_inputs=False, generator=build(PezoSpec, ["pool.p=33", "pool.size=8415"], "pool")
+    network="9 fc6 relu fc3",
+    lanes=16,
+    byte_inputs=False,
+    generator=build(PezoSpec, ["pool.p=33", "pool.size=8415"], "pool"),
 )
 EPS_SHIFT, SHIFT = 9, 24
 CLASSES = 3
