@@ -113,7 +113,7 @@ async def command(bench, code, settings):
     bench.set({"control.command": int(code)})
     await bench.tick(3)
     assert bench.get("control.ready")
-    bench.set({"control.start": 1})
+    bench.set({"control.start": 1, "control.hold": 0})
     while True:
         await bench.tick()
         bench.set({"control.start": 0})
