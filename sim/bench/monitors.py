@@ -91,7 +91,7 @@ class BurstMonitor:
 
     def sample(self) -> None:
         """Check one cycle, just before the clock rises."""
-        raised, self._raised = self._raised, bool(self._interrupt and int(self._interrupt.value))
+        raised, self._raised = self._raised, self._interrupt is not None and bool(int(self._interrupt.value))
         if self._raised and not raised:
             at_rest = not self._outstanding and not any(channel.valid for channel in self._channels)
             assert at_rest, f"{self._test}: the interrupt rises while a burst is outstanding"

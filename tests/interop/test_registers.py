@@ -111,6 +111,7 @@ def test_the_header_says_the_same(name, tmp_path):
     model = RegisterModel(top)
     for kind, path in (("COMMAND", "command.value"), ("ERROR", "status.error_code")):
         expected |= {f"{prefix}_{kind}_{code.upper()}": value for code, value in model.codes(path).items()}
+    expected[f"{prefix}_MEMORY_BITS"] = CORES[name].address
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler here")

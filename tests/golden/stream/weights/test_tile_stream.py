@@ -75,7 +75,7 @@ def test_reads_end_at_multiples_of_a_burst():
         ({"depth": 96}, "depth = 96"),
         ({"depth": 64}, "depth = 64"),
         ({"correction_depth": 2}, "correction_depth = 2"),
-        ({"address": 63}, "address = 63"),
+        ({"address": 64}, "address = 64"),
         ({"lanes": 12}, "lanes = 12"),
     ],
 )
