@@ -133,9 +133,10 @@ def _small_memories(design: Any, arguments: list[str]) -> None:
 
 def _initial_values(design: Any, _: list[str]) -> None:
     for module in design.modules_.values():
-        initial = _initial_processes(design, module)
+        driven = _driven(module)
+        initial = _initial_processes(design, module, driven)
         names = {process.name.str() for process in initial}
-        settled = _driven(module) | _given([one for one in module.processes.values() if one.name.str() not in names])
+        settled = driven | _given([one for one in module.processes.values() if one.name.str() not in names])
         for process in initial:  # the last of the source comes first
             for rule in process.syncs:
                 actions = []
@@ -150,14 +151,13 @@ def _initial_values(design: Any, _: list[str]) -> None:
                 rule.actions = actions[::-1]
 
 
-def _initial_processes(design: Any, module: Any) -> list[Any]:
+def _initial_processes(design: Any, module: Any, driven: set[Any]) -> list[Any]:
     """Find the processes of ``initial`` statements: those with initial values, and in conflict with a driver constants.
 
     To Yosys an initial value of what no other process assigns is a constant, which a process always gives.
     """
     from pyosys import libyosys as ys
 
-    driven = _driven(module)
     found = []
     for process in module.processes.values():
         if any(rule.type == ys.SyncType.STi for rule in process.syncs):

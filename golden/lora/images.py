@@ -15,6 +15,9 @@ from .adapters import Adapters
 from .forward_cache import Codec, ForwardCache, Records
 from .mapping import BEAT_PARAMETERS, SCALES, ZERO_CODE, AdapterMapping, Word
 
+LABEL_BIT = 24
+"""Lowest bit of the label in an entry of the order list; the sample's index is below it."""
+
 
 def adapters_image(mapping: AdapterMapping, adapters: Adapters) -> Bytes:
     """Build the adapters' image, (16 * adapter_beats,) bytes: every A row by row, then B class by class."""
@@ -63,7 +66,7 @@ def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[in
     parts = []
     for number, (indices, labels) in enumerate(batches):
         own = [rate for rate in rates[number : number + 1] if rate is not None]
-        words = np.concatenate([indices | labels << 24, own])
+        words = np.concatenate([indices | labels << LABEL_BIT, own])
         entries = words.astype("<u4").view(np.uint8)
         parts.append(np.pad(entries, (0, -len(entries) % BEAT)))
     return np.concatenate(parts)

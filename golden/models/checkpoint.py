@@ -24,7 +24,7 @@ _PACKED = "torch.float4_e2m1fn_x2"
 _COUNTER = "num_batches_tracked"
 """Buffer of a batch norm that evaluation does not read, and that files of PyTorch before 0.4.1 lack."""
 _WRAPPERS = {"module.": ", as of nn.DataParallel", "_orig_mod.": ", as of torch.compile"}
-"""What has put a prefix before all names of a module."""
+"""Prefixes of all names of a module, and the wrapper that puts each there, for messages."""
 _OF_NUMPY = ("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64", "C64")
 """Types of safetensors that NumPy has on its own; ml_dtypes, which onnx imports, adds others."""
 
@@ -119,7 +119,7 @@ def load_into(module: nn.Module, path: Path) -> None:
 
 
 def _prefix(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:
-    """What stands before the network's names in all names of a file; empty if nothing does."""
+    """Find the prefix of the network's names that all names of a file have; empty where there is none."""
     first = next(iter(own), "")
     found = (name.removesuffix(first) for name in state if name.endswith(f".{first}") and first not in state)
     return next((prefix for prefix in found if all(name.startswith(prefix) for name in state)), "")

@@ -12,7 +12,7 @@ from ...fixed import Integers, Narrower
 from ...lora.adapters import MAXIMUM_RATE, Adapters
 from ...lora.early_stop import EarlyStop
 from ...lora.forward_cache import Codec, ForwardCache, Records, WordCodec, record_layout
-from ...lora.images import adapters_of, logits_image, records_image
+from ...lora.images import LABEL_BIT, adapters_of, logits_image, records_image
 from ...lora.job import Job
 from ...nn.arithmetic.forward import StageIntegers
 from ...nn.array.images import frozen_of, samples_of
@@ -22,7 +22,6 @@ from .instantft import InstantftSpec
 from .registers import REGISTERS, Command
 
 _WORD = 4
-_LABEL_BIT = 24
 
 
 class GoldenInstantft(GoldenCore[InstantftSpec]):
@@ -122,7 +121,7 @@ class GoldenInstantft(GoldenCore[InstantftSpec]):
         logits, order = settings["logits"], settings["order"]
         for count in _sizes(settings["samples_per_epoch"], settings["batch"]) * settings["epochs"]:
             words = order_words(memory, order, count)
-            indices, labels = words[:count] & ((1 << _LABEL_BIT) - 1), words[:count] >> _LABEL_BIT
+            indices, labels = words[:count] & ((1 << LABEL_BIT) - 1), words[:count] >> LABEL_BIT
             inputs = np.stack([self.sample(index, settings, memory) for index in indices.tolist()])
             self.write_scratch(job.frozen_outputs(inputs, Narrower()), settings, memory)
             result = job.validate(inputs, labels, indices)
@@ -180,7 +179,7 @@ class _Tuning:
     def _batch(self, count: int, learns: bool) -> None:
         """Run a batch of so many entries of the order list."""
         words, rate = self._entries(count, self._rates and learns)
-        indices, labels = words & ((1 << _LABEL_BIT) - 1), words >> _LABEL_BIT
+        indices, labels = words & ((1 << LABEL_BIT) - 1), words >> LABEL_BIT
         entries = self._settings["cache_entries"]
         inputs = np.zeros((count, *self._spec.forward.input_shape), np.int64)
         for place, (index, label) in enumerate(zip(indices.tolist(), labels.tolist(), strict=True)):

@@ -165,7 +165,7 @@ class GoldenZostream(ZerothOrderCore[ZostreamSpec]):
         rows = tokens_of(memory.read(address + BEAT, size), program.features)[:, : program.features]
         sample = rows if model.embeddings is None else _tokens(rows, model.embeddings)
         if self._cached:
-            image = self._kept([sample])
+            image = self.layout.kept_image(self._passed(self.together([sample]), Narrower()))
             if memory.read(settings["cache"] + kept * BEAT, image.size).tobytes() != image.tobytes():
                 raise UserError(f"what the cache has of sample {index} is not what passes the cut: run CACHE for it")
         self._places.append((kept, sample))
@@ -197,19 +197,16 @@ class GoldenZostream(ZerothOrderCore[ZostreamSpec]):
 
     def _cache(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
         """Keep what passes the cut of samples."""
-        images, narrow = self.images, Narrower()
-        below = replace(images.model, last=images.cut)
+        narrow = Narrower()
         for _, inputs in self.steps(settings, memory):
-            below.run(inputs, images.model.frozen, narrow)
-            for kept, sample in self._places:
-                memory.write(settings["cache"] + kept * BEAT, self._kept([sample]))
+            for rows, (kept, _) in zip(self._passed(inputs, narrow), self._places, strict=True):
+                memory.write(settings["cache"] + kept * BEAT, self.layout.kept_image([rows]))
         return self.saturations(narrow.saturations, sum(narrow.named.values()))
 
-    def _kept(self, samples: list[Integers]) -> Any:
-        """Image of what passes the cut of samples, where nothing before it is tuned."""
+    def _passed(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
+        """Rows of each sample that pass the cut, where nothing before it is tuned."""
         model = self.images.model
-        passed = replace(model, last=self.images.cut).run(self.together(samples), model.frozen, Narrower())
-        return self.layout.kept_image(_rows(model, passed, self.together(samples)))
+        return _rows(model, replace(model, last=self.images.cut).run(inputs, model.frozen, narrow), inputs)
 
 
 def _rows(model: TransformerModel, passed: Integers, inputs: Integers) -> list[Integers]:
