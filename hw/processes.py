@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -21,8 +21,8 @@ GRACE = 2.0
 
 _running: set[subprocess.Popen[str]] = set()
 _stopped: BaseException | None = None
-_starting = False
-"""The main thread is starting a program, which is not in `_running` yet."""
+_uninterrupted = False
+"""The main thread is in `uninterrupted`."""
 
 
 def run(
@@ -54,31 +54,25 @@ def run(
     subprocess.TimeoutExpired
         If it takes longer than `seconds`; it has ended then.
     """
-    global _starting
-    child, main = None, threading.current_thread() is threading.main_thread()
+    child = None
     try:
         refuse_stopped()
-        if main:
-            _starting = True
-        child = subprocess.Popen(
-            list(command),
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            process_group=0,
-        )
-        _running.add(child)
-        if main:
-            _starting = False
-        out, err = child.communicate(timeout=seconds) if not _stopped else ("", "")
+        with uninterrupted():
+            child = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                process_group=0,
+            )
+            _running.add(child)
+        out, err = child.communicate(timeout=seconds)
         refuse_stopped()
     except BaseException:
-        if main:
-            _starting = False
         if child:
             _end([child])
             for pipe in filter(None, (child.stdout, child.stderr)):
@@ -110,28 +104,25 @@ def start(command: Iterable[str | Path], folder: Path, errors: IO[str]) -> subpr
     OSError
         If the program cannot be started.
     """
-    global _starting
     refuse_stopped()
-    main = threading.current_thread() is threading.main_thread()
-    _starting = _starting or main
+    child = None
     try:
-        child = subprocess.Popen(
-            list(command),
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            encoding="utf-8",
-            errors="replace",
-            process_group=0,
-        )
-        _running.add(child)
-    finally:
-        if main:
-            _starting = False
-    if _stopped:
-        end(child)
-    refuse_stopped()
+        with uninterrupted():
+            child = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                encoding="utf-8",
+                errors="replace",
+                process_group=0,
+            )
+            _running.add(child)
+    except BaseException:
+        if child:
+            end(child)
+        raise
     return child
 
 
@@ -145,6 +136,23 @@ def end(child: subprocess.Popen[str]) -> None:
     child.wait()
 
 
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let `stop` raise its exception at the end of a block: within, it would lose a process or leave a lock taken.
+
+    Blocked signals do not suffice: another thread receives them, and the main thread runs their handler all the same.
+    """
+    global _uninterrupted
+    before = _uninterrupted
+    _uninterrupted = before or threading.current_thread() is threading.main_thread()
+    try:
+        yield
+    finally:
+        _uninterrupted = before
+    if not before:
+        refuse_stopped()
+
+
 def refuse_stopped() -> None:
     """Raise the exception with which programs were stopped, if they were."""
     if _stopped:
@@ -154,12 +162,12 @@ def refuse_stopped() -> None:
 def stop(error: BaseException) -> None:
     """End all programs and raise an exception, in the main thread, for a handler of signals.
 
-    Where the main thread is just starting a program, `run` raises the exception.
+    Where the main thread is in `uninterrupted`, the end of that block raises the exception.
     """
     global _stopped
     _stopped = error
     end_all()
-    if not _starting:
+    if not _uninterrupted:
         raise error
 
 

@@ -9,10 +9,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -98,19 +101,23 @@ def run_trials(
         soon = f", about {left:.0f} min left" if left > 1 else ""
         options.progress(f"{len(found)} of {len(arguments)} {unit}{soon}")
 
-    processes = min(options.processes or os.cpu_count() or 1, len(arguments))
+    workers = min(options.processes or os.cpu_count() or 1, len(arguments))
     began = time.monotonic()
     options.progress(f"0 of {len(arguments)} {unit}")
-    if processes <= 1:
+    if workers <= 1:
         with _one_thread():
             for key, these in arguments.items():
                 add(key, work(*these))
     else:
-        with _pool(processes) as pool:
-            with _without_terminal_signals():
-                waiting = {pool.submit(_trial, work, *these): key for key, these in arguments.items()}
-            for done in as_completed(waiting):
-                add(waiting[done], done.result())
+        with _pool(workers) as pool:
+            done = SimpleQueue[Future[_Found]]()  # unlike `as_completed`, it leaves no lock taken at a signal
+            with processes.uninterrupted(), _without_terminal_signals():
+                keys = {pool.submit(_trial, work, *these): key for key, these in arguments.items()}
+                for trial in keys:
+                    trial.add_done_callback(done.put)
+            for _ in arguments:
+                trial = done.get()
+                add(keys[trial], trial.result())
     return {key: found[key] for key in arguments}
 
 
@@ -128,13 +135,13 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Processes for trials; they end at once where a trial fails or the command is stopped, with what they have begun.
 
     By itself the executor would wait for the trials that run.
     """
     others = set(active_children())
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin)
     try:
         yield pool
     except BaseException:
@@ -161,15 +168,21 @@ def _without_terminal_signals() -> Iterator[None]:
 
 def _begin() -> None:
     """Set up a process for trials: one thread, and an end with the command, even one that was killed."""
-    signal.signal(signal.SIGTERM, _stop)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _limit_threads()
+    stopped, stopping = os.pipe()
+    threading.Thread(target=_end_in_time, args=(stopped,), daemon=True).start()
+    signal.signal(signal.SIGTERM, partial(_stop, stopping))
+    try:
+        _limit_threads()
+    except SystemExit:  # the executor would write it to standard error
+        _end()
 
 
-def _end_with_parent() -> None:
+def _end_in_time(stopped: int) -> None:
+    """End this process with the command, or soon after the pipe `stopped` says that it was told to end."""
     parent = parent_process()
     assert parent is not None, "runs in a process of the pool"
-    parent.join()
+    if parent.sentinel not in wait([parent.sentinel, stopped]):
+        parent.join(processes.GRACE)
     _end()
 
 
@@ -181,12 +194,13 @@ def _trial(work: Callable[..., _Found], *arguments: Any) -> _Found:
         _end()
 
 
-def _stop(*_: object) -> None:
-    """Stop a trial by an exception, so that it deletes what it is making, and end this process soon in any case."""
+def _stop(stopping: int, *_: object) -> None:
+    """Stop a trial by an exception, so that it deletes what it is making, and end this process soon in any case.
+
+    A handler starts no thread: the thread that it interrupts may hold the lock which that takes.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the executor sends another one
-    end = threading.Timer(processes.GRACE, _end)
-    end.daemon = True
-    end.start()
+    os.write(stopping, b"\0")
     processes.stop(SystemExit(1))
 
 

@@ -58,3 +58,15 @@ def test_a_stop_reaches_the_programs_of_other_threads_and_those_that_are_not_beg
 def test_a_program_that_is_not_there():
     with pytest.raises(FileNotFoundError):
         processes.run(["/nowhere/program"])
+
+
+def test_a_stop_waits_for_the_end_of_what_must_not_be_interrupted():
+    reached = []
+    with pytest.raises(KeyboardInterrupt):
+        with processes.uninterrupted():
+            with processes.uninterrupted():
+                processes.stop(KeyboardInterrupt())
+            reached.append("the end")
+    assert reached == ["the end"]
+    with pytest.raises(KeyboardInterrupt):
+        processes.stop(KeyboardInterrupt())
