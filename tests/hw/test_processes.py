@@ -62,7 +62,7 @@ def test_a_program_that_is_not_there():
 
 def test_a_stop_waits_for_the_end_of_what_must_not_be_interrupted():
     reached = []
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117, PT012
         with processes.uninterrupted():
             with processes.uninterrupted():
                 processes.stop(KeyboardInterrupt())
