@@ -16,7 +16,7 @@ from rich.console import Console
 from ..golden.cores.network_core import NetworkCoreSpec
 from ..golden.errors import UserError
 from ..golden.fixed import Integers
-from ..golden.models.importers.folding import deployed_module, described, folded
+from ..golden.importers.layers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
 from ..golden.rng.pezo import PezoSpec
 from ..golden.stream.frozen_base import BASES

@@ -14,9 +14,9 @@ from ..golden.block import Spec
 from ..golden.cores.network_core import NetworkCoreSpec, named
 from ..golden.datasets.dataset import Task
 from ..golden.errors import UserError
+from ..golden.importers.layers.folding import check_finite
+from ..golden.importers.layers.user_model import holds_network, user_network
 from ..golden.models.checkpoint import load_into
-from ..golden.models.importers.folding import check_finite
-from ..golden.models.importers.user_model import holds_network, user_network
 from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network

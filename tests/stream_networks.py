@@ -1,7 +1,7 @@
 """Networks by their sizes alone, for tests of schedules, programs and costs."""
 
+from fabtune.golden.importers.transformers.language_models.shapes import PUBLISHED, shapes_of
 from fabtune.golden.transformer.blocks import Activation, Linear, Transformer
-from fabtune.golden.transformer.importers.language_models.shapes import PUBLISHED, shapes_of
 
 
 def encoder(name, classes):

@@ -33,9 +33,10 @@ AREAS = {
         "lora": {"rng", "nf4", "axi", "nn", "models"},
         "zo": {"rng", "nf4", "axi", "nn", "models"},
         "transformer": {"models"},
+        "importers": {"models", "transformer"},
         "stream": {"rng", "axi", "nf4", "nn", "transformer", "zo"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models", "transformer", "stream"},
-        "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "stream", *MODELS},
+        "train": {"rng", "nf4", "nn", "lora", "zo", "transformer", "importers", "stream", *MODELS},
     },
     "hw": {
         "primitives": set(),

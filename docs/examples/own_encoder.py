@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from fabtune.golden.fixed import Q8_16
+from fabtune.golden.importers.transformers.exported import transformer_of
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.train.metrics import cross_entropy
-from fabtune.golden.transformer.importers.exported import transformer_of
 from fabtune.golden.zo.deltas import PerturbationTable
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.step_settings import StepSettings

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..datasets.dataset import Samples
 from ..fixed import Q4_12, Q8_16, Format, Integers, q8_16_of_bytes
+from ..importers.layers.folding import Parameters
 from ..models.batch_norm import StageParameters
-from ..models.importers.folding import Parameters
 from ..nn.arithmetic.forward import StageIntegers
 
 

@@ -9,7 +9,7 @@ import torch
 
 from ..datasets.dataset import Samples
 from ..fixed import Narrower
-from ..models.importers.folding import Parameters
+from ..importers.layers.folding import Parameters
 from ..models.module import NetworkModule
 from ..models.network import Network
 from ..nn.arithmetic.forward import forward, side_by_side

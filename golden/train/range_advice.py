@@ -9,7 +9,7 @@ import numpy as np
 
 from ..datasets.dataset import Samples
 from ..fixed import Q4_12, Q8_16
-from ..models.importers.folding import Parameters
+from ..importers.layers.folding import Parameters
 from .conversion import Converter
 
 BOUND = 2.0 ** (Q8_16.width - Q8_16.fraction - 1)

@@ -16,7 +16,7 @@ from ...golden.cores.fit import CoreFit
 from ...golden.datasets.npz import inputs_of
 from ...golden.errors import UserError
 from ...golden.fixed import Q4_12, Q8_16
-from ...golden.models.importers.folding import described, folded
+from ...golden.importers.layers.folding import described, folded
 from ...golden.models.layers import MaxPool, Weighted, by
 from ...golden.models.network import Network
 from ...golden.models.stages import Stage, Tensors

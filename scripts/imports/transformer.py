@@ -15,16 +15,16 @@ from ...golden.datasets.npz import inputs_of
 from ...golden.errors import UserError
 from ...golden.files import lines_of, read_text
 from ...golden.fixed import Q8_16, Format
-from ...golden.models.importers.axes import with_height
+from ...golden.importers.layers.axes import with_height
+from ...golden.importers.transformers.language_models.folder import read_folder
+from ...golden.importers.transformers.language_models.gguf_file import read_gguf
+from ...golden.importers.transformers.own_model import own_transformer
 from ...golden.stream.calibration import activation_formats, operation_ranges
 from ...golden.stream.frozen_base import FrozenBase, frozen_base
 from ...golden.stream.machine.cost_model import on_paper
 from ...golden.stream.nf4_weights import BLOCK, SCALE_BITS
 from ...golden.transformer.blocks import Linear, Parameters, Transformer
 from ...golden.transformer.builder import TransformerBuilder
-from ...golden.transformer.importers.language_models.folder import read_folder
-from ...golden.transformer.importers.language_models.gguf_file import read_gguf
-from ...golden.transformer.importers.own_model import own_transformer
 from ...golden.transformer.layers import products
 from ..own_network import OwnNetwork
 from ..tuning.preset_costs import preset_costs, show_presets

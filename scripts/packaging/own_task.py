@@ -17,8 +17,8 @@ from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
 from ...golden.fixed import Q4_12, Q8_16
-from ...golden.models.importers.folding import folded
-from ...golden.models.importers.user_model import holds_network
+from ...golden.importers.layers.folding import folded
+from ...golden.importers.layers.user_model import holds_network
 from ...golden.models.presets import NETWORKS
 from ...golden.settings import build
 from ...golden.train.conversion import Converter

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
-from ...golden.models.importers.folding import deployed_module
+from ...golden.importers.layers.folding import deployed_module
 from ...golden.models.module import module_of
 from ...golden.models.network import deployed
 from ...golden.models.presets import preset

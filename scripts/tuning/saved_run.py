@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ...golden.errors import UserError
+from ...golden.importers.layers.user_model import holds_network
 from ...golden.models.checkpoint import weights_file
-from ...golden.models.importers.user_model import holds_network
 from ...golden.models.layers import Shape
 from ...golden.models.network import Network
 from ...golden.models.presets import NETWORKS

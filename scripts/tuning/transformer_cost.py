@@ -12,13 +12,13 @@ from typing import Any
 from ...boards.board import BOARDS, DEFAULT_MHZ, Board
 from ...boards.sweep.design import ShapesWorkload
 from ...golden.errors import UserError
+from ...golden.importers.transformers.language_models.gguf_file import read_gguf
+from ...golden.importers.transformers.language_models.shapes import PUBLISHED, shapes_of
 from ...golden.models.presets import NETWORKS
 from ...golden.stream.machine.core_size import DEFAULT_SIZE, PORT_SHARE, CoreSize
 from ...golden.stream.machine.cost_model import StepCost, on_paper
 from ...golden.transformer.blocks import Linear, Transformer
 from ...golden.transformer.float_bytes import FloatBytes, float_bytes
-from ...golden.transformer.importers.language_models.gguf_file import read_gguf
-from ...golden.transformer.importers.language_models.shapes import PUBLISHED, shapes_of
 from ...golden.transformer.layers import layer_starts
 from ...golden.transformer.presets import TRANSFORMERS
 from ...golden.zo.coefficient import LARGEST_BATCH

@@ -21,8 +21,8 @@ from ... import __version__
 from ...golden.datasets.dataset import Task
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
-from ...golden.models.importers.own_tensors import StageTensors, State
-from ...golden.models.importers.user_model import holds_network
+from ...golden.importers.layers.own_tensors import StageTensors, State
+from ...golden.importers.layers.user_model import holds_network
 from ...golden.models.network import Network
 from ...golden.train.metrics import DivergedError
 from ...golden.train.pretrain import at_chance

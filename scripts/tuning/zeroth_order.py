@@ -16,8 +16,8 @@ from rich.progress import Progress
 
 from ... import __version__
 from ...golden.errors import UserError
-from ...golden.models.importers.folding import described
-from ...golden.models.importers.own_tensors import stage_tensors, user_state
+from ...golden.importers.layers.folding import described
+from ...golden.importers.layers.own_tensors import stage_tensors, user_state
 from ...golden.stream.machine.core_size import DEFAULT_SIZE
 from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.text.classifier import TextClassifier, default_folder

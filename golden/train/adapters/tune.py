@@ -14,12 +14,12 @@ from torch import nn
 from ...datasets.dataset import Samples, Task
 from ...errors import UserError
 from ...fixed import Integers
+from ...importers.layers.folding import deployed_module, described, folded
+from ...importers.layers.own_tensors import stage_tensors, user_state
 from ...lora.adapters import rate_of
 from ...lora.early_stop import EarlyStop
 from ...lora.epoch_loss import LARGEST_SUM, LOSS
 from ...lora.update_noise import NOISE_NUMBER_BITS
-from ...models.importers.folding import deployed_module, described, folded
-from ...models.importers.own_tensors import stage_tensors, user_state
 from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec
 from .. import metrics

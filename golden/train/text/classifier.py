@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import UserError
-from ...transformer.importers.language_models.checkpoint import refuse_adapter
-from ...transformer.importers.language_models.language_model import check_tokens
-from ...transformer.importers.language_models.pooling import pooling_of
+from ...importers.transformers.language_models.checkpoint import refuse_adapter
+from ...importers.transformers.language_models.language_model import check_tokens
+from ...importers.transformers.language_models.pooling import pooling_of
 from .tasks import NO_PAIRS, Texts
 
 LOGIT_SCALE = 20.0

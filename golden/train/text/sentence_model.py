@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
+from ...importers.transformers.language_models.folder import read_folder
+from ...importers.transformers.language_models.gguf_file import read_gguf
+from ...importers.transformers.language_models.gguf_tokenizer import gguf_tokenizer
+from ...importers.transformers.language_models.language_model import LanguageModel, check_tokens
 from ...nn.arithmetic.products import fastest, product_of
 from ...stream.calibration import activation_formats, largest_outputs
 from ...stream.forward import IntegerTransformer, weight_formats
@@ -25,10 +29,6 @@ from ...stream.transformer_model import TransformerModel, everything, padded
 from ...stream.words import TensorName
 from ...transformer.blocks import Parameters, Transformer
 from ...transformer.float_model import last_float
-from ...transformer.importers.language_models.folder import read_folder
-from ...transformer.importers.language_models.gguf_file import read_gguf
-from ...transformer.importers.language_models.gguf_tokenizer import gguf_tokenizer
-from ...transformer.importers.language_models.language_model import LanguageModel, check_tokens
 from .classifier import LOGIT_SCALE, MAXIMUM_TOKENS, load_tokenizer
 from .label_words import Sentence, Wording
 from .tasks import NO_PAIRS, Texts

@@ -16,12 +16,8 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...fixed import Q4_12, Integers
-from ...lora.adapters import Adapters, AdapterSizes
-from ...lora.job import Job
-from ...lora.last_layer import Tuned, last_layer_sizes, untuned_layer
-from ...models.batch_norm import Floats64, StageParameters
-from ...models.importers.folding import Parameters, described, folded
-from ...models.importers.own_tensors import (
+from ...importers.layers.folding import Parameters, described, folded
+from ...importers.layers.own_tensors import (
     FOLDED_BIAS,
     FOLDED_WEIGHT,
     StageTensors,
@@ -29,6 +25,10 @@ from ...models.importers.own_tensors import (
     stage_tensors,
     user_state,
 )
+from ...lora.adapters import Adapters, AdapterSizes
+from ...lora.job import Job
+from ...lora.last_layer import Tuned, last_layer_sizes, untuned_layer
+from ...models.batch_norm import Floats64, StageParameters
 from ...models.layers import Linear, Weighted
 from ...models.module import module_of
 from ...models.names import unused

@@ -18,8 +18,8 @@ from .... import __version__
 from ...cache import package_version
 from ...errors import UserError
 from ...fixed import Q4_12
+from ...importers.layers.own_tensors import StageTensors, State
 from ...models.checkpoint import load_saved
-from ...models.importers.own_tensors import StageTensors, State
 from ...models.layers import Shape, Weighted
 from ...models.network import Network
 from ..zo.delta_file import ARRAY_LAYOUT, Delta, stages_digest

@@ -18,9 +18,9 @@ from ...cache import digest_of
 from ...errors import UserError
 from ...files import parse_json
 from ...fixed import Format
+from ...importers.layers.own_tensors import StageTensors, State, returned
 from ...models.batch_norm import StageParameters
 from ...models.checkpoint import load_saved, save_state
-from ...models.importers.own_tensors import StageTensors, State, returned
 from ...rng.pezo import PezoSpec
 from ...settings import build, settings_of
 from ...zo.deltas import DELTA, PerturbationTable

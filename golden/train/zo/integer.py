@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16, Integers
-from ...models.importers.folding import Parameters
+from ...importers.layers.folding import Parameters
 from ...models.network import Network
 from ...nn.array.mapping import Mapping
 from ...rng.perturbation import PerturbationSource

@@ -14,8 +14,8 @@ from torch import nn
 
 from ...datasets.dataset import Task
 from ...errors import UserError
-from ...models.importers.folding import described, folded
-from ...models.importers.own_tensors import by_stage, returned, stage_tensors, user_state
+from ...importers.layers.folding import described, folded
+from ...importers.layers.own_tensors import by_stage, returned, stage_tensors, user_state
 from ...models.network import Network, deployed
 from ...rng.perturbation import check_full_rank
 from ...zo.coefficient import LARGEST_BATCH

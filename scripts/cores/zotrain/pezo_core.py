@@ -11,7 +11,7 @@ import numpy as np
 from ....boards.estimate.estimate import estimate_spec
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.datasets.tasks import task_of
-from ....golden.models.importers.folding import folded
+from ....golden.importers.layers.folding import folded
 from ....golden.models.presets import preset
 from ....golden.rng.gaussian_array import GaussianArraySpec
 from ....golden.rng.perturbation import POSITIONS

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import Q8_16, Format
+from fabtune.golden.importers.transformers.language_models.folder import read_folder
 from fabtune.golden.stream.forward import is_weight, weight_formats
 from fabtune.golden.stream.transformer_model import padded
 from fabtune.golden.train.text.classifier import LOGIT_SCALE, default_folder
 from fabtune.golden.train.text.tasks import text_task
 from fabtune.golden.transformer.float_model import run_float
-from fabtune.golden.transformer.importers.language_models.folder import read_folder
 
 from ...own_transformers import integer_model, slopes
 

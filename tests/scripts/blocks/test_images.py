@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from fabtune.boards.host.driver import Core
-from fabtune.golden.models.importers.folding import folded
-from fabtune.golden.models.importers.user_model import user_module
+from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.user_model import user_module
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.nn.array.images import frozen_image

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fabtune.golden.importers.transformers.language_models.shapes import PUBLISHED
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import text_of
-from fabtune.golden.transformer.importers.language_models.shapes import PUBLISHED
 from fabtune.sim.cores.zostream import step_cycles
 from fabtune.sim.cores.zostream.step_cycles import StepCycles
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
+from fabtune.golden.importers.layers.user_model import user_module
 from fabtune.golden.models.checkpoint import load_saved
-from fabtune.golden.models.importers.user_model import user_module
 
 pytestmark = pytest.mark.usefixtures("sentences")
 

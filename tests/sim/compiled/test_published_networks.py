@@ -5,12 +5,12 @@ import transformers
 
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
-from fabtune.golden.models.importers.exported import network_of
+from fabtune.golden.importers.layers.exported import network_of
 from fabtune.golden.models.network import deployed
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
-from fabtune.sim.cores.zotrain.short_jobs import ShortTraining, TrainingVariation
+from fabtune.sim.cores.instantft.short_jobs import TuningVariation, short_tuning
+from fabtune.sim.cores.zotrain.short_jobs import TrainingVariation, short_training
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +44,9 @@ def check(job, spec):
 
 def test_adapters_are_tuned_for_a_batch(network):
     spec = InstantftSpec.of(network, lanes=16, batch=2, cache_entries=16)
-    check(ShortTuning(spec, 3, TuningVariation(samples=2, epochs=1)), spec)
+    check(short_tuning(spec, 3, TuningVariation(samples=2, epochs=1)), spec)
 
 
 def test_all_weights_are_tuned_for_a_step(network):
     spec = ZotrainSpec.of(network, lanes=16)
-    check(ShortTraining(spec, 4, TrainingVariation(samples=2, sizes=(2,))), spec)
+    check(short_training(spec, 4, TrainingVariation(samples=2, sizes=(2,))), spec)

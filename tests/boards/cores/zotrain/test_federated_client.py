@@ -13,7 +13,7 @@ from fabtune.boards.host.driver import Core
 from fabtune.golden.cores.zotrain.registers import CORE
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.importers.folding import folded
+from fabtune.golden.importers.layers.folding import folded
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.text import network_from
 from fabtune.golden.rng.pezo import PezoSpec

@@ -10,6 +10,7 @@ import pytest
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
+from fabtune.golden.importers.transformers.language_models.folder import read_folder
 from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.instruction import (
     NO_WORD,
@@ -26,7 +27,6 @@ from fabtune.golden.stream.words import tile_places
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.transformer.blocks import PoolTokens, SelfAttention, UnitLength
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
-from fabtune.golden.transformer.importers.language_models.folder import read_folder
 from tests.golden.stream.machine.program_machine import Machine
 from tests.golden.stream.machine.test_layout import made
 from tests.own_transformers import NETWORKS, Drawn, rows_of

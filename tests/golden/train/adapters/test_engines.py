@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.errors import UserError
+from fabtune.golden.importers.layers.folding import deployed_module, folded
 from fabtune.golden.lora.adapters import rate_of
 from fabtune.golden.lora.mseloss import rate_scale
-from fabtune.golden.models.importers.folding import deployed_module, folded
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.presets import preset

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fabtune.golden.datasets.tasks import task_of
-from fabtune.golden.models.importers.folding import deployed_module
+from fabtune.golden.importers.layers.folding import deployed_module
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.presets import preset
 from fabtune.golden.train.federated.configuration import FederatedConfig

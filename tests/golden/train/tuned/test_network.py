@@ -11,11 +11,11 @@ from torch import nn
 from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
+from fabtune.golden.importers.layers.exported import network_of
+from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.user_model import user_network
 from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.checkpoint import load_saved, save_state
-from fabtune.golden.models.importers.exported import network_of
-from fabtune.golden.models.importers.folding import folded
-from fabtune.golden.models.importers.user_model import user_network
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
 from fabtune.golden.models.text import network_from

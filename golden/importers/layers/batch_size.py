@@ -1,0 +1,184 @@
+"""Check of a user's module: what it gives for a sample does not depend on how many samples are in the batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...errors import UserError
+from ...models.layers import Shape
+from .exported_graph import is_users, shown
+from .on_host import evaluated
+
+_SAMPLES, _MORE = 2, 3
+"""Samples of the first run, which are those with which a module is exported, and of the second."""
+_TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
+"""Largest difference, relative to the largest output: a batch of another size is rounded otherwise."""
+_SHAPING = frozenset(("size", "stride", "shape", "repeats", "end", "split_size", "split_sizes"))
+"""Arguments of operators that may grow with the number of samples."""
+
+
+def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
+    """Refuse a module that computes with the size of its batch.
+
+    An export holds one size, and a network here takes any. The module runs on random samples and on the same ones among
+    more, in float64, or in its own type if it has tensors of that type alone. Both runs have the same operators with
+    the same numbers but for shapes, and give the same values.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Not modified.
+    input_shape : tuple of int
+        Shape of one sample.
+    name : str
+        Origin of the module for messages.
+
+    Raises
+    ------
+    UserError
+        With the layer in which outputs first differ.
+    """
+    with evaluated(module), torch.no_grad():
+        for dtype in (torch.float64, next((one.dtype for one in module.parameters()), torch.float32)):
+            samples = torch.randn(_MORE, *input_shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
+            calls, some = _Calls(name), samples[:_SAMPLES]
+            try:
+                with calls:
+                    first = _outputs(module, some)
+                with calls.again:
+                    second = _outputs(module, samples)
+            except UserError:
+                raise
+            except Exception:  # a tensor that forward makes of its own type
+                continue
+            if _differ(first, second):
+                place = _place(module, samples)
+                raise UserError(
+                    f"{name}{place}: gives other values for {_SAMPLES} samples than for the same among {_MORE}: it "
+                    "computes with the size of its batch: compute with each sample alone"
+                )
+            return
+    raise UserError(f"{name}: runs on {_SAMPLES} samples and fails on {_MORE}: it is made for one size of its batch")
+
+
+class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Mode that records the operators of a run with their numbers, or compares those of another run with them.
+
+    Parameters
+    ----------
+    name : str
+        Origin of the module for messages.
+    expected : sequence, optional
+        Calls of the run before.
+    """
+
+    def __init__(self, name: str, expected: Sequence[tuple[Any, dict[str, Any]]] | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._name, self._expected = name, expected
+        self._calls: list[tuple[Any, dict[str, Any]]] = []
+
+    @property
+    def again(self) -> _Calls:
+        """Mode for the second run."""
+        return _Calls(self._name, self._calls)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator."""
+        names = [one.name for one in func._schema.arguments]
+        given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
+        call = func, {key: one for key, one in given.items() if _is_number(one)}
+        if self._expected is not None:
+            before = self._expected[len(self._calls) : len(self._calls) + 1]
+            if not before or not _alike(before[0], call):
+                raise UserError(
+                    f"{_users_line() or self._name}: computes with the size of its batch, as {func} differs for "
+                    f"{_SAMPLES} and {_MORE} samples: compute with each sample alone"
+                )
+        self._calls.append(call)
+        return func(*args, **(kwargs or {}))
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_number, value))
+    return isinstance(value, int | float)
+
+
+def _alike(first: tuple[Any, dict[str, Any]], second: tuple[Any, dict[str, Any]]) -> bool:
+    """Tell whether two calls are of one operator with the same numbers, of which shapes may grow with the samples."""
+    if first[0] is not second[0] or first[1].keys() != second[1].keys():
+        return False
+    return all(_grown(own, second[1][key], key in _SHAPING) for key, own in first[1].items())
+
+
+def _grown(first: Any, second: Any, shaping: bool) -> bool:
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(_grown(*pair, shaping) for pair in zip(first, second, strict=True))
+    return repr(first) == repr(second) or (shaping and bool(first * _MORE == second * _SAMPLES))
+
+
+def _users_line() -> str:
+    """Line of the user's file that runs."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
+
+
+def _outputs(module: nn.Module, samples: Tensor) -> Any:
+    """Outputs of a module whose floats have the type of the samples."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    typed = {own: one.to(samples.dtype) for own, one in tensors.items() if one.is_floating_point()}
+    return torch.func.functional_call(module, typed, (samples,))
+
+
+def _differ(first: Tensor, second: Tensor) -> bool:
+    """Tell whether the first samples have other values in a larger batch."""
+    if not _comparable(first, second):
+        return True
+    expected, found = (one.nan_to_num(0.0, 1.0, -1.0) for one in (first, second[:_SAMPLES]))
+    largest = max(1e-30, float(expected.abs().amax())) if expected.numel() else 0.0
+    return bool(((found - expected).abs() > _TOLERANCES[first.dtype] * largest).any())
+
+
+def _comparable(first: Any, second: Any) -> bool:
+    """Tell whether two values are of batches of samples."""
+    return (
+        isinstance(first, Tensor)
+        and isinstance(second, Tensor)
+        and first.dtype in _TOLERANCES
+        and first.shape[:1] == (_SAMPLES,)
+        and second.shape == (_MORE, *first.shape[1:])
+    )
+
+
+def _place(module: nn.Module, samples: Tensor) -> str:
+    """Layer in which values first differ, or before which they do."""
+    titles = {one: title for title, one in module.named_modules()}
+    first, second = (_passed(module, samples[:count]) for count in (_SAMPLES, _MORE))
+    for (layer, when, value), (other, _, again) in zip(first, second, strict=False):
+        if layer is other and titles[layer] and _comparable(value, again) and _differ(value, again):
+            return f", {when} layer {titles[layer]}"
+    return ""
+
+
+def _passed(module: nn.Module, samples: Tensor) -> list[tuple[nn.Module, str, Any]]:
+    """First input and the output of each layer in their order in time."""
+    passed: list[tuple[nn.Module, str, Any]] = []
+    with ExitStack() as hooks:
+        for layer in module.modules():
+            before = layer.register_forward_pre_hook(
+                lambda own, given: passed.append((own, "before", given[:1] and given[0]))
+            )
+            behind = layer.register_forward_hook(lambda own, _, made: passed.append((own, "in", made)))
+            hooks.enter_context(before)
+            hooks.enter_context(behind)
+        _outputs(module, samples)
+    return passed

@@ -1,0 +1,119 @@
+"""Weights of a trained module as the hardware has them: batch norm folded into the layer before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ...errors import UserError
+from ...models.batch_norm import NormTensors, StageParameters
+from ...models.module import NetworkModule, module_of
+from ...models.network import Network, deployed
+from .exported import imported
+
+Parameters = tuple[StageParameters, ...]
+"""Weights and biases of all stages of a network."""
+
+
+def described(network: Network, module: nn.Module) -> NetworkModule:
+    """Module of a network's description, with the weights of a trained module and batch norm as it is.
+
+    Parameters
+    ----------
+    network : Network
+    module : nn.Module
+        From `module_of`, and then the result; or the user's, which is exported.
+
+    Raises
+    ------
+    UserError
+        If the module is not one of this network.
+    """
+    if isinstance(module, NetworkModule):
+        return module
+    found, own = imported(module, network.input_shape, network.name)
+    _check_weights(network, [stage.weight_shape for stage in found.stages])
+    return own
+
+
+def folded(network: Network, module: nn.Module) -> Parameters:
+    """Weights and biases of a trained module in float64, with batch norm folded as in evaluation mode.
+
+    Parameters
+    ----------
+    network : Network
+        Description of the module.
+    module : nn.Module
+        From `module_of`, or the user's.
+
+    Raises
+    ------
+    UserError
+        If a tensor has NaN or infinity, or the module does not fit the network.
+    """
+    check_finite(module, network.name)
+    own = described(network, module)
+    # by number of the layer in the module: two layers may be normalised after both have run
+    found: dict[int, StageParameters] = {}
+    for number, (layer, read) in enumerate(zip(own, own.reads, strict=True)):
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            weight = _array(layer.weight)
+            bias = np.zeros(len(weight)) if layer.bias is None else _array(layer.bias)
+            found[number] = StageParameters(weight, bias)
+        elif isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+            found[read[0]] = _norm(layer).folded(found[read[0]], f"{network.name}, {own.titles[number]}")
+    _check_weights(network, [pair.weight.shape for pair in found.values()])
+    return tuple(found.values())
+
+
+def _check_weights(network: Network, shapes: list[tuple[int, ...]]) -> None:
+    expected = [stage.weight_shape for stage in network.stages]
+    if shapes != expected:
+        raise UserError(f"{network.name} has weights of {expected}, but the module has {shapes}")
+
+
+def _norm(layer: nn.BatchNorm1d | nn.BatchNorm2d) -> NormTensors:
+    mean, variance = layer.running_mean, layer.running_var
+    assert mean is not None, "a description's batch norm has running statistics"
+    assert variance is not None, "as above"
+    weight, bias = (None if one is None else _array(one) for one in (layer.weight, layer.bias))
+    return NormTensors(_array(mean), _array(variance), weight, bias, layer.eps)
+
+
+def _array(tensor: torch.Tensor) -> NDArray[np.float64]:
+    return np.asarray(tensor.detach().cpu().to(torch.float64).numpy()).copy()
+
+
+def deployed_module(network: Network, module: nn.Module) -> NetworkModule:
+    """Trained module of the deployed network in float32, without drawing random numbers.
+
+    Parameters
+    ----------
+    network, module
+        See `folded`; the module is not modified.
+
+    Raises
+    ------
+    UserError
+        As `folded`, and if a parameter is beyond float32.
+    """
+    parameters = folded(network, module)
+    with torch.device("meta"):  # without drawing an unused initialisation
+        plain = module_of(deployed(network))
+    plain.to_empty(device="cpu")
+    weighted = [layer for layer in plain if isinstance(layer, nn.Conv2d | nn.Linear)]
+    with torch.no_grad():
+        for layer, pair in zip(weighted, parameters, strict=True):
+            layer.weight.copy_(torch.from_numpy(pair.weight))
+            layer.bias.copy_(torch.from_numpy(pair.bias))  # type: ignore[union-attr]
+    check_finite(plain, network.name)
+    return plain
+
+
+def check_finite(module: nn.Module, where: str) -> None:
+    """Raise `UserError` with the name of a tensor that has NaN or infinity."""
+    for name, tensor in module.state_dict().items():
+        if not torch.isfinite(tensor).all():
+            raise UserError(f"{where}: {name} has NaN or infinity")

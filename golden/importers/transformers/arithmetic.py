@@ -1,0 +1,255 @@
+"""Sums, products and quotients in a user's transformer, by what their operands are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..layers.graph import Place
+from . import composed
+from .attention_scores import Scores, context, hidden, masked, scores, softmax
+from .composed import Composed
+from .functions import UNARY, Function, applied, of_one
+from .row_graph import Constant, RowGraph, Rows
+from .row_operations import gated, is_relu, linear, plus, pooled, residual, squared, times
+
+Value = Constant | Rows | Scores | Composed | Function | tuple["Value", ...]
+"""Types that a tensor of a model can have."""
+
+
+def rows_of(place: Place, value: Any) -> Rows:
+    if isinstance(value, Rows):
+        return value
+    if isinstance(value, Function):
+        raise place.error("reads a function of values that is neither GELU, SiLU nor a product with a number")
+    kinds = {Constant: "a constant", Scores: "scores"}
+    kind = f"the {value.kind} of values" if isinstance(value, Composed) else kinds.get(type(value), "no tensor")
+    raise place.error(f"reads {kind}, not outputs of a layer")
+
+
+def output_of(place: Place, value: Any) -> tuple[Rows, str]:
+    """Take what a model gives: outputs of an operation, and the softmax that is left to the host, or nothing."""
+    if isinstance(value, Composed) and value.kind in ("softmax", "log_softmax"):
+        return value.rows, value.kind
+    return rows_of(place, value), ""
+
+
+def product(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
+    """Matrix product: a linear layer, scores, or what attention gives."""
+    if isinstance(second, Constant) and not isinstance(first, Scores):
+        if second.tensor.ndim != 2:
+            raise place.error(f"has a weight of {tuple(second.tensor.shape)}, which is no matrix")
+        return linear(graph, place, rows_of(place, first), Constant(second.tensor.t(), second.name), None)
+    if isinstance(first, Rows) and isinstance(second, Rows):
+        return scores(graph, place, first, second)
+    if isinstance(first, Scores) and isinstance(second, Rows):
+        return context(graph, place, first, second)
+    raise place.error("is a product that is neither a linear layer nor a part of attention")
+
+
+def add(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
+    """Sum of two tensors, of one and a constant, or of scores and a mask."""
+    first, second = _constant_last(place, first, second)
+    if isinstance(second, Constant):
+        number = composed.number_of(second)
+        if isinstance(first, Scores):
+            return masked(place, first, second.tensor)
+        if isinstance(first, Rows):
+            return plus(graph, place, first, second)
+        if number is None:
+            raise place.error(f"adds a tensor to {_named(first)}")
+        if isinstance(first, Function):
+            return applied(graph, place, torch.add, first, number)
+        return composed.plus_number(place, first, number)
+    if isinstance(first, Function) or isinstance(second, Function):
+        return _of_both(graph, place, torch.add, first, second)
+    return residual(graph, place, rows_of(place, first), rows_of(place, second))
+
+
+def subtract(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
+    """Difference of two tensors, or of one and a constant, or of values and their mean."""
+    if isinstance(first, Rows) and isinstance(second, Composed):
+        return composed.minus(place, first, second)
+    return add(graph, place, first, multiply(graph, place, second, -1.0))
+
+
+def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
+    """Product of two tensors, or of one and a constant."""
+    first, second = _constant_last(place, first, second)
+    if isinstance(second, Constant):
+        number = composed.number_of(second)
+        if isinstance(first, Constant):
+            return replace(first, tensor=first.tensor * second.tensor, name="")
+        if isinstance(first, Rows):
+            return times(graph, place, first, second)
+        if number is None or isinstance(first, Composed):
+            raise place.error(f"multiplies {_named(first)} by a {'tensor' if number is None else 'number'}")
+        if isinstance(first, Function):
+            return applied(graph, place, torch.mul, first, number)
+        scores_of: Scores = first
+        return scores_of.scaled(place, number)
+    if isinstance(first, Composed) and isinstance(second, Rows):
+        first, second = second, first
+    if isinstance(second, Composed) and isinstance(first, Rows | Composed):
+        return composed.times(graph, place, first, second)
+    if isinstance(first, Function) or isinstance(second, Function):
+        return _of_both(graph, place, torch.mul, first, second)
+    first, second = rows_of(place, first), rows_of(place, second)
+    if not of_one(first, second):
+        return gated(graph, place, first, second)
+    if is_relu(graph, first):
+        return replace(squared(graph, place, first), factor=first.factor * second.factor)
+    return applied(graph, place, torch.mul, first, second)
+
+
+def divide(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
+    """Quotient of a tensor and a constant, of functions of one value, or of parts of a norm."""
+    if isinstance(second, Composed) and isinstance(first, Rows | Composed):
+        return composed.over(graph, place, first, second)
+    if isinstance(second, int | float):
+        second = Constant(torch.tensor(float(second), dtype=torch.float64))
+    if isinstance(second, Constant):
+        return multiply(graph, place, first, Constant(1 / second.tensor.double()))
+    if isinstance(second, Rows | Function):
+        number = first if isinstance(first, int | float) else None
+        if isinstance(first, Constant):
+            number = composed.number_of(first)
+        if number is not None:
+            return multiply(graph, place, applied(graph, place, torch.reciprocal, second), number)
+        return _of_both(graph, place, torch.div, first, second)
+    if isinstance(second, Composed) and composed.number_of(_as_constant(first)) == 1:
+        return composed.power(graph, place, second, -1)
+    raise place.error("divides by what depends on the samples")
+
+
+def power(graph: RowGraph, place: Place, value: Any, exponent: Any) -> Value:
+    """Power of each value, or of a part of a norm."""
+    number = exponent if isinstance(exponent, int | float) else composed.number_of(exponent)
+    if number is None or not isinstance(value, Rows | Composed | Function):
+        raise place.error(f"is a power of {_named(value)}, or by what is no number")
+    return composed.power(graph, place, value, number)
+
+
+def function(graph: RowGraph, place: Place, name: str, value: Any) -> Value:
+    """Function of each value by its name in `UNARY`."""
+    if not isinstance(value, Rows | Function):
+        raise place.error(f"is the {name} of {_named(value)}")
+    return applied(graph, place, UNARY[name], value)
+
+
+def mean(graph: RowGraph, place: Place, value: Any, dims: Sequence[int] | None, keep: bool) -> Value:
+    """Mean over all tokens, or as a part of a norm over all features; without axes over all of them."""
+    if not isinstance(value, Rows | Composed | Function):
+        raise place.error(f"is a mean of {_named(value)}")
+    count = value.index.ndim
+    over = [one % count for one in dims or range(count)]
+    if isinstance(value, Rows) and not (keep and over == [count - 1]):
+        return pooled(graph, place, value, over, keep)
+    return composed.mean(place, value, over, keep)
+
+
+def softmax_of(place: Place, value: Any, dim: int, kind: Literal["softmax", "log_softmax"]) -> Value:
+    """Softmax of scores over the keys, or of the outputs, where it is left to the host."""
+    if isinstance(value, Scores):
+        if kind != "softmax":
+            raise place.error("is the logarithm of the softmax of scores, not the softmax")
+        return softmax(place, value, dim)
+    rows = rows_of(place, value)
+    if rows.index.ndim == 2 and dim in (1, -1):
+        # left to the host at the end, as it changes no decision; nothing else reads it
+        return Composed(kind, rows, rows.index)
+    raise place.error("is over neither the keys of scores nor the outputs, where it is left to the host")
+
+
+def chosen(place: Place, condition: Any, first: Any, second: Any) -> Value:
+    """Take scores where a mask is true, or false, and a number elsewhere."""
+    first, second = _as_constant(first), _as_constant(second)
+    swapped = isinstance(second, Scores)
+    value, other = (second, first) if swapped else (first, second)
+    number = composed.number_of(other)
+    if not isinstance(condition, Constant) or not isinstance(value, Scores) or number is None:
+        raise place.error("replaces values that are no scores, by more than one number, or where the samples say so")
+    mask = condition.tensor.bool()
+    return hidden(place, value, mask if swapped else ~mask, number)
+
+
+def _of_both(graph: RowGraph, place: Place, operator: Any, first: Any, second: Any) -> Value:
+    """Function of two functions of the same values."""
+    for one in (first, second):
+        if not isinstance(one, Rows | Function):
+            raise place.error(f"is of a function of values and {_named(one)}")
+    return applied(graph, place, operator, first, second)
+
+
+def _constant_last(place: Place, first: Any, second: Any) -> tuple[Any, Any]:
+    """Both operands of a sum or product, with a constant as the second; numbers become constants."""
+    first, second = _as_constant(first), _as_constant(second)
+    if isinstance(first, Constant):
+        first, second = second, first
+    if isinstance(second, Constant) and second.tensor.ndim > len(_shape(first)):
+        raise place.error(f"is of a constant of {tuple(second.tensor.shape)}, which has more axes than the values")
+    return first, second
+
+
+def _as_constant(value: Any) -> Any:
+    is_number = isinstance(value, int | float)
+    return Constant(torch.tensor(float(value), dtype=torch.float64)) if is_number else value
+
+
+def _named(value: Any) -> str:
+    match value:
+        case Composed():
+            return f"the {value.kind} of values"
+        case Scores():
+            return "the softmax" if value.weights else "scores"
+        case Function():
+            return "a function of values"
+    return "outputs of a layer"
+
+
+def einsum(graph: RowGraph, place: Place, equation: str, tensors: Sequence[Any]) -> Value:
+    """Product of two tensors by the names of their axes."""
+    left, arrow, wanted = equation.replace(" ", "").partition("->")
+    names = left.split(",")
+    if not arrow or len(names) != 2 or "." in left or any(len(set(one)) < len(one) for one in (*names, wanted)):
+        raise place.error(f"{equation} is no product of two tensors with their axes by name")
+    first, second = names
+    leading = [one for one in wanted if one in first and one in second]
+    rows = [one for one in first if one not in second]
+    columns = [one for one in second if one not in first]
+    inner = [one for one in first if one in second and one not in wanted]
+    if sorted(wanted) != sorted([*leading, *rows, *columns]):
+        raise place.error(f"{equation} sums over an axis of one tensor alone")
+
+    def turned(value: Any, own: str, before: list[str], behind: list[str]) -> Any:
+        def turn(tensor: Tensor) -> Tensor:
+            wide = tensor.permute([own.index(one) for one in (*leading, *before, *behind)])
+            at = len(leading)
+            return wide.flatten(at, at + len(before) - 1).flatten(at + 1)
+
+        if isinstance(value, Constant):
+            return replace(value, tensor=turn(value.tensor))
+        return replace(value, index=turn(value.index))
+
+    if not (rows and columns and inner):
+        raise place.error(f"{equation} is no matrix product")
+    sizes = {
+        one: size
+        for own, value in zip(names, tensors, strict=True)
+        for one, size in zip(own, _shape(value), strict=True)
+    }
+    found: Any = product(
+        graph, place, turned(tensors[0], first, rows, inner), turned(tensors[1], second, inner, columns)
+    )
+    order = [*leading, *rows, *columns]
+    index = found.index.reshape([sizes[one] for one in order]).permute([order.index(one) for one in wanted])
+    made: Value = replace(found, index=index)
+    return made
+
+
+def _shape(value: Any) -> torch.Size:
+    return value.tensor.shape if isinstance(value, Constant) else value.index.shape
