@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -42,11 +42,15 @@ def rows_of(words: Words, kind: Callable[..., Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a stream's payload: `lanes` integers of one format, lane 0 in the lowest bits."""
+    """One field of a stream's payload: `lanes` integers of one format, lane 0 in the lowest bits.
+
+    `doc` says what they are, for `golden.description`.
+    """
 
     name: str
     format: Format
     lanes: int = 1
+    doc: str = field(default="", compare=False)
 
     @property
     def width(self) -> int:
@@ -80,11 +84,14 @@ class Stream:
     follows : str, optional
         Empty for a stream with ready and valid of its own. Otherwise the port is a sideband, plain wires
         that belong to each transfer of the stream named here.
+    doc : str
+        What a word is, and when it comes or is taken: the one description of the port, see `golden.description`.
     """
 
     direction: Literal["in", "out"]
     fields: tuple[Field, ...]
     follows: str = ""
+    doc: str = field(default="", compare=False)
 
     def pack(self, words: Mapping[str, NDArray[np.integer]], names: Iterable[str], align: int = 1) -> list[int]:
         """Pack each word to an integer: the named fields, each lane sign-extended to a multiple of `align` bits."""
@@ -117,6 +124,11 @@ class Stream:
     def _named(self, names: Iterable[str]) -> list[Field]:
         by_name = {item.name: item for item in self.fields}
         return [by_name[name] for name in names]
+
+
+def described(streams: Mapping[str, Stream], **docs: str) -> dict[str, Stream]:
+    """Streams that blocks share, with what one block says of those named."""
+    return {name: replace(port, doc=docs.get(name, port.doc)) for name, port in streams.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

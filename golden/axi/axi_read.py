@@ -56,7 +56,10 @@ class AxiReadSpec(ManagerSpec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `command` takes transfers, `o` gives their beats; `last` marks the final one of a command."""
         last = Field("last", Format(1, 0, False))
-        return {"command": command_stream(self.address), "o": Stream("out", (data_field(self.data), last))}
+        return {
+            "command": command_stream(self.address),
+            "o": Stream("out", (data_field(self.data), last), doc="The beats of all commands, in order."),
+        }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Refuse: the output depends on the content of a memory.

@@ -60,7 +60,14 @@ class AxiWriteSpec(ManagerSpec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `command` takes transfers, `i` takes their beats."""
-        return {"command": command_stream(self.address), "i": Stream("in", (data_field(self.data),))}
+        return {
+            "command": command_stream(self.address),
+            "i": Stream(
+                "in",
+                (data_field(self.data),),
+                doc="The beats of all commands, in order; they may come before their command.",
+            ),
+        }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Refuse: the output is the content of a memory.

@@ -61,7 +61,12 @@ def check_bus(data: int, address: int, burst: int) -> None:
 def command_stream(address: int) -> Stream:
     """Input stream of transfer commands: a byte address of that many bits and a number of beats."""
     return Stream(
-        "in", (Field("address", Format(address, 0, False)), Field("beats", Format(BEAT_COUNT_BITS, 0, False)))
+        "in",
+        (
+            Field("address", Format(address, 0, False), doc="a multiple of a beat's bytes"),
+            Field("beats", Format(BEAT_COUNT_BITS, 0, False), doc="1 or more"),
+        ),
+        doc="A transfer of so many beats from a byte address on.",
     )
 
 

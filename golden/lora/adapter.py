@@ -120,11 +120,25 @@ class AdapterSpec(Spec):
         """Streams: `load`, `label`, `i` in, `logits` and `o` out."""
         beats = (Field("parameter", Q4_12, VALUES * self.mapping.words_per_cycle),)
         return {
-            "load": Stream("in", beats),
-            "label": Stream("in", (Field("label", LABEL), Field("rate", RATE), Field("last", BIT))),
-            "i": Stream("in", (Field("x", Q8_16, self.row),)),
-            "logits": Stream("out", (Field("logit", Q8_16), Field("last", BIT))),
-            "o": Stream("out", beats),
+            "load": Stream(
+                "in",
+                beats,
+                doc="The image of the adapters: of A a beat for each word of a row at once, of B one beat alone.",
+            ),
+            "label": Stream(
+                "in",
+                (Field("label", LABEL), Field("rate", RATE), Field("last", BIT)),
+                doc="A sample's ``label`` and learning ``rate``, ``last`` on the batch's last one.",
+            ),
+            "i": Stream(
+                "in", (Field("x", Q8_16, self.row),), doc="A sample's rows: the adapters' inputs, then the base logits."
+            ),
+            "logits": Stream(
+                "out",
+                (Field("logit", Q8_16), Field("last", BIT)),
+                doc="``logit`` in Q8.16, ``last`` on a sample's last one.",
+            ),
+            "o": Stream("out", beats, doc="Updated parameters, as `load` takes them."),
         }
 
     def load_words(self, adapters: Adapters) -> Words:

@@ -53,9 +53,18 @@ class MselossSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes logits, `target` a word for each; `o` gives gradients."""
         return {
-            "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
-            "target": Stream("in", (Field("target", Q8_16),)),
-            "o": Stream("out", (Field("gradient", Q4_12), Field("clipped", BIT), Field("last", BIT))),
+            "i": Stream(
+                "in",
+                (Field("logit", Q8_16), Field("last", BIT)),
+                doc="``logit`` in Q8.16, and ``last`` on a sample's last one; a word a cycle, each taken with its "
+                "target.",
+            ),
+            "target": Stream("in", (Field("target", Q8_16),), doc="What each logit should be."),
+            "o": Stream(
+                "out",
+                (Field("gradient", Q4_12), Field("clipped", BIT), Field("last", BIT)),
+                doc="``gradient`` in Q4.12, ``clipped`` where it is beyond that, and ``last``; in the same order.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -65,8 +65,17 @@ class Nf4DequantSpec(Spec):
         tag = tag_fields(self.tag)
         select = (Field("select", Format(self.select_bits, 0, signed=False), self.lanes),) if self.select_bits else ()
         return {
-            "i": Stream("in", (Field("code", CODE, self.lanes), Field("scale", SCALE, self.scales), *select, *tag)),
-            "o": Stream("out", (Field("value", Q8_16, self.lanes), *tag)),
+            "i": Stream(
+                "in",
+                (Field("code", CODE, self.lanes), Field("scale", SCALE, self.scales), *select, *tag),
+                doc="Codes, the scales of their blocks and for each lane the index of its scale. `select` only with "
+                "two scales or more, `tag` only where it has bits. `ready` while the stages move.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("value", Q8_16, self.lanes), *tag),
+                doc="Level times scale, rounded half to even, and the tag of the word.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -103,8 +103,17 @@ class Nf4QuantSpec(Spec):
         """
         single = (Field("single", BIT),) if self.values == 2 else ()
         return {
-            "i": Stream("in", (Field("value", Q8_16, self.values), *single, Field("last", BIT))),
-            "o": Stream("out", (Field("code", CODE, self.values), *single, Field("scale", SCALE), Field("last", BIT))),
+            "i": Stream(
+                "in",
+                (Field("value", Q8_16, self.values), *single, Field("last", BIT)),
+                doc="Values of a block; `last` marks the final word, of which with `single` the second value does "
+                "not count.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("code", CODE, self.values), *single, Field("scale", SCALE), Field("last", BIT)),
+                doc="Codes of the same block in order, each with the block's largest magnitude.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

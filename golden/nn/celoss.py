@@ -31,9 +31,18 @@ class CelossSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes probabilities, `label` one word per sample; `o` gives gradients."""
         return {
-            "i": Stream("in", (Field("probability", Q4_12), Field("last", BIT))),
-            "label": Stream("in", (Field("label", LABEL),)),
-            "o": Stream("out", (Field("gradient", Q4_12), Field("last", BIT))),
+            "i": Stream(
+                "in",
+                (Field("probability", Q4_12), Field("last", BIT)),
+                doc="``probability`` in Q4.12, 0 to 4096, and ``last`` on a sample's last one; a word a cycle, taken"
+                " only while a label is on offer.",
+            ),
+            "label": Stream("in", (Field("label", LABEL),), doc="A sample's class; taken with the sample's last word."),
+            "o": Stream(
+                "out",
+                (Field("gradient", Q4_12), Field("last", BIT)),
+                doc="``gradient`` in Q4.12, and ``last``; one cycle later, in the same order.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

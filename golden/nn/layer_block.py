@@ -118,9 +118,23 @@ class LayerBlockSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `load` for parameters and `i` for samples in, `o` for outputs out."""
         return {
-            "load": Stream("in", (Field("parameter", Q4_12, VALUES),)),
-            "i": Stream("in", (Field("activation", Q8_16),)),
-            "o": Stream("out", (Field("activation", Q8_16),)),
+            "load": Stream(
+                "in",
+                (Field("parameter", Q4_12, VALUES),),
+                doc="The image of the parameters, `golden.nn.array.images.frozen_image`, a beat a word. Ready "
+                "between samples; the last beat waits until activations are cleared.",
+            ),
+            "i": Stream(
+                "in",
+                (Field("activation", Q8_16),),
+                doc="Samples, channel by channel, row by row; ready once the parameters are there and a buffer is "
+                "free.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("activation", Q8_16),),
+                doc="Outputs of the stage, channel by channel, row by row. Latency and period: `LayerBlockSpec`.",
+            ),
         }
 
     @property

@@ -86,8 +86,17 @@ class MacSpec(Spec):
             Field("y", Q8_16, self.columns) if self.across else Field("sum", self.sum_format, self.lanes * self.columns)
         )
         return {
-            "i": Stream("in", (*fields, Field("first", BIT), Field("last", BIT))),
-            "o": Stream("out", (result,)),
+            "i": Stream(
+                "in",
+                (*fields, Field("first", BIT), Field("last", BIT)),
+                doc="A word: ``x``, ``w``, across the lanes ``bias``, ``first``, ``last``.",
+            ),
+            "o": Stream(
+                "out",
+                (result,),
+                doc="Sums of the words marked ``last``: ``y`` across the lanes in Q8.16, ``sum`` within them, exact."
+                " Latency: `MacSpec.latency`.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

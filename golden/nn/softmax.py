@@ -144,8 +144,17 @@ class SoftmaxSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes logits, `o` gives probabilities; `last` ends a sample on both."""
         return {
-            "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
-            "o": Stream("out", (Field("probability", Q4_12), Field("last", BIT))),
+            "i": Stream(
+                "in",
+                (Field("logit", Q8_16), Field("last", BIT)),
+                doc="``logit`` in Q8.16, and ``last`` on a sample's last one. Ready until the last one, and again "
+                "once the sample's probabilities have been read.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("probability", Q4_12), Field("last", BIT)),
+                doc="``probability`` in Q4.12, 0 to 4096, and ``last``; in the order of the logits.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

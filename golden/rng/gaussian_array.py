@@ -164,7 +164,13 @@ class GaussianArraySpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: the state in and out, numbers y for (2 y + 1) / 64, `replay` and `mark` with a word."""
-        return {**state_ports(), "o": Stream("out", (Field("number", NUMBER, self.n),)), **replay_ports()}
+        return {
+            **state_ports(),
+            "o": Stream(
+                "out", (Field("number", NUMBER, self.n),), doc="Numbers: each integer y represents (2 y + 1) / 64."
+            ),
+            **replay_ports(),
+        }
 
     def words_at(self, positions: Integers) -> Words:
         """Words of `o` at any positions."""

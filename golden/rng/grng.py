@@ -202,7 +202,11 @@ class GrngSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Stream: `o` gives the numbers."""
-        return {"o": Stream("out", (Field("number", NUMBER),))}
+        return {
+            "o": Stream(
+                "out", (Field("number", NUMBER),), doc="The number. `valid` is always 1; held while `ready` is low."
+            )
+        }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Output from position 0 on."""

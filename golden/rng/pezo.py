@@ -138,7 +138,9 @@ class PezoSpec(Spec):
             fields += self.scale.streams()["o"].fields
         return {
             **state_ports(),
-            "o": Stream("out", fields),
+            "o": Stream(
+                "out", fields, doc="Numbers and, on the fly, their common factor, in the formats of `spec.streams`."
+            ),
             **(replay_ports() if self.can_replay else {}),
         }
 

@@ -173,7 +173,11 @@ class PoolSpec(Spec):
         """Streams: `load` shifts an address in, `o` gives the rows; `replay` and `mark` go with a row, see `walk`."""
         return {
             **state_ports(),
-            "o": Stream("out", (Field("number", self.format, self.p),)),
+            "o": Stream(
+                "out",
+                (Field("number", self.format, self.p),),
+                doc="The row. `valid` from the first cycle after reset and held while `ready` is low.",
+            ),
             **replay_ports(),
         }
 
@@ -188,7 +192,20 @@ class PoolSpec(Spec):
 
 def replay_ports() -> dict[str, Stream]:
     """Sideband ports of a source that can repeat a perturbation: `replay` and `mark`."""
-    return {name: Stream("in", (Field("bit", BIT),), follows="o") for name in ("replay", "mark")}
+    return {
+        "replay": Stream(
+            "in",
+            (Field("bit", BIT),),
+            follows="o",
+            doc="Sampled with a transfer at `o`: the next word is the one at the mark. Wins over `mark`.",
+        ),
+        "mark": Stream(
+            "in",
+            (Field("bit", BIT),),
+            follows="o",
+            doc="Sampled with a transfer at `o`: the next word becomes the mark.",
+        ),
+    }
 
 
 def replayed(inputs: dict[str, Words], words: int) -> Integers:

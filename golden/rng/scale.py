@@ -189,7 +189,11 @@ class ScaleSpec(Spec):
         """Streams: `load` and `scan` as in `urng`; `o` gives the factors."""
         return {
             **state_ports(),
-            "o": Stream("out", (Field("scale", self.format),)),
+            "o": Stream(
+                "out",
+                (Field("scale", self.format),),
+                doc="The factor. `valid` from the first cycle after reset and held while `ready` is low.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -179,7 +179,12 @@ class UrngSpec(Spec):
         """Streams: `load` shifts a state in, `scan` shifts the old state out, `o` gives the numbers."""
         return {
             **state_ports(),
-            "o": Stream("out", (Field("number", Format(1, self.bits - 1), self.n),)),
+            "o": Stream(
+                "out",
+                (Field("number", Format(1, self.bits - 1), self.n),),
+                doc="The registers: each integer y represents y + 1/2 last places. `valid` from the first cycle "
+                "after reset and held while `ready` is low.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
@@ -190,8 +195,17 @@ class UrngSpec(Spec):
 def state_ports() -> dict[str, Stream]:
     """Serial ports that load a generator's state and read the old one at the same time."""
     return {
-        "load": Stream("in", (Field("bit", BIT), Field("last", BIT))),
-        "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+        "load": Stream(
+            "in",
+            (Field("bit", BIT), Field("last", BIT, doc="final bit")),
+            doc="Bits of a new state, in the order of `serial`. `ready` is low only in the cycles of a replay or mark.",
+        ),
+        "scan": Stream(
+            "out",
+            (Field("bit", BIT),),
+            follows="load",
+            doc="Bit of the old state, which the shift register drops in the cycle of each transfer at `load`.",
+        ),
     }
 
 

@@ -140,9 +140,24 @@ class LossDifferenceSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes logits, plus side then minus side, `label` and `o` have one word for both."""
         return {
-            "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
-            "label": Stream("in", (Field("label", LABEL),)),
-            "o": Stream("out", (Field("difference", DIFFERENCE), Field("plus", Q4_12), Field("minus", Q4_12))),
+            "i": Stream(
+                "in",
+                (Field("logit", Q8_16), Field("last", BIT)),
+                doc="Logits of a sample's plus side, `last` with the final one, then as many of its minus side. "
+                "Ready while the softmax takes a side; for a plus side only while at most one pair is complete "
+                "and has products left to form.",
+            ),
+            "label": Stream(
+                "in",
+                (Field("label", LABEL),),
+                doc="Class of a pair. Products wait for it; it is taken as the pair's last product begins.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("difference", DIFFERENCE), Field("plus", Q4_12), Field("minus", Q4_12)),
+                doc="Difference of the losses, and the label's probability on the plus and on the minus side, 0 to "
+                "4096; one word a pair. The next pair's products wait until it is taken.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -92,9 +92,18 @@ class MseDifferenceSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes logits, plus side then minus side, `target` a word for each; `o` has one for both."""
         return {
-            "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
-            "target": Stream("in", (Field("target", Q8_16),)),
-            "o": Stream("out", (Field("difference", DIFFERENCE), Field("error", ERROR))),
+            "i": Stream(
+                "in",
+                (Field("logit", Q8_16), Field("last", BIT)),
+                doc="Logits of a sample's plus side, `last` with the final one, then as many of its minus side. A "
+                "logit waits for its target, and while a pair's word is made or on offer.",
+            ),
+            "target": Stream("in", (Field("target", Q8_16),), doc="What each logit should be; taken with it."),
+            "o": Stream(
+                "out",
+                (Field("difference", DIFFERENCE), Field("error", ERROR)),
+                doc="Difference of the losses, and mean of both sides' squared errors; one word a pair.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -143,8 +143,13 @@ class PerturbSpec(Spec):
         factor = (Field("scale", self.scale_format),) if self.scale_format else ()
         number = Field("number", self.number_format, self.used)
         return {
-            "i": Stream("in", (weight, number, *factor, Field("sign", SIGN), *tag_fields(self.tag))),
-            "o": Stream("out", (weight, *tag_fields(self.tag))),
+            "i": Stream(
+                "in",
+                (weight, number, *factor, Field("sign", SIGN), *tag_fields(self.tag)),
+                doc="Weights and random numbers; lane j takes number j mod n. `scale` only where the spec has a "
+                "format for it, `tag` only where it has bits. `sign` bit 0: perturb at all; bit 1: subtract.",
+            ),
+            "o": Stream("out", (weight, *tag_fields(self.tag)), doc="The perturbed weights and the tag of the word."),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

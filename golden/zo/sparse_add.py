@@ -76,9 +76,23 @@ class SparseAddSpec(Spec):
         weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
         index = Field("index", Format(self.index_bits, 0, signed=False))
         return {
-            "i": Stream("in", (weight, last, *tag_fields(self.tag))),
-            "sparse": Stream("in", (index, Field("value", Q4_12), last)),
-            "o": Stream("out", (weight, last, Field("error", BIT), *tag_fields(self.tag))),
+            "i": Stream(
+                "in",
+                (weight, last, *tag_fields(self.tag)),
+                doc="Beats of weights; `last` marks a packet's final one. `tag` only where it has bits.",
+            ),
+            "sparse": Stream(
+                "in",
+                (index, Field("value", Q4_12), last),
+                doc="Corrections of the same packet in ascending order of index, at least one a packet. `index` "
+                "counts weights from the packet's first.",
+            ),
+            "o": Stream(
+                "out",
+                (weight, last, Field("error", BIT), *tag_fields(self.tag)),
+                doc="Corrected weights, saturated. `error` with `last`: a correction of the packet was out of order "
+                "or beyond its end, and was dropped.",
+            ),
         }
 
     # -- words from tensors ------------------------------------------------------------------------------------------

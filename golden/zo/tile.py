@@ -88,8 +88,13 @@ class TileSpec(Spec):
         weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
         return {
             **state_ports(),
-            "i": Stream("in", (weight, last, Field("user", Format(3, 0, signed=False)))),
-            "o": Stream("out", (weight, last)),
+            "i": Stream(
+                "in",
+                (weight, last, Field("user", Format(3, 0, signed=False))),
+                doc="Weights of a pass; `last` marks its final word. `user` bits 1:0 are the sign of `Perturb`; bit "
+                "2, sampled with `last`: replay the pass's numbers, else the next word becomes the mark.",
+            ),
+            "o": Stream("out", (weight, last), doc="Perturbed weights, `spec.latency` cycles later."),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -118,10 +118,24 @@ class WeightPathSpec(Spec):
         select = tuple(item for item in dequant["i"].fields if item.name == "select")
         codes = (dequant["i"].fields[0], Field("scale", SCALE, self.scales), *select, Field("sign", SIGN), last)
         return {
-            "codes": Stream("in", codes),
+            "codes": Stream(
+                "in",
+                codes,
+                doc="NF4 weights as `Nf4Dequant` takes them, and the sign of their perturbation as `Perturb` takes "
+                "it; `last` marks a packet's final beat.",
+            ),
             "sparse": add["sparse"],
-            "u": Stream("in", tuple(item for item in perturb["i"].fields if item.name in ("number", "scale"))),
-            "o": Stream("out", (perturb["o"].fields[0], last, Field("error", BIT))),
+            "u": Stream(
+                "in",
+                tuple(item for item in perturb["i"].fields if item.name in ("number", "scale")),
+                doc="Random numbers; one word for each beat that is perturbed, none for others.",
+            ),
+            "o": Stream(
+                "out",
+                (perturb["o"].fields[0], last, Field("error", BIT)),
+                doc="The weights. `error` with `last`: a correction of the packet was out of order or beyond its end"
+                " and was dropped.",
+            ),
         }
 
     # -- words from tensors ------------------------------------------------------------------------------------------

@@ -35,10 +35,6 @@ class AxiRead(wiring.Component):
 
     Attributes
     ----------
-    command : In, stream of ``address`` (`address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, from 1 up)
-        What to read.
-    o : Out, stream of ``data`` (`spec.data` bits), ``last`` (1 bit, the last beat of its command)
-        The beats of all commands, in order.
     bus : Out, `Read`
         The AXI4 read channels, as manager. `r.ready` is always 1.
     stop : In(1)

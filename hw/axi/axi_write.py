@@ -33,10 +33,6 @@ class AxiWrite(wiring.Component):
 
     Attributes
     ----------
-    command : In, stream of ``address`` (`address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, from 1 up)
-        Where to write, and how much.
-    i : In, stream of ``data`` (`spec.data` bits)
-        The beats of all commands, in order; they may come before their command.
     bus : Out, `Write`
         The AXI4 write channels, as manager. All bytes are strobed; `b.ready` is always 1.
     stop : In(1)

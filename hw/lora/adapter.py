@@ -15,19 +15,6 @@ class Adapter(wiring.Component):
 
     Logits come while they are, updated parameters at the end; all of it waits while a beat is on offer and not taken.
     Parameters are taken between batches, a whole image at a time; before the first since reset nothing else is taken.
-
-    Attributes
-    ----------
-    load : In stream of 8 * words_per_cycle Q4.12
-        The image of the adapters: of A a beat for each word of a row at once, of B one beat alone.
-    label : In stream
-        A sample's ``label`` and learning ``rate``, ``last`` on the batch's last one.
-    i : In stream of lanes * words_per_cycle Q8.16
-        A sample's rows: the adapters' inputs, then the base logits.
-    logits : Out stream
-        ``logit`` in Q8.16, ``last`` on a sample's last one.
-    o : Out stream of 8 * words_per_cycle Q4.12
-        Updated parameters, as `load` takes them.
     """
 
     def __init__(self, spec: AdapterSpec) -> None:

@@ -10,17 +10,7 @@ from ..primitives.rounding import RoundSaturate
 
 
 class Mseloss(wiring.Component):
-    """Subtract, round, and saturate; all of it waits while a gradient is on offer and not taken. Latency 4.
-
-    Attributes
-    ----------
-    i : In stream
-        ``logit`` in Q8.16, and ``last`` on a sample's last one; a word a cycle, each taken with its target.
-    target : In stream of Q8.16
-        What each logit should be.
-    o : Out stream
-        ``gradient`` in Q4.12, ``clipped`` where it is beyond that, and ``last``; in the same order.
-    """
+    """Subtract, round, and saturate; all of it waits while a gradient is on offer and not taken. Latency 4."""
 
     def __init__(self, spec: MselossSpec) -> None:
         self.spec = spec

@@ -21,14 +21,6 @@ class Nf4Dequant(wiring.Component):
     ----------
     spec : Nf4DequantSpec
         Number of lanes and of scales in a word, width of the tag.
-
-    Attributes
-    ----------
-    i : In, stream of ``code`` (lanes of 4 bits), ``scale`` (scales of U7.16), ``select`` (lanes), ``tag``
-        Codes, the scales of their blocks and for each lane the index of its scale. `select` only with two scales or
-        more, `tag` only where it has bits. `ready` while the stages move.
-    o : Out, stream of ``value`` (lanes of Q8.16), ``tag``
-        Level times scale, rounded half to even, and the tag of the word.
     """
 
     def __init__(self, spec: Nf4DequantSpec) -> None:

@@ -28,13 +28,6 @@ class Nf4Quant(wiring.Component):
     ----------
     spec : Nf4QuantSpec
         Length of the longest block, and values of a word.
-
-    Attributes
-    ----------
-    i : In, stream of ``value`` (Q8.16), ``last`` (1 bit); with two values ``single`` (1 bit)
-        Values of a block; `last` marks the final word, of which with `single` the second value does not count.
-    o : Out, stream of ``code`` (4 bits), ``scale`` (U7.16), ``last`` (1 bit); with two values ``single`` (1 bit)
-        Codes of the same block in order, each with the block's largest magnitude.
     """
 
     def __init__(self, spec: Nf4QuantSpec) -> None:

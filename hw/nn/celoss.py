@@ -9,18 +9,7 @@ from ..ports import members
 
 
 class Celoss(wiring.Component):
-    """Count a sample's words, compare the count with the label, and decrement the integer bits. Latency 1.
-
-    Attributes
-    ----------
-    label : In stream of 8 bits
-        A sample's class; taken with the sample's last word.
-    i : In stream
-        ``probability`` in Q4.12, 0 to 4096, and ``last`` on a sample's last one; a word a cycle, taken only while a
-        label is on offer.
-    o : Out stream
-        ``gradient`` in Q4.12, and ``last``; one cycle later, in the same order.
-    """
+    """Count a sample's words, compare the count with the label, and decrement the integer bits. Latency 1."""
 
     def __init__(self, spec: CelossSpec) -> None:
         self.spec = spec

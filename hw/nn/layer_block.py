@@ -19,16 +19,6 @@ class LayerBlock(wiring.Component):
     While a sample is computed, the next one comes in; its outputs are computed once those before have left, or
     the last of them is on offer. Parameters are taken between samples, a whole image at a time; before the first since
     reset nothing else is taken.
-
-    Attributes
-    ----------
-    load : In stream of eight Q4.12
-        The image of the parameters, `golden.nn.array.images.frozen_image`, a beat a word. Ready between samples; the
-        last beat waits until activations are cleared.
-    i : In stream of Q8.16
-        Samples, channel by channel, row by row; ready once the parameters are there and while a buffer is free.
-    o : Out stream of Q8.16
-        What the stage makes of them, channel by channel, row by row. Latency and period: `LayerBlockSpec`.
     """
 
     def __init__(self, spec: LayerBlockSpec) -> None:

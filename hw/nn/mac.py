@@ -288,16 +288,7 @@ class MacArray(wiring.Component):
 
 
 class Mac(wiring.Component):
-    """RTL of `mac`: the array alone, one word a cycle. All of it waits while a sum is on offer and not taken.
-
-    Attributes
-    ----------
-    i : In stream
-        A word: ``x``, ``w``, across the lanes ``bias``, ``first``, ``last``.
-    o : Out stream
-        Sums of the words marked ``last``: ``y`` across the lanes in Q8.16, ``sum`` within them, exact. Latency:
-        `MacSpec.latency`.
-    """
+    """RTL of `mac`: the array alone, one word a cycle. All of it waits while a sum is on offer and not taken."""
 
     def __init__(self, spec: MacSpec) -> None:
         self.spec = spec

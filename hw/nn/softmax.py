@@ -21,14 +21,6 @@ class Softmax(wiring.Component):
 
     A sample of n logits takes ``3 n + 5 + octaves`` cycles, and its last probability comes 5 cycles later. All but the
     taking of logits waits while a probability is on offer and not taken.
-
-    Attributes
-    ----------
-    i : In stream
-        ``logit`` in Q8.16, and ``last`` on a sample's last one. Ready until the last one, and again once the sample's
-        probabilities have been read.
-    o : Out stream
-        ``probability`` in Q4.12, 0 to 4096, and ``last``; in the order of the logits.
     """
 
     def __init__(self, spec: SoftmaxSpec) -> None:

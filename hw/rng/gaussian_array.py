@@ -70,19 +70,6 @@ class GaussianArray(wiring.Component):
     ----------
     spec : GaussianArraySpec
         Numbers in a word, form and seed of the generators.
-
-    Attributes
-    ----------
-    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
-        Bits of a new state; `last` marks the final one. `ready` is low in the cycles of a replay or a mark.
-    scan : Out, ``bit`` (1 bit)
-        Bit of the old state, in the cycle of each transfer at `load`.
-    o : Out, stream of ``number`` (n lanes of Q3.5)
-        Numbers: each integer y represents (2 y + 1) / 64.
-    replay : In, ``bit`` (1 bit)
-        Sampled with a transfer at `o`: the next word is the one at the mark. Wins over `mark`.
-    mark : In, ``bit`` (1 bit)
-        Sampled with a transfer at `o`: the next word becomes the mark.
     """
 
     def __init__(self, spec: GaussianArraySpec) -> None:

@@ -16,11 +16,6 @@ class Grng(wiring.Component):
     ----------
     spec : GrngSpec
         Seeds, and the form of the logic: "tree", "select" or "sum".
-
-    Attributes
-    ----------
-    o : Out, stream of ``number`` (Q3.5)
-        The number. `valid` is always 1; held while `ready` is low.
     """
 
     def __init__(self, spec: GrngSpec) -> None:

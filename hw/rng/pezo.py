@@ -21,19 +21,6 @@ class Pezo(wiring.Component):
     ----------
     spec : PezoSpec
         Strategy, numbers in a word, whether words can be replayed.
-
-    Attributes
-    ----------
-    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
-        Bits of a new state; `last` marks the final one. `ready` is low in the cycles of a replay or a mark.
-    scan : Out, ``bit`` (1 bit)
-        Bit of the old state, in the cycle of each transfer at `load`.
-    o : Out, stream of ``number`` (lanes), and on the fly ``scale``
-        Numbers and, on the fly, their common factor, in the formats of `spec.streams`.
-    replay : In, ``bit`` (1 bit), only where `spec.can_replay`
-        Sampled with a transfer at `o`: the next word is the one at the mark. Wins over `mark`.
-    mark : In, ``bit`` (1 bit), only where `spec.can_replay`
-        Sampled with a transfer at `o`: the next word becomes the mark.
     """
 
     def __init__(self, spec: PezoSpec) -> None:

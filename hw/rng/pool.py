@@ -17,19 +17,6 @@ class Pool(wiring.Component):
     ----------
     spec : PoolSpec
         Rows, numbers in a row, their format, order of the addresses.
-
-    Attributes
-    ----------
-    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
-        Bits of a new address, the highest first; `last` marks the final one. `ready` is always 1.
-    scan : Out, ``bit`` (1 bit)
-        Highest bit of the address, which the next transfer at `load` drops.
-    o : Out, stream of ``number`` (p lanes of `spec.format`)
-        The row. `valid` from the first cycle after reset and held while `ready` is low.
-    replay : In, ``bit`` (1 bit)
-        Sampled with a transfer at `o`: the next row is the one at the mark. Wins over `mark`.
-    mark : In, ``bit`` (1 bit)
-        Sampled with a transfer at `o`: the next row becomes the mark.
     """
 
     def __init__(self, spec: PoolSpec) -> None:

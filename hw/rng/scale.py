@@ -17,15 +17,6 @@ class Scale(wiring.Component):
     ----------
     spec : ScaleSpec
         Generator, format and table of factors.
-
-    Attributes
-    ----------
-    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
-        Bits of the reference generator's new state; `last` marks the final one. `ready` is always 1.
-    scan : Out, ``bit`` (1 bit)
-        Bit of the old state, in the cycle of each transfer at `load`; where all factors are equal, `load`'s own bit.
-    o : Out, stream of ``scale`` (`spec.format`, unsigned)
-        The factor. `valid` from the first cycle after reset and held while `ready` is low.
     """
 
     def __init__(self, spec: ScaleSpec) -> None:

@@ -18,16 +18,6 @@ class Urng(wiring.Component):
     ----------
     spec : UrngSpec
         Number and width of the registers, seeds, bits per step.
-
-    Attributes
-    ----------
-    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
-        Bits of a new state, in the order of `spec.chain`; `last` marks the final one. `ready` is always 1.
-    scan : Out, ``bit`` (1 bit)
-        Bit that the shift register drops, in the cycle of each transfer at `load`.
-    o : Out, stream of ``number`` (n lanes of Q1.(bits - 1))
-        The registers: each integer y represents y + 1/2 last places. `valid` from the first cycle after reset and held
-        while `ready` is low.
     """
 
     def __init__(self, spec: UrngSpec) -> None:

@@ -12,16 +12,6 @@ class Coefficient(wiring.Component):
     """Sum up a step's loss differences, multiply by minus the rate, shift to the right, round and saturate.
 
     A step's coefficient comes ``spec.latency_of(shift)`` cycles after its last difference.
-
-    Attributes
-    ----------
-    i : In, stream of ``difference`` (Q11.29), ``last`` (1 bit)
-        Loss differences of a step's samples, 1 to 256; `last` with the final one. One a cycle, until the final one;
-        again once `o` was taken.
-    rate : In, stream of ``rate`` (16 bits), ``shift`` (6 bits, 0 to 62)
-        Factor of a step, and how far its product is shifted; taken in the cycle after the final difference, or later.
-    o : Out, stream of ``difference`` (Q19.29), ``coefficient`` (27 bits, signed), ``clipped`` (1 bit)
-        A step's sum, its coefficient, and whether that was beyond 27 bits; one word a step.
     """
 
     def __init__(self, spec: CoefficientSpec) -> None:

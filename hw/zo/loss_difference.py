@@ -38,17 +38,6 @@ class LossDifference(wiring.Component):
     ----------
     spec : LossDifferenceSpec
         Number of classes.
-
-    Attributes
-    ----------
-    i : In, stream of ``logit`` (Q8.16), ``last`` (1 bit)
-        Logits of a sample's plus side, `last` with the final one, then as many of its minus side. Ready while the
-        softmax takes a side; for a plus side only while at most one pair is complete and has products left to form.
-    label : In, stream of ``label`` (8 bits)
-        Class of a pair. Products wait for it; it is taken as the pair's last product begins.
-    o : Out, stream of ``difference`` (Q11.29), ``plus``, ``minus`` (Q4.12)
-        Difference of the losses, and the label's probability on the plus and on the minus side, 0 to 4096; one word a
-        pair. The next pair's products wait until it is taken.
     """
 
     def __init__(self, spec: LossDifferenceSpec) -> None:

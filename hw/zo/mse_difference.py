@@ -26,16 +26,6 @@ class MseDifference(wiring.Component):
     ----------
     spec : MseDifferenceSpec
         Number of outputs.
-
-    Attributes
-    ----------
-    i : In, stream of ``logit`` (Q8.16), ``last`` (1 bit)
-        Logits of a sample's plus side, `last` with the final one, then as many of its minus side. A logit waits for its
-        target, and while a pair's word is made or on offer.
-    target : In, stream of ``target`` (Q8.16)
-        What each logit should be; taken with it.
-    o : Out, stream of ``difference`` (Q11.29), ``error`` (U16.16)
-        Difference of the losses, and mean of both sides' squared errors; one word a pair.
     """
 
     def __init__(self, spec: MseDifferenceSpec) -> None:

@@ -19,14 +19,6 @@ class Perturb(wiring.Component):
     ----------
     spec : PerturbSpec
         Lanes, numbers, their formats, eps, rounding and overflow, width of the tag.
-
-    Attributes
-    ----------
-    i : In, stream of ``weight`` (lanes of Q4.12), ``number`` (n lanes), ``scale``, ``sign`` (2 bits), ``tag``
-        Weights and random numbers; lane j takes number j mod n. `scale` only where the spec has a format for it, `tag`
-        only where it has bits. `sign` bit 0: perturb at all; bit 1: subtract.
-    o : Out, stream of ``weight`` (lanes of Q4.12), ``tag``
-        The perturbed weights and the tag of the word.
     """
 
     def __init__(self, spec: PerturbSpec) -> None:

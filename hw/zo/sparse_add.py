@@ -124,17 +124,6 @@ class SparseAdd(wiring.Component):
     ----------
     spec : SparseAddSpec
         Lanes, width of an index, depth of the FIFO, width of the tag.
-
-    Attributes
-    ----------
-    i : In, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``tag``
-        Beats of weights; `last` marks a packet's final one. `tag` only where it has bits.
-    sparse : In, stream of ``index`` (`spec.index_bits`), ``value`` (Q4.12), ``last`` (1 bit)
-        Corrections of the same packet in ascending order of index, at least one a packet. `index` counts weights from
-        the packet's first.
-    o : Out, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``error`` (1 bit), ``tag``
-        Corrected weights, saturated. `error` with `last`: a correction of the packet was out of order or beyond its
-        end, and was dropped.
     """
 
     def __init__(self, spec: SparseAddSpec) -> None:

@@ -18,18 +18,6 @@ class Tile(wiring.Component):
     ----------
     spec : TileSpec
         Generator and lanes.
-
-    Attributes
-    ----------
-    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
-        Bits of the generator's new state, as `Pezo` has it.
-    scan : Out, ``bit`` (1 bit)
-        Bit of the generator's old state, in the cycle of each transfer at `load`.
-    i : In, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``user`` (3 bits)
-        Weights of a pass; `last` marks its final word. `user` bits 1:0 are the sign of `Perturb`; bit 2, sampled with
-        `last`: replay the pass's numbers, else the next word becomes the mark.
-    o : Out, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit)
-        Perturbed weights, `spec.latency` cycles later.
     """
 
     def __init__(self, spec: TileSpec) -> None:

@@ -21,18 +21,6 @@ class WeightPath(wiring.Component):
     ----------
     spec : WeightPathSpec
         Lanes, scales in a beat, width of an index, formats of the numbers.
-
-    Attributes
-    ----------
-    codes : In, stream of ``code`` (lanes of 4 bits), ``scale`` (U7.16), ``select``, ``sign`` (2 bits), ``last`` (1 bit)
-        NF4 weights as `Nf4Dequant` takes them, and the sign of their perturbation as `Perturb` takes it; `last` marks a
-        packet's final beat.
-    sparse : In, stream of ``index`` (`spec.index_bits`), ``value`` (Q4.12), ``last`` (1 bit)
-        Corrections of the packet, as `SparseAdd` takes them.
-    u : In, stream of ``number`` (lanes), and with a factor ``scale``
-        Random numbers; one word for each beat that is perturbed, none for others.
-    o : Out, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``error`` (1 bit)
-        The weights. `error` with `last`: a correction of the packet was out of order or beyond its end and was dropped.
     """
 
     def __init__(self, spec: WeightPathSpec) -> None:

@@ -112,14 +112,29 @@ class ArrayPathSpec(Spec):
         weight = Field("weight", Q4_14, 2 * self.columns)
         contexts = (Field("sum", SCORE, self.drain), Field("query", self.query_number), sums[-1])
         return {
-            "order": Stream("in", (*self.order_fields, self.used_field)),
-            "rows": Stream("in", (Field("value", Q8_16, self.lanes), *self.row_fields)),
-            "terms": Stream("in", (*terms, Field("first", BIT), Field("last", BIT))),
-            "weights": Stream("in", (weight,)),
-            "keys": Stream("in", (weight,)),
-            "sums": Stream("out", sums),
-            "scores": Stream("out", (Field("score", SCORE, self.drain),)),
-            "contexts": Stream("out", contexts),
+            "order": Stream(
+                "in",
+                (*self.order_fields, self.used_field),
+                doc="A word for each tile: `TileKind`, how many rows pass, and how many of their lanes count, both "
+                "at least 1. A tile of a layer behind one of attention, or the other way round, waits until all "
+                "sums have left.",
+            ),
+            "rows": Stream(
+                "in",
+                (Field("value", Q8_16, self.lanes), *self.row_fields),
+                doc="Rows of a layer and queries. Of queries `row` is the number in the block. A row that is not "
+                "`first` comes at least as many rows behind the one of its number as its tile has.",
+            ),
+            "terms": Stream(
+                "in",
+                (*terms, Field("first", BIT), Field("last", BIT)),
+                doc="Rows of attention's weights, in the same order.",
+            ),
+            "weights": Stream("in", (weight,), doc="Beats of a layer's tiles, and of those of keys and values."),
+            "keys": Stream("in", (weight,), doc="Beats of a layer's tiles, and of those of keys and values."),
+            "sums": Stream("out", sums, doc="Complete sums of layers."),
+            "scores": Stream("out", (Field("score", SCORE, self.drain),), doc="Those of queries and keys."),
+            "contexts": Stream("out", contexts, doc="Those of weights and values."),
         }
 
     @property

@@ -110,12 +110,23 @@ class LinearSequencerSpec(Spec):
         address = self.layout.address
         return {
             "operation": Stream(
-                "in", (*features, Field("source", address), Field("rows", count), Field("stride", count))
+                "in",
+                (*features, Field("source", address), Field("rows", count), Field("stride", count)),
+                doc="The next layer: features, each at least 1; address of the first row of the inputs; rows of a "
+                "side, at least 1; addresses from a row to the next. Taken when all reads of the layer before "
+                "are.",
             ),
             "rows_read": Stream(
-                "out", (Field("address", address), Field("row", self.row), Field("first", BIT), Field("last", BIT))
+                "out",
+                (Field("address", address), Field("row", self.row), Field("first", BIT), Field("last", BIT)),
+                doc="Reads of the activation memory with their tags: the row's number, and whether its sums begin or"
+                " end.",
             ),
-            "order": Stream("out", (Field("rows", count), Field("used", self.used))),
+            "order": Stream(
+                "out",
+                (Field("rows", count), Field("used", self.used)),
+                doc="A word for each tile of each side: so many rows pass, of which so many lanes have inputs.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -80,9 +80,17 @@ class PartialSumsSpec(Spec):
         """Streams: `i` takes terms, `o` gives the sums of complete rows in parts."""
         flags = (Field("row", self.row_number), Field("first", BIT), Field("last", BIT))
         return {
-            "i": Stream("in", (Field("sum", SUM, self.columns), *flags)),
+            "i": Stream(
+                "in",
+                (Field("sum", SUM, self.columns), *flags),
+                doc="Terms of a row. Waits: a term of a row that came in one of the two cycles before, unless it is "
+                "`first`; one that is `last` while `spec.sums` complete rows have not left.",
+            ),
             "o": Stream(
-                "out", (Field("sum", TOTAL, self.drain), Field("row", self.row_number), Field("part", self.part_number))
+                "out",
+                (Field("sum", TOTAL, self.drain), Field("row", self.row_number), Field("part", self.part_number)),
+                doc="Complete sums, rows in the order in which they came to be, a row's parts from the lowest "
+                "columns on.",
             ),
         }
 

@@ -69,8 +69,14 @@ class StationaryLoadSpec(Spec):
         """Streams: `i` takes rows, as many a tile as it has columns or lanes; `o` gives beats of tiles."""
         flags = (Field("turn", BIT), Field("part", self.part_number), Field("zero", BIT, self.parts))
         return {
-            "i": Stream("in", (Field("value", Q8_16, self.lanes), *flags)),
-            "o": Stream("out", (Field("weight", Q4_14, 2 * self.columns),)),
+            "i": Stream(
+                "in",
+                (Field("value", Q8_16, self.lanes), *flags),
+                doc="A row: a key where `turn` is 1, else a value, of which `part` chooses as many features as there"
+                " are columns. `zero` has a bit for each part: it counts as zeros. The rows of a tile have one "
+                "`turn` and one `part`.",
+            ),
+            "o": Stream("out", (Field("weight", Q4_14, 2 * self.columns),), doc="Beats of tiles, two lanes each."),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

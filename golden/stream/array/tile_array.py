@@ -77,9 +77,18 @@ class TileArraySpec(Spec):
         """Streams: `w` takes tiles, two lanes a beat, lane by lane; `x` rows, and `o` gives their sums."""
         tag = tag_fields(self.tag)
         return {
-            "w": Stream("in", (Field("weight", Q4_14, 2 * self.columns),)),
-            "x": Stream("in", (Field("value", Q8_16, self.lanes), Field("swap", BIT), *tag)),
-            "o": Stream("out", (Field("sum", SUM, self.columns), *tag)),
+            "w": Stream(
+                "in",
+                (Field("weight", Q4_14, 2 * self.columns),),
+                doc="A beat of a tile, the weights of two lanes. A tile's first beat, once taken, waits inside for "
+                "the rows that swap the tile before it.",
+            ),
+            "x": Stream(
+                "in",
+                (Field("value", Q8_16, self.lanes), Field("swap", BIT), *tag),
+                doc="A row. One marked `swap` is the first of the next tile, and waits until that one is complete.",
+            ),
+            "o": Stream("out", (Field("sum", SUM, self.columns), *tag), doc="Exact sums of a row."),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -92,10 +92,24 @@ class ProgramSequencerSpec(Spec):
         instruction = (Field(name, Format(bits, 0, signed=False)) for name, bits in FIELD_BITS.items())
         count = Field("count", Format(BEAT_COUNT_BITS, 0, signed=False))
         return {
-            "command": Stream("in", (Field("run", BIT), Field("first", NUMBER), count)),
-            "image": Stream("in", (data_field(8 * BEAT), Field("error", BIT))),
-            "status": Stream("out", (Field("reason", REASON), Field("place", NUMBER), *counts)),
-            "o": Stream("out", tuple(instruction)),
+            "command": Stream(
+                "in",
+                (Field("run", BIT), Field("first", NUMBER), count),
+                doc="To load an image of so many beats, or to give so many instructions from the first on, all where"
+                " the count is 0; taken when the one before is done.",
+            ),
+            "image": Stream(
+                "in",
+                (data_field(8 * BEAT), Field("error", BIT)),
+                doc="Beats of an image, taken one a cycle while it is loaded, all of them whatever is in them.",
+            ),
+            "status": Stream(
+                "out",
+                (Field("reason", REASON), Field("place", NUMBER), *counts),
+                doc="A word for each load, and for a run that is refused: `Reason`, the operation's number, and what"
+                " the program says of all its instructions, 0 where there is none.",
+            ),
+            "o": Stream("out", tuple(instruction), doc="One after the other, some cycles apart."),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

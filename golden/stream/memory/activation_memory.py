@@ -77,12 +77,27 @@ class ActivationMemorySpec(Spec):
         address = Field("address", self.layout.address)
         chunk = (Field("wide", BIT), address, Field("part", self.layout.part))
         values = Field("value", Q11_16, self.columns)
-        found = {"write": Stream("in", (*chunk, values))}
+        found = {
+            "write": Stream(
+                "in",
+                (*chunk, values),
+                doc="A chunk; always taken. Of a value the narrow memory takes the lower 24 bits.",
+            )
+        }
         tags = (tag_fields(bits) for bits in (self.operand_tag, self.key_tag, self.row_tag))
         for name, tag in zip(READERS, tags, strict=True):
             wide = name == "operands"
-            found[f"{name}_read"] = Stream("in", (*(chunk if wide else (address,)), *tag))
-            found[name] = Stream("out", (values if wide else Field("value", Q8_16, self.lanes), *tag))
+            found[f"{name}_read"] = Stream(
+                "in",
+                (*(chunk if wide else (address,)), *tag),
+                doc=f"{'A chunk' if wide else 'A row of the narrow memory'} to read. A read sees what was written in "
+                "earlier cycles, and nothing later.",
+            )
+            found[name] = Stream(
+                "out",
+                (values if wide else Field("value", Q8_16, self.lanes), *tag),
+                doc=f"{'Chunks' if wide else 'Rows'} in the order of their reads.",
+            )
         return found
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -109,10 +109,21 @@ class SampleLoaderSpec(Spec):
         )
         chunk = (Field("wide", BIT), Field("address", address), Field("part", self.layout.part))
         return {
-            "operation": Stream("in", operation),
-            "beats": Stream("in", (Field("data", WORD, 4),)),
-            "write": Stream("out", (*chunk, Field("value", Q11_16, self.columns))),
-            "done": Stream("out", (Field("status", STATUS),)),
+            "operation": Stream(
+                "in",
+                operation,
+                doc="Tokens of a side, values of a token, and the `Place` where they go. The next one is taken "
+                "behind `done`.",
+            ),
+            "beats": Stream(
+                "in", (Field("data", WORD, 4),), doc="Tokens one behind the other, as `samples.token_rows` has them."
+            ),
+            "write": Stream(
+                "out",
+                (*chunk, Field("value", Q11_16, self.columns)),
+                doc="Chunks of each token in order, each on the plus side, then on the minus side.",
+            ),
+            "done": Stream("out", (Field("status", STATUS),), doc="All is written; or why nothing is, a `Status`."),
         }
 
     def status(self, rows: int, features: int, stride: int) -> Status:

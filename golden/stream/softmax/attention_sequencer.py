@@ -199,18 +199,40 @@ class AttentionSequencerSpec(Spec):
         )
         row = self.array.row_fields[0].format
         return {
-            "operation": Stream("in", operation),
-            "sentences": Stream("in", (Field("first", row), Field("length", count))),
-            "inverse": Stream("in", softmax["inverse"].fields),
-            "contexts": Stream("in", scale["o"].fields),
-            "keys_read": Stream("out", (address, Field("turn", BIT), part, Field("zero", BIT, self.layout.parts))),
-            "rows_read": Stream("out", (address, *self.array.row_fields)),
-            "order": Stream("out", self.array.order_fields),
-            "softmax": Stream("out", softmax["operation"].fields),
-            "reciprocals": Stream("out", scale["inverse"].fields),
-            "scales": Stream("out", scale["i"].fields[1:]),
-            "write": Stream("out", (Field("wide", BIT), address, part, Field("value", Q11_16, self.columns))),
-            "done": Stream("out", (Field("clipped", CLIPPED),)),
+            "operation": Stream("in", operation, doc="Attention of all sentences of a pass."),
+            "sentences": Stream(
+                "in",
+                (Field("first", row), Field("length", count)),
+                doc="Rows of the sentences of both sides, for each operation anew.",
+            ),
+            "inverse": Stream(
+                "in",
+                softmax["inverse"].fields,
+                doc="From `attention_softmax`: passes to `reciprocals`, and `clipped` is counted.",
+            ),
+            "contexts": Stream("in", scale["o"].fields, doc="From `context_scale`."),
+            "keys_read": Stream(
+                "out",
+                (address, Field("turn", BIT), part, Field("zero", BIT, self.layout.parts)),
+                doc="Rows of keys and values, and what `stationary_load` makes of them.",
+            ),
+            "rows_read": Stream(
+                "out", (address, *self.array.row_fields), doc="Rows of queries, and what the array makes of them."
+            ),
+            "order": Stream(
+                "out", self.array.order_fields, doc="For each tile of which kind it is, and how many rows pass."
+            ),
+            "softmax": Stream("out", softmax["operation"].fields, doc="Operations of `attention_softmax`."),
+            "reciprocals": Stream(
+                "out", scale["inverse"].fields, doc="For `context_scale`, in the same cycle as `inverse`."
+            ),
+            "scales": Stream(
+                "out", scale["i"].fields[1:], doc="What goes with each word of sums of contexts to `context_scale`."
+            ),
+            "write": Stream(
+                "out", (Field("wide", BIT), address, part, Field("value", Q11_16, self.columns)), doc="Contexts."
+            ),
+            "done": Stream("out", (Field("clipped", CLIPPED),), doc="Behind the last write of an operation."),
         }
 
     def tag(self, address: Integers, part: int, final: Integers) -> Integers:

@@ -200,10 +200,18 @@ class AttentionSoftmaxSpec(Spec):
             Field("clipped", _count(2 * self.queries * self.keys)),
         )
         return {
-            "operation": Stream("in", operation),
-            "scores": Stream("in", (Field("score", SUM, self.exponentials),)),
-            "o": Stream("out", rows),
-            "inverse": Stream("out", inverse),
+            "operation": Stream(
+                "in",
+                operation,
+                doc="A block of queries; taken once the scores of the one before are there, and a bank is free.",
+            ),
+            "scores": Stream(
+                "in",
+                (Field("score", SUM, self.exponentials),),
+                doc="By key group, query, quarter; queries that see nothing of a group are left out.",
+            ),
+            "o": Stream("out", rows, doc="By repeat, key tile, query; 0 where a query does not see a key."),
+            "inverse": Stream("out", inverse, doc="One for each query."),
         }
 
     @property

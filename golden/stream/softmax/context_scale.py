@@ -96,9 +96,19 @@ class ContextScaleSpec(Spec):
             Field("output_shift", SHIFT),
         )
         return {
-            "inverse": Stream("in", inverse),
-            "i": Stream("in", (*sums, *tag)),
-            "o": Stream("out", (Field("value", Q8_16, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
+            "inverse": Stream("in", inverse, doc="Reciprocals of a block's queries in their order."),
+            "i": Stream(
+                "in",
+                (*sums, *tag),
+                doc="Exact sums, at most twice the largest value times their query's sum of weights; `tag` only "
+                "where it has bits.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("value", Q8_16, self.lanes), Field("clipped", BIT, self.lanes), *tag),
+                doc="Contexts with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, "
+                "saturated.",
+            ),
         }
 
     @property

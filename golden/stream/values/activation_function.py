@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, get_args
 
-from ...block import Field, Stream, Words
+from ...block import Field, Stream, Words, described
 from ...fixed import Q8_16, Format, shifted
 from ...memories.plan import MemoryShape
 from ...transformer.blocks import ActivationKind
@@ -45,7 +45,12 @@ class ActivationFunctionSpec(LanewiseSpec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes values of 24 bits, a kind, and the fraction bits below 16 of inputs and outputs."""
         settings = (Field("kind", KIND), Field("input_shift", SHIFT), Field("output_shift", SHIFT))
-        return self.ports((Field("value", Q8_16, self.lanes), *settings), Q8_16)
+        return described(
+            self.ports((Field("value", Q8_16, self.lanes), *settings), Q8_16),
+            i="Values of ``16 - input_shift`` fraction bits, the number in `KINDS`; `tag` only where it has bits.",
+            o="The function with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, "
+            "saturated.",
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the functions word for word."""

@@ -86,10 +86,14 @@ class ChunkUnitSpec(Spec):
         return {
             "operation": Stream("in", operation),
             "sentences": Stream("in", (Field("first", self.row), Field("length", self.count))),
-            "operands_read": Stream("out", self.chunk_fields),
-            "operands": Stream("in", (value,)),
-            "write": Stream("out", (*self.chunk_fields, value)),
-            "done": Stream("out", (Field("clipped", COUNT),)),
+            "operands_read": Stream("out", self.chunk_fields, doc="Chunks to read."),
+            "operands": Stream("in", (value,), doc="Values of the chunks that were asked for, in order."),
+            "write": Stream("out", (*self.chunk_fields, value), doc="Chunks of the results; 0 beyond the features."),
+            "done": Stream(
+                "out",
+                (Field("clipped", COUNT, doc="values that were saturated"),),
+                doc="A word behind an operation's last write.",
+            ),
         }
 
     @staticmethod

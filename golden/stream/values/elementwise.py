@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Stream, Words
+from ...block import Field, Stream, Words, described
 from ...fixed import Q8_16, Format, Overflow, narrow, shifted
 from ..forward import SHIFT
 from ..norms import Q11_16
@@ -38,7 +38,12 @@ class ElementwiseSpec(LanewiseSpec):
         """Streams: `i` takes two values a lane, a kind, and the fraction bits below 16 of both and of the result."""
         values = (Field("first", Q11_16, self.lanes), Field("second", Q11_16, self.lanes))
         shifts = (Field(f"{name}_shift", SHIFT) for name in ("first", "second", "output"))
-        return self.ports((*values, Field("kind", KIND), *shifts), Q11_16)
+        return described(
+            self.ports((*values, Field("kind", KIND), *shifts), Q11_16),
+            i="Values of 16 fraction bits less their shift; the number in `KINDS`; `tag` only where it has bits.",
+            o="Q11.16 of a sum, Q8.16 of a product, shifted to the right by `output_shift`, rounded half to "
+            "even; where `clipped`, saturated.",
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the results word for word; factors are the lower 24 bits of a value."""

@@ -126,10 +126,33 @@ class LayerNormSpec(Spec):
         operation = tuple(Field(name, Format(bits, 0, signed=False)) for name, bits in _OPERATION.items())
         clipped = (Field(name, BIT, self.lanes) for name in ("clipped_scaled", "clipped"))
         return {
-            "operation": Stream("in", operation),
-            "parameters": Stream("in", tuple(Field(name, Q8_16, VALUES) for name in ("plus", "minus"))),
-            "i": Stream("in", (Field("value", Q11_16, self.lanes), side, *tag)),
-            "o": Stream("out", (Field("value", Q8_16, self.lanes), *clipped, side, Field("last", BIT), *tag)),
+            "operation": Stream(
+                "in",
+                operation,
+                doc="``least``, ``fraction``, ``result_shift`` The next operation: features of a row, and number of "
+                "rows, both at least 1; layer norm where `centred`; whether biases come; the constant 1 / "
+                "features and its fraction bits, as `golden.stream.norms.Norm.share` has it; what is added to "
+                "the sum of squares, at least 1; fraction bits of the factors, at most 18; fraction bits that "
+                "the results lack of 16, at most 12.",
+            ),
+            "parameters": Stream(
+                "in",
+                tuple(Field(name, Q8_16, VALUES) for name in ("plus", "minus")),
+                doc="Of both sides: all biases in Q8.16 where there are some, then all factors, in the lower 18 "
+                "bits. A word takes two cycles.",
+            ),
+            "i": Stream(
+                "in",
+                (Field("value", Q11_16, self.lanes), side, *tag),
+                doc="Rows. `side`, 1 for minus, and `tag`, only where it has bits, are those of a row's first word. "
+                "A row begins with a new word; what the last one has beyond the features is not read.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("value", Q8_16, self.lanes), *clipped, side, Field("last", BIT), *tag),
+                doc="``last``, ``tag`` The rows; 0 beyond the features. `clipped_scaled`: the value was saturated "
+                "before its factor, `clipped`: the result was. `last`: the row ends.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Stream, Words
+from ...block import Field, Stream, Words, described
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ..instruction import Instruction
@@ -87,7 +87,12 @@ class NormPathSpec(ChunkUnitSpec):
         norm = {item.name: item for item in self.norm.streams()["operation"].fields}
         sizes = (Field("rows", self.count), Field("stride", self.layout.address))
         fields = (*(norm[name] for name in _SHARED), *sizes, *self.place_fields("source", "destination"))
-        streams = self.unit_streams(fields)
+        streams = described(
+            self.unit_streams(fields),
+            operation="Settings of `layer_norm`, rows of a side, tokens that the buffers hold, both places.",
+            operands_read="Chunks to read, row by row.",
+            done="A word behind an operation's last write: values that were clipped, before and behind their factor.",
+        )
         del streams["sentences"]
         return {"parameters": self.norm.streams()["parameters"]} | streams
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Stream, Words
+from ...block import Field, Stream, Words, described
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...nn.arithmetic.average import average
@@ -101,7 +101,16 @@ class PoolHeadSpec(ChunkUnitSpec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, its `sentences` and the memory's `operands` in; reads, writes and `done` out."""
         sizes = (Field("features", FEATURES), Field("rows", self.count), Field("stride", self.count))
-        return self.unit_streams((Field("kind", KIND), *sizes, *self.place_fields("source", "destination")))
+        fields = (Field("kind", KIND, doc="number in `KINDS`"), *sizes, *self.place_fields("source", "destination"))
+        return described(
+            self.unit_streams(fields),
+            operation="Features of a row, at least 1; rows of both sides that are written, at least 1: sentences of a "
+            "pool; tokens that the buffers hold; both values' places.",
+            sentences="Of a pool: row and tokens, at least 1, of each sentence of the plus side, then of the minus "
+            "side, again for each chunk of the features.",
+            done="A word behind an operation's last write; 0, as neither a mean nor a value divided by its norm is "
+            "clipped.",
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute operations as long as all of their sentences and operands are there."""

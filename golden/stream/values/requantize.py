@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Stream, Words
+from ...block import Field, Stream, Words, described
 from ...fixed import Q8_16, Format, shifted
 from ..array.partial_sums import TOTAL
 from ..attention import Q6_12
@@ -45,7 +45,13 @@ class RequantizeSpec(LanewiseSpec):
         """Streams: `i` takes sums, biases and how the sums become values, `o` gives values of up to 27 bits."""
         settings = (Field("fraction", FRACTION), Field("input_shift", SHIFT), Field("output_shift", SHIFT))
         given = (Field("sum", SUM, self.lanes), Field("bias", Q8_16, self.lanes), *settings, Field("form", FORM))
-        return self.ports(given, Q11_16)
+        return described(
+            self.ports(given, Q11_16),
+            i="A sum has ``16 + fraction - input_shift`` fraction bits; `form` is the number in `FORMATS`; "
+            "`tag` only where it has bits.",
+            o="In the format `form`, shifted to the right by `output_shift`, rounded half to even; where "
+            "`clipped`, saturated.",
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the values word for word; a number of a format that there is not is that of the last."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Stream, Words
+from ...block import Field, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, Overflow, narrow
 from ...memories.plan import MemoryShape
@@ -81,8 +81,22 @@ class RotarySpec(ChunkUnitSpec):
         sizes = (Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("heads", "key_heads", "width"))
         counts = (Field(name, self.count) for name in ("longest", "sentences", "stride"))
         places = (Field(name, self.layout.address) for name in ("queries", "keys"))
-        return self.unit_streams((*sizes, *counts, *places)) | {
-            "turns": Stream("in", (Field("plus", Q8_16, TURN_LANES),))
+        streams = described(
+            self.unit_streams((*sizes, *counts, *places)),
+            operation="Heads of queries and of keys and features of a head, a multiple of 8 and of the columns; tokens "
+            "of the longest sentence; sentences of both sides; tokens that the buffers hold; places of both values in "
+            "the narrow memory.",
+            sentences="Row and tokens of each sentence of the plus side, then of the minus side, again for each "
+            "position.",
+            operands="Values of the chunks that were asked for, in order, in the lower 24 bits.",
+            write="The same chunks, turned.",
+        )
+        return streams | {
+            "turns": Stream(
+                "in",
+                (Field("plus", Q8_16, TURN_LANES),),
+                doc="Of each position the cosines of a head's pairs of features, then the sines, in the lower 18 bits.",
+            )
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, rows_of
+from ...block import Field, Spec, Stream, Words, described, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Integers
 from ...memories.plan import MemoryShape
@@ -106,13 +106,33 @@ class ValuePathSpec(ChunkUnitSpec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, then its `sums`, `biases`, `sentences`, `operands`; requests, `write` and `done`."""
-        found = self.unit_streams(operation_fields(self.layout.address, self.count))
+        found = described(
+            self.unit_streams(operation_fields(self.layout.address, self.count)),
+            operation="The next operation, see `value_operation`. It is taken when `done` of the one before is.",
+            sentences="Of positions alone, once for each position: first row and rows of all sentences, first those of "
+            "the plus side.",
+            operands_read="Chunks that are asked for, `tag` for a second value.",
+            write="Results; zeros behind the features, up to the end of a row of the memory.",
+        )
         tag = Field("tag", BIT)
         tagged = {
             name: replace(found[name], fields=(*found[name].fields, tag)) for name in ("operands_read", "operands")
         }
         biases = (*(Field(side, Q8_16, VALUES) for side in ("plus", "minus")), Field("last", BIT))
-        own = {"sums": Stream("in", (Field("sum", SUM, VALUES),)), "biases": Stream("in", biases)}
+        own = {
+            "sums": Stream(
+                "in",
+                (Field("sum", SUM, VALUES),),
+                doc="Exact sums of a linear layer: for each group of `columns` features, for all rows of the plus "
+                "side, then of the minus side, in words of 4 features.",
+            ),
+            "biases": Stream(
+                "in",
+                biases,
+                doc="Biases of an operation that is `biased`, or the next row of positions, of both sides. Taken as "
+                "soon as no word needs those before.",
+            ),
+        }
         return found | tagged | own
 
     @property

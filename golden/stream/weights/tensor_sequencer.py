@@ -192,11 +192,23 @@ class TensorSequencerSpec(Spec):
         beat, beats = (Field(name, BEAT_NUMBER) for name in ("beat", "beats"))
         weights = Field("weights", Format(LENGTH_BITS, 0, signed=False))
         return {
-            "operation": Stream("in", tuple(Field(name, own[name]) for name in names)),
-            "tensors": Stream("out", tensor.fields),
-            "beats": Stream("out", (beat, beats, *shared, Field("number", own["number"]))),
-            "offsets": Stream("out", tuple(Field(name, form) for name, form in request.items())),
-            "corrections": Stream("out", (beat, weights)),
+            "operation": Stream(
+                "in",
+                tuple(Field(name, own[name]) for name in names),
+                doc="An instruction, and what is of its pass; `part` only with two tables.",
+            ),
+            "tensors": Stream("out", tensor.fields, doc="A tensor, as `TileWeights` takes it."),
+            "beats": Stream(
+                "out",
+                (beat, beats, *shared, Field("number", own["number"])),
+                doc="Its beats in memory, what tells their tiles, and the number of the operation.",
+            ),
+            "offsets": Stream(
+                "out",
+                tuple(Field(name, form) for name, form in request.items()),
+                doc="Command of `WordOffsets` for its words, where it is tuned; `table` only with two.",
+            ),
+            "corrections": Stream("out", (beat, weights), doc="Its sensitive weights, where it has some."),
         }
 
     # -- the model ---------------------------------------------------------------------------------------------------

@@ -130,10 +130,28 @@ class TileDequantSpec(Spec):
         """Streams: `operation` describes a tensor, `beats` has it; `o` gives weights in NF4, `v` values as they are."""
         flags = Field("last", BIT), Field("error", BIT)
         return {
-            "operation": Stream("in", self.operation_fields),
-            "beats": Stream("in", (Field("data", WORD, BEAT_VALUES), Field("error", BIT))),
-            "o": Stream("out", (Field("weight", WEIGHT, self.width), *flags)),
-            "v": Stream("out", (Field("value", Q8_16, BEAT_VALUES), *flags)),
+            "operation": Stream(
+                "in",
+                self.operation_fields,
+                doc="The next tensor, see `golden.stream.weights.tile_dequant.Beats`. Taken once all beats of the "
+                "tensor before were.",
+            ),
+            "beats": Stream(
+                "in",
+                (Field("data", WORD, BEAT_VALUES), Field("error", BIT)),
+                doc="The tensor: of each record scales, then codes, the first one in the lowest bits.",
+            ),
+            "o": Stream(
+                "out",
+                (Field("weight", WEIGHT, self.width), *flags),
+                doc="Weights in the order of the codes; `last` marks a tensor's final word, `error` those from a "
+                "beat in error on.",
+            ),
+            "v": Stream(
+                "out",
+                (Field("value", Q8_16, BEAT_VALUES), *flags),
+                doc="Lower 24 bits of each value, and the same flags.",
+            ),
         }
 
     @property

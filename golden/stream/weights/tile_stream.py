@@ -107,17 +107,24 @@ class TileStreamSpec(Spec):
         data = (Field("data", WORD, BEAT_VALUES),)
         number, tile = asked["beats"].fields[-1], weights["w"].fields[-1]
         return {
-            "reads": Stream("in", asked["beats"].fields),
-            "base": Stream("in", (base,), follows="reads"),
-            "command": Stream("out", command),
-            "fetched": Stream("in", data),
-            "place": Stream("out", (number, tile), follows="fetched"),
-            "beats": Stream("out", data),
-            "correction_reads": Stream("in", asked["corrections"].fields),
-            "correction_base": Stream("in", (base,), follows="correction_reads"),
-            "correction_command": Stream("out", command),
-            "correction_fetched": Stream("in", data),
-            "corrections": Stream("out", weights["corrections"].fields[:2]),
+            "reads": Stream("in", asked["beats"].fields, doc="A tensor's beats, as `TensorSequencer` gives them."),
+            "base": Stream(
+                "in", (base,), follows="reads", doc="With `reads`: number in memory of the beat that is number 0."
+            ),
+            "command": Stream("out", command, doc="Reads of at most `spec.burst` beats."),
+            "fetched": Stream("in", data, doc="Their beats."),
+            "place": Stream(
+                "out",
+                (number, tile),
+                follows="fetched",
+                doc="Operation and tile of the beat that `fetched` gives next. Where no further beat comes, it stays.",
+            ),
+            "beats": Stream("out", data, doc="The beats, for `TileWeights`."),
+            "correction_reads": Stream("in", asked["corrections"].fields, doc="The same for sensitive weights."),
+            "correction_base": Stream("in", (base,), follows="correction_reads", doc="The same for sensitive weights."),
+            "correction_command": Stream("out", command, doc="The same for sensitive weights."),
+            "correction_fetched": Stream("in", data, doc="The same for sensitive weights."),
+            "corrections": Stream("out", weights["corrections"].fields[:2], doc="Sensitive weights, one a cycle."),
         }
 
     # -- the model ---------------------------------------------------------------------------------------------------

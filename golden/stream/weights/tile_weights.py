@@ -163,12 +163,34 @@ class TileWeightsSpec(Spec):
         vector = (Field(side, Q8_16, BEAT_VALUES) for side in ("plus", "minus"))
         weight = Field("weight", WEIGHT, self.width)
         return {
-            "operation": Stream("in", operation),
+            "operation": Stream(
+                "in",
+                operation,
+                doc="The next tensor, as `golden.stream.weights.tile_weights.Operation` describes it.",
+            ),
             "beats": self.dequant.streams()["beats"],
-            "corrections": Stream("in", (place, Field("value", WEIGHT), error)),
-            "offsets": Stream("in", tuple(sides)),
-            "w": Stream("out", (weight, Field("side", BIT), last, error, Field("tile", tile))),
-            "v": Stream("out", (*vector, last, error)),
+            "corrections": Stream(
+                "in",
+                (place, Field("value", WEIGHT), error),
+                doc="Weights that replace others, at ascending places in the stream of its weights.",
+            ),
+            "offsets": Stream(
+                "in",
+                tuple(sides),
+                doc="Words of offsets, in the order of their use. Those of a tile have at most 19 bits.",
+            ),
+            "w": Stream(
+                "out",
+                (weight, Field("side", BIT), last, error, Field("tile", tile)),
+                doc="Tiles: all beats of the plus side (0), then those of the minus side; `last` marks the final one"
+                " of each side. `error`: a beat or a correction of this tile, the `tile`-th of its tensor, or of"
+                " one before was wrong.",
+            ),
+            "v": Stream(
+                "out",
+                (*vector, last, error),
+                doc="Values of both sides; `last` marks a tensor's final word, `error` those from a beat in error on.",
+            ),
         }
 
     @property

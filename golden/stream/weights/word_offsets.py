@@ -155,12 +155,29 @@ class WordOffsetsSpec(Spec):
         table = (Field("table", BIT),) if self.tables > 1 else ()
         image = (Field("delta", DELTA, PER_BEAT),)
         return {
-            "command": Stream("in", settings + table),
-            "u": Stream("in", self.generator.streams()["o"].fields),
-            "load": Stream("in", image),
-            "save": Stream("out", image),
-            "offsets": Stream("out", (Field("plus", OFFSET, self.n), Field("minus", OFFSET, self.n))),
-            "done": Stream("out", (Field("clipped", self.clipped_format),)),
+            "command": Stream(
+                "in",
+                settings + table,
+                doc="A `golden.stream.weights.word_offsets.Kind`. The next one is taken when it is done; while "
+                "offsets are made, the place of the next request's first word is found.",
+            ),
+            "u": Stream(
+                "in",
+                self.generator.streams()["o"].fields,
+                doc="Words of the generator; a word is taken with the last of its numbers.",
+            ),
+            "load": Stream("in", image, doc="Images of deltas, each row from a beat on; what fills a row up is 0."),
+            "save": Stream("out", image, doc="Images of deltas, each row from a beat on; what fills a row up is 0."),
+            "offsets": Stream(
+                "out",
+                (Field("plus", OFFSET, self.n), Field("minus", OFFSET, self.n)),
+                doc="Offsets of a word on both sides of the perturbation.",
+            ),
+            "done": Stream(
+                "out",
+                (Field("clipped", self.clipped_format),),
+                doc="A command is over, but for those of offsets; how many offsets of a perturbation were clipped.",
+            ),
         }
 
     @property

@@ -22,25 +22,6 @@ class ArrayPath(wiring.Component):
     Parameters
     ----------
     spec : ArrayPathSpec
-
-    Attributes
-    ----------
-    order : In, stream of ``kind``, ``rows``, ``used``
-        A word for each tile: `TileKind`, how many rows pass, and how many of their lanes count, both at least 1. A tile
-        of a layer behind one of attention, or the other way round, waits until all sums have left.
-    rows : In, stream of ``value`` (lanes of 24 bits), ``row``, ``first``, ``last``
-        Rows of a layer and queries. Of queries `row` is the number in the block. A row that is not `first` comes at
-        least as many rows behind the one of its number as its tile has.
-    terms : In, stream of ``weight`` (lanes of 24 bits), ``query``, ``first``, ``last``
-        Rows of attention's weights, in the same order.
-    weights, keys : In, stream of ``weight`` (2 x columns of 18 bits)
-        Beats of a layer's tiles, and of those of keys and values.
-    sums : Out, stream of ``sum`` (drain of 56 bits), ``row``, ``part``
-        Complete sums of layers.
-    scores : Out, stream of ``score`` (drain of 48 bits)
-        Those of queries and keys.
-    contexts : Out, stream of ``sum`` (drain of 48 bits), ``query``, ``part``
-        Those of weights and values.
     """
 
     def __init__(self, spec: ArrayPathSpec) -> None:

@@ -14,16 +14,6 @@ class LinearSequencer(wiring.Component):
     Parameters
     ----------
     spec : LinearSequencerSpec
-
-    Attributes
-    ----------
-    operation : In, stream of ``inputs``, ``outputs``, ``source``, ``rows``, ``stride``
-        The next layer: features, each at least 1; address of the first row of the inputs; rows of a side, at least 1;
-        addresses from a row to the next. Taken when all reads of the layer before are.
-    rows_read : Out, stream of ``address``, ``row``, ``first``, ``last``
-        Reads of the activation memory with their tags: the row's number, and whether its sums begin or end.
-    order : Out, stream of ``rows``, ``used``
-        A word for each tile of each side: so many rows pass, of which so many lanes have inputs.
     """
 
     def __init__(self, spec: LinearSequencerSpec) -> None:

@@ -19,14 +19,6 @@ class PartialSums(wiring.Component):
     ----------
     spec : PartialSumsSpec
         Columns, rows, sums a cycle that leave.
-
-    Attributes
-    ----------
-    i : In, stream of ``sum`` (columns of 48 bits), ``row``, ``first``, ``last``
-        Terms of a row. Waits: a term of a row that came in one of the two cycles before, unless it is `first`; one that
-        is `last` while `spec.sums` complete rows have not left.
-    o : Out, stream of ``sum`` (drain of 56 bits), ``row``, ``part``
-        Complete sums, rows in the order in which they came to be, a row's parts from the lowest columns on.
     """
 
     def __init__(self, spec: PartialSumsSpec) -> None:

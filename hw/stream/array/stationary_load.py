@@ -20,14 +20,6 @@ class StationaryLoad(wiring.Component):
     ----------
     spec : StationaryLoadSpec
         Lanes and columns.
-
-    Attributes
-    ----------
-    i : In, stream of ``value`` (lanes of 24 bits), ``turn``, ``part``, ``zero``
-        A row: a key where `turn` is 1, else a value, of which `part` chooses as many features as there are columns.
-        `zero` has a bit for each part: it counts as zeros. The rows of a tile have one `turn` and one `part`.
-    o : Out, stream of ``weight`` (2 x columns of 18 bits)
-        Beats of tiles, two lanes each.
     """
 
     def __init__(self, spec: StationaryLoadSpec) -> None:

@@ -20,16 +20,6 @@ class TileArray(wiring.Component):
     ----------
     spec : TileArraySpec
         Lanes, columns, width of the tag.
-
-    Attributes
-    ----------
-    w : In, stream of ``weight`` (2 x columns of 18 bits)
-        A beat of a tile, the weights of two lanes. A tile's first beat, once taken, waits inside for the rows that swap
-        the tile before it.
-    x : In, stream of ``value`` (lanes of 24 bits), ``swap``, ``tag``
-        A row. One marked `swap` is the first of the next tile, and waits until that one is complete.
-    o : Out, stream of ``sum`` (columns of 48 bits), ``tag``
-        Exact sums of a row.
     """
 
     def __init__(self, spec: TileArraySpec) -> None:

@@ -31,19 +31,6 @@ class ProgramSequencer(wiring.Component):
     ----------
     spec : ProgramSequencerSpec
         Size of the core, and most instructions.
-
-    Attributes
-    ----------
-    command : In, stream of ``run`` (1 bit), ``first``, ``count`` (16 bits)
-        To load an image of so many beats, or to give so many instructions from the first on, all where the count is 0;
-        taken when the one before is done.
-    image : In, stream of ``data`` (16 bytes), ``error`` (1 bit)
-        Beats of an image, taken one a cycle while it is loaded, all of them whatever is in them.
-    status : Out, stream of ``reason``, ``place`` and counts
-        A word for each load, and for a run that is refused: `Reason`, the operation's number, and what the program says
-        of all its instructions, 0 where there is none.
-    o : Out, stream of the fields of an instruction
-        One after the other, some cycles apart.
     """
 
     def __init__(self, spec: ProgramSequencerSpec) -> None:

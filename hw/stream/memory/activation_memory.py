@@ -26,19 +26,6 @@ class ActivationMemory(wiring.Component):
     ----------
     spec : ActivationMemorySpec
         Lanes, columns, rows, bits of tags.
-
-    Attributes
-    ----------
-    write : In, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        A chunk; always taken. Of a value the narrow memory takes the lower 24 bits.
-    rows_read, keys_read : In, stream of ``address``, ``tag``
-        A row of the narrow memory is read. A read sees what was written in earlier cycles, and nothing later.
-    operands_read : In, stream of ``wide``, ``address``, ``part``, ``tag``
-        A chunk is read.
-    rows, keys : Out, stream of ``value`` (lanes of 24 bits), ``tag``
-        Rows, in the order of their reads.
-    operands : Out, stream of ``value`` (columns of 27 bits), ``tag``
-        Chunks, in the order of their reads.
     """
 
     def __init__(self, spec: ActivationMemorySpec) -> None:

@@ -22,17 +22,6 @@ class SampleLoader(wiring.Component):
     Parameters
     ----------
     spec : SampleLoaderSpec
-
-    Attributes
-    ----------
-    operation : In, stream of ``rows``, ``features``, ``wide``, ``base``, ``stride``
-        Tokens of a side, values of a token, and the `Place` where they go. The next one is taken behind `done`.
-    beats : In, stream of ``data`` (4 x 32 bits)
-        Tokens one behind the other, as `samples.token_rows` has them.
-    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        Chunks of each token in order, each on the plus side, then on the minus side.
-    done : Out, stream of ``status``
-        All is written; or why nothing is, a `Status`.
     """
 
     def __init__(self, spec: SampleLoaderSpec) -> None:

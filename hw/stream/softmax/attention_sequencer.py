@@ -22,33 +22,6 @@ class AttentionSequencer(wiring.Component):
     Parameters
     ----------
     spec : AttentionSequencerSpec
-
-    Attributes
-    ----------
-    operation : In, stream of ``heads``, ``key_heads``, ``width``, ``causal``, ``queries``, ``keys``, ``values``, ...
-        Attention of all sentences of a pass.
-    sentences : In, stream of ``first``, ``length``
-        Rows of the sentences of both sides, for each operation anew.
-    inverse : In, stream of ``mantissa``, ``exponent``, ``last``, ``clipped``
-        From `attention_softmax`: passes to `reciprocals`, and `clipped` is counted.
-    contexts : In, stream of ``value``, ``clipped``, ``tag``
-        From `context_scale`.
-    keys_read : Out, stream of ``address``, ``turn``, ``part``, ``zero``
-        Rows of keys and values, and what `stationary_load` makes of them.
-    rows_read : Out, stream of ``address``, ``row``, ``first``, ``last``
-        Rows of queries, and what the array makes of them.
-    order : Out, stream of ``kind``, ``rows``
-        For each tile of which kind it is, and how many rows pass.
-    softmax : Out, stream
-        Operations of `attention_softmax`.
-    reciprocals : Out, stream of ``mantissa``, ``exponent``, ``last``
-        For `context_scale`, in the same cycle as `inverse`.
-    scales : Out, stream of ``query``, ``last``, ``value_shift``, ``output_shift``, ``tag``
-        What goes with each word of sums of contexts to `context_scale`.
-    write : Out, stream of ``wide``, ``address``, ``part``, ``value``
-        Contexts.
-    done : Out, stream of ``clipped``
-        Behind the last write of an operation.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:

@@ -24,17 +24,6 @@ class AttentionSoftmax(wiring.Component):
     Parameters
     ----------
     spec : AttentionSoftmaxSpec
-
-    Attributes
-    ----------
-    operation : In, stream of ``queries``, ``keys``, ``first``, ``causal``, ``factor``, ``fraction``, ...
-        A block of queries; taken once the scores of the one before are there, and a bank is free.
-    scores : In, stream of ``score`` (exponentials of 48 bits)
-        By key group, query, quarter; queries that see nothing of a group are left out.
-    o : Out, stream of ``weight`` (lanes of 24 bits), ``query``, ``swap``, ``first``, ``last``
-        By repeat, key tile, query; 0 where a query does not see a key.
-    inverse : Out, stream of ``mantissa``, ``exponent``, ``last``, ``clipped``
-        One for each query.
     """
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:

@@ -29,15 +29,6 @@ class ContextScale(wiring.Component):
     Parameters
     ----------
     spec : ContextScaleSpec
-
-    Attributes
-    ----------
-    inverse : In, stream of ``mantissa``, ``exponent``, ``last``
-        Reciprocals of a block's queries in their order.
-    i : In, stream of ``sum`` (lanes of 48 bits), ``query``, ``last``, ``value_shift``, ``output_shift``, ``tag``
-        Exact sums, at most twice the largest value times their query's sum of weights; `tag` only where it has bits.
-    o : Out, stream of ``value`` (lanes of 24 bits), ``clipped`` (a bit a lane), ``tag``
-        Contexts with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, saturated.
     """
 
     def __init__(self, spec: ContextScaleSpec) -> None:

@@ -25,13 +25,6 @@ class ActivationFunction(wiring.Component):
     ----------
     spec : ActivationFunctionSpec
         Number of lanes, width of the tag.
-
-    Attributes
-    ----------
-    i : In, stream of ``value`` (lanes of 24 bits), ``kind``, ``input_shift``, ``output_shift``, ``tag``
-        Values of ``16 - input_shift`` fraction bits, the number in `KINDS`; `tag` only where it has bits.
-    o : Out, stream of ``value`` (lanes of 24 bits), ``clipped`` (a bit a lane), ``tag``
-        The function with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, saturated.
     """
 
     def __init__(self, spec: ActivationFunctionSpec) -> None:

@@ -27,14 +27,6 @@ class Elementwise(wiring.Component):
     ----------
     spec : ElementwiseSpec
         Number of lanes, width of the tag.
-
-    Attributes
-    ----------
-    i : In, stream of ``first``, ``second`` (lanes of 27 bits), ``kind``, shifts, ``tag``
-        Values of 16 fraction bits less their shift; the number in `KINDS`; `tag` only where it has bits.
-    o : Out, stream of ``value`` (lanes of 27 bits), ``clipped`` (a bit a lane), ``tag``
-        Q11.16 of a sum, Q8.16 of a product, shifted to the right by `output_shift`, rounded half to even; where
-        `clipped`, saturated.
     """
 
     def __init__(self, spec: ElementwiseSpec) -> None:

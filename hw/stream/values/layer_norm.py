@@ -32,25 +32,6 @@ class LayerNorm(wiring.Component):
     ----------
     spec : LayerNormSpec
         Lanes, longest row, width of the tag.
-
-    Attributes
-    ----------
-    operation : In, stream of ``features``, ``rows``, ``centred``, ``biased``, ``factor``, ``factor_fraction``, \
-``least``, ``fraction``, ``result_shift``
-        The next operation: features of a row, and number of rows, both at least 1; layer norm where `centred`; whether
-        biases come; the constant 1 / features and its fraction bits, as `golden.stream.norms.Norm.share` has it; what
-        is added to the sum of squares, at least 1; fraction bits of the factors, at most 18; fraction bits that the
-        results lack of 16, at most 12.
-    parameters : In, stream of ``plus``, ``minus`` (4 lanes of 24 bits each)
-        Of both sides: all biases in Q8.16 where there are some, then all factors, in the lower 18 bits. A word takes
-        two cycles.
-    i : In, stream of ``value`` (lanes of 27 bits), ``side``, ``tag``
-        Rows. `side`, 1 for minus, and `tag`, only where it has bits, are those of a row's first word. A row begins with
-        a new word; what the last one has beyond the features is not read.
-    o : Out, stream of ``value`` (lanes of 24 bits), ``clipped_scaled``, ``clipped`` (a bit a lane), ``side``, \
-``last``, ``tag``
-        The rows; 0 beyond the features. `clipped_scaled`: the value was saturated before its factor, `clipped`: the
-        result was. `last`: the row ends.
     """
 
     def __init__(self, spec: LayerNormSpec) -> None:

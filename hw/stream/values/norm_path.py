@@ -17,22 +17,6 @@ class NormPath(wiring.Component):
     Parameters
     ----------
     spec : NormPathSpec
-
-    Attributes
-    ----------
-    operation : In, stream of ``features``, ``centred``, ``biased``, ``factor``, ``factor_fraction``, ``least``, \
-``fraction``, ``result_shift``, ``rows``, ``stride``, ``source_wide``, ``source``, ``destination_wide``, ``destination``
-        As `layer_norm` has it, with rows of a side, tokens that the buffers hold, and the places of both values.
-    parameters : In, stream of ``plus``, ``minus`` (4 lanes of 24 bits each)
-        Biases and factors of both sides, as `layer_norm` takes them.
-    operands_read : Out, stream of ``wide``, ``address``, ``part``
-        Chunks to read, row by row.
-    operands : In, stream of ``value`` (columns of 27 bits)
-        Their values, in order.
-    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        Chunks of the results; 0 beyond the features.
-    done : Out, stream of ``clipped`` (32 bits)
-        A word behind an operation's last write: values that were clipped, before their factor and behind it.
     """
 
     def __init__(self, spec: NormPathSpec) -> None:

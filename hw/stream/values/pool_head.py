@@ -26,24 +26,6 @@ class PoolHead(wiring.Component):
     ----------
     spec : PoolHeadSpec
         Sizes of the memories, most rows.
-
-    Attributes
-    ----------
-    operation : In, stream of ``kind``, ``features``, ``rows``, ``stride``, ``source_wide``, ``source``, \
-``destination_wide``, ``destination``
-        The number in `KINDS`; features of a row, at least 1; rows of both sides that are written, at least 1:
-        sentences of a pool; tokens that the buffers hold; both values' places.
-    sentences : In, stream of ``first``, ``length``
-        Of a pool: row and tokens, at least 1, of each sentence of the plus side, then of the minus side, again for each
-        chunk of the features.
-    operands_read : Out, stream of ``wide``, ``address``, ``part``
-        Chunks to read.
-    operands : In, stream of ``value`` (columns of 27 bits)
-        Their values, in order.
-    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        Chunks of the results; 0 beyond the features.
-    done : Out, stream of ``clipped`` (32 bits)
-        A word behind an operation's last write; 0, as neither a mean nor a value divided by its norm is clipped.
     """
 
     def __init__(self, spec: PoolHeadSpec) -> None:

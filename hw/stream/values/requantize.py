@@ -27,14 +27,6 @@ class Requantize(wiring.Component):
     ----------
     spec : RequantizeSpec
         Number of lanes, width of the tag.
-
-    Attributes
-    ----------
-    i : In, stream of ``sum`` (lanes of 56 bits), ``bias`` (lanes of Q8.16), ``fraction``, shifts, ``form``, ``tag``
-        A sum has ``16 + fraction - input_shift`` fraction bits; `form` is the number in `FORMATS`; `tag` only where it
-        has bits.
-    o : Out, stream of ``value`` (lanes of 27 bits), ``clipped`` (a bit a lane), ``tag``
-        In that format, shifted to the right by `output_shift`, rounded half to even; where `clipped`, saturated.
     """
 
     def __init__(self, spec: RequantizeSpec) -> None:

@@ -27,25 +27,6 @@ class Rotary(wiring.Component):
     ----------
     spec : RotarySpec
         Sizes of the memories, most rows, the widest head.
-
-    Attributes
-    ----------
-    operation : In, stream of ``heads``, ``key_heads``, ``width``, ``longest``, ``sentences``, ``stride``, \
-``queries``, ``keys``
-        Heads of queries and of keys and features of a head, a multiple of 8 and of the columns; tokens of the longest
-        sentence; sentences of both sides; tokens that the buffers hold; places of both values in the narrow memory.
-    sentences : In, stream of ``first``, ``length``
-        Row and tokens of each sentence of the plus side, then of the minus side, again for each position.
-    turns : In, stream of ``plus`` (4 lanes of 24 bits)
-        Of each position the cosines of a head's pairs of features, then the sines, in the lower 18 bits.
-    operands_read : Out, stream of ``wide``, ``address``, ``part``
-        Chunks to read.
-    operands : In, stream of ``value`` (columns of 27 bits)
-        Their values, in order, in the lower 24 bits.
-    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        The same chunks, turned.
-    done : Out, stream of ``clipped`` (32 bits)
-        Values of the operation that were clipped, behind its last write.
     """
 
     def __init__(self, spec: RotarySpec) -> None:

@@ -38,27 +38,6 @@ class ValuePath(wiring.Component):
     ----------
     spec : ValuePathSpec
         Activation memory, longest bias.
-
-    Attributes
-    ----------
-    operation : In, stream of the fields of `golden.stream.values.value_operation.Operation`
-        The next operation. It is taken when `done` of the one before is.
-    sums : In, stream of ``sum`` (4 lanes of 56 bits)
-        Exact sums of a linear layer: for each group of `columns` features, for all rows of the plus side, then of the
-        minus side, in words of 4 features.
-    biases : In, stream of ``plus``, ``minus`` (4 lanes of 24 bits each), ``last``
-        Biases of an operation that is `biased`, or the next row of positions, of both sides. Taken as soon as no word
-        needs those before.
-    sentences : In, stream of ``first``, ``length``
-        Of positions alone, once for each position: first row and rows of all sentences, first those of the plus side.
-    operands_read : Out, stream of ``wide``, ``address``, ``part``, ``tag``
-        Chunks that are asked for, `tag` for a second value.
-    operands : In, stream of ``value`` (columns of 27 bits), ``tag``
-        What is there, in the same order.
-    write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        Results; zeros behind the features, up to the end of a row of the memory.
-    done : Out, stream of ``clipped``
-        The last write of the operation was taken; how often values were saturated.
     """
 
     def __init__(self, spec: ValuePathSpec) -> None:

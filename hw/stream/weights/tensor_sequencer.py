@@ -30,19 +30,6 @@ class TensorSequencer(wiring.Component):
     ----------
     spec : TensorSequencerSpec
         Size of a tile, numbers of a word.
-
-    Attributes
-    ----------
-    operation : In, stream of the fields of `golden.stream.weights.tensor_sequencer.PassInstruction`
-        An instruction, and what is of its pass; `part` only with two tables.
-    tensors : Out, stream of ``kind``, ``length``, ``blocks``, ``tiles``, ``offsets``, ``corrections``, ``first``
-        A tensor, as `TileWeights` takes it.
-    beats : Out, stream of ``beat``, ``beats`` (32 bits), ``kind``, ``blocks``, ``tiles``, ``number`` (16 bits)
-        Its beats in memory, what tells their tiles, and the number of the operation.
-    offsets : Out, stream of ``factor``, ``word``, ``words``, ``fraction``, ``wide``, ``table``
-        Command of `WordOffsets` for its words, where it is tuned; `table` only with two.
-    corrections : Out, stream of ``beat`` (32 bits), ``weights`` (24 bits)
-        Its sensitive weights, where it has some.
     """
 
     def __init__(self, spec: TensorSequencerSpec) -> None:

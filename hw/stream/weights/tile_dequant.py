@@ -30,18 +30,6 @@ class TileDequant(wiring.Component):
     ----------
     spec : TileDequantSpec
         Size of a tile.
-
-    Attributes
-    ----------
-    operation : In, stream of ``kind``, ``length``, ``blocks``, ``tiles``
-        The next tensor, see `golden.stream.weights.tile_dequant.Beats`. Taken once all beats of the tensor before
-        were.
-    beats : In, stream of ``data`` (4 x 32 bits), ``error`` (1 bit)
-        The tensor: of each record scales, then codes, the first one in the lowest bits.
-    o : Out, stream of ``weight`` (`spec.width` lanes of 18 bits), ``last`` (1 bit), ``error`` (1 bit)
-        Weights in the order of the codes; `last` marks a tensor's final word, `error` those from a beat in error on.
-    v : Out, stream of ``value`` (4 lanes of 24 bits), ``last``, ``error``
-        Lower 24 bits of each value, and the same flags.
     """
 
     def __init__(self, spec: TileDequantSpec) -> None:

@@ -33,22 +33,6 @@ class TileStream(wiring.Component):
 
     Attributes
     ----------
-    reads : In, stream of ``beat``, ``beats``, ``kind``, ``blocks``, ``tiles``, ``number``
-        A tensor's beats, as `TensorSequencer` gives them.
-    base : In, ``beat``
-        With `reads`: number in memory of the beat that is number 0.
-    command : Out, stream of ``address``, ``beats`` (16 bits)
-        Reads of at most `spec.burst` beats.
-    fetched : In, stream of ``data`` (4 x 32 bits)
-        Their beats.
-    place : Out, ``number`` (16 bits), ``tile``
-        Operation and tile of the beat that `fetched` gives next. Where no further beat comes, it stays.
-    beats : Out, stream of ``data`` (4 x 32 bits)
-        The beats, for `TileWeights`.
-    correction_reads, correction_base, correction_command, correction_fetched
-        The same for sensitive weights.
-    corrections : Out, stream of ``place`` (32 bits), ``value`` (18 bits)
-        Sensitive weights, one a cycle.
     idle : Out(1)
         All beats of all tensors that were taken have come, also those behind the last inputs, and all sensitive weights
         have been given.

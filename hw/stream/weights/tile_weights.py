@@ -28,22 +28,6 @@ class TileWeights(wiring.Component):
     ----------
     spec : TileWeightsSpec
         Size of a tile, numbers of a word.
-
-    Attributes
-    ----------
-    operation : In, stream of ``kind``, ``length``, ``blocks``, ``tiles``, ``offsets``, ``corrections``, ``first``
-        The next tensor, as `golden.stream.weights.tile_weights.Operation` describes it.
-    beats : In, stream of ``data`` (4 x 32 bits), ``error`` (1 bit)
-        Its records, as `TileDequant` takes them.
-    corrections : In, stream of ``place`` (32 bits), ``value`` (18 bits), ``error`` (1 bit)
-        Weights that replace others, at ascending places in the stream of its weights.
-    offsets : In, stream of ``plus``, ``minus`` (each `spec.numbers` lanes of 21 bits)
-        Words of offsets, in the order of their use. Those of a tile have at most 19 bits.
-    w : Out, stream of ``weight`` (2 x columns of 18 bits), ``side``, ``last``, ``error`` (1 bit each), ``tile``
-        Tiles: all beats of the plus side (0), then those of the minus side; `last` marks the final one of each side.
-        `error`: a beat or a correction of this tile, the `tile`-th of its tensor, or of one before was wrong.
-    v : Out, stream of ``plus``, ``minus`` (each 4 lanes of 24 bits), ``last`` (1 bit), ``error`` (1 bit)
-        Values of both sides; `last` marks a tensor's final word, `error` those from a beat in error on.
     """
 
     def __init__(self, spec: TileWeightsSpec) -> None:

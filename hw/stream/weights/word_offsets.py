@@ -35,20 +35,6 @@ class WordOffsets(wiring.Component):
     Parameters
     ----------
     spec : WordOffsetsSpec
-
-    Attributes
-    ----------
-    command : In, stream of ``kind``, ``factor``, ``word``, ``count``, ``fraction``, ``wide``, ``table``
-        A `golden.stream.weights.word_offsets.Kind`. The next one is taken when it is done; while offsets are
-        made, the place of the next request's first word is found.
-    u : In, stream
-        Words of the generator; a word is taken with the last of its numbers.
-    load, save : In, Out, streams of ``delta`` (4 x 32 bits)
-        Images of deltas, each row from a beat on; what fills a row up is 0.
-    offsets : Out, stream of ``plus``, ``minus`` (n x 21 bits)
-        Offsets of a word on both sides of the perturbation.
-    done : Out, stream of ``clipped``
-        A command is over, but for those of offsets; how many offsets of a perturbation were clipped.
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:

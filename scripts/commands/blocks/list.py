@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ...display import show_json, show_table
-from ...options import SectionedCommand, as_json
-
-if TYPE_CHECKING:
-    from ....golden.block import Spec
+from ...options import SectionedCommand, as_json, block, refuse_options, section, spec_of
 
 
-@click.command(cls=SectionedCommand, short_help="List the blocks, their parameters and presets.")
+@click.command(cls=SectionedCommand, short_help="List the blocks, or the parameters and ports of one.")
+@section("Block", block(required=False))
 @as_json
-def command(as_json: bool) -> None:
-    """List the blocks, their parameters and presets."""
+def command(
+    block: str | None, settings: tuple[str, ...], preset: str | None, as_json: bool, **own_network: Any
+) -> None:
+    """List the blocks, or the parameters and ports of one."""
+    from ....golden.description import describe, parameter_rows, port_rows
     from ....golden.registry import BLOCKS
-    from ....golden.settings import fields_of
 
-    listing = {name: _entry(kind(), fields_of(kind)) for name, kind in BLOCKS.items()}
-    if as_json:
-        show_json(listing)
+    if block is None:
+        refuse_options(("preset", "settings", *own_network), "no BLOCK")
+        if as_json:
+            show_json({name: _entry(describe(kind())) for name, kind in BLOCKS.items()})
+        else:
+            rows = ((name, kind.summary, ", ".join(kind.presets)) for name, kind in BLOCKS.items())
+            show_table(("block", "what it is", "presets"), rows)
         return
-    rows = []
-    for name, entry in listing.items():
-        parameters = "\n".join(f"{path} = {_short(value)}" for path, value in entry["parameters"].items())
-        rows.append((name, str(entry["summary"]), parameters, "\n".join(entry["presets"])))
-    show_table(("block", "what it is", "parameters", "presets"), rows, lines=True)
+    spec = spec_of(block, settings, preset, **own_network)
+    if as_json:
+        show_json(describe(spec))
+        return
+    click.echo(f"{block}: {spec.summary}")
+    presets = ((name, ", ".join(f"{key}={value}" for key, value in of.items())) for name, of in spec.presets.items())
+    for columns, table in (
+        (("parameter", "value", "meaning"), list(parameter_rows(spec))),
+        (("port", "direction", "format", "meaning"), list(port_rows(spec))),
+        (("preset", "settings"), list(presets)),
+    ):
+        if table:
+            show_table(columns, table)
 
 
-def _entry(spec: Spec, fields: Iterable[str]) -> dict[str, Any]:
-    """Describe a block by its spec with default values; `fields` are dotted paths."""
-    parameters = {path: _plain(attrgetter(path)(spec)) for path in fields}
-    return {"summary": spec.summary, "parameters": parameters, "presets": spec.presets}
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _short(value: Any) -> str:
-    return f"{len(value)} values" if isinstance(value, list) and len(value) > 4 else str(value)
+def _entry(description: dict[str, Any]) -> dict[str, Any]:
+    """Shorten a description to what a list of all blocks has."""
+    values = {path: about["value"] for path, about in description["parameters"].items()}
+    return {"summary": description["summary"], "parameters": values, "presets": description["presets"]}

@@ -1,0 +1,77 @@
+"""Description of a block for people, made from its spec: parameters with their meaning, ports with their formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from docstring_parser import DocstringStyle, parse
+
+from .block import Field, Spec
+from .settings import fields_of
+
+
+def describe(spec: Spec) -> dict[str, Any]:
+    """Describe a block as JSON has it.
+
+    Returns
+    -------
+    dict
+        ``summary`` and ``presets``; ``parameters``: by dotted path ``value`` and ``meaning``; ``ports``: by name
+        ``direction``, ``meaning``, and ``follows``, the stream of a sideband or an empty text; of each of their
+        ``fields`` ``format`` and ``meaning``.
+    """
+    parameters = {}
+    for path in fields_of(type(spec)):
+        owner, _, name = path.rpartition(".")
+        meanings = parameters_of(type(attrgetter(owner)(spec) if owner else spec))
+        value = attrgetter(path)(spec)
+        parameters[path] = {"value": list(value) if isinstance(value, tuple) else value, "meaning": meanings[name]}
+    ports = {
+        name: {
+            "direction": port.direction,
+            "follows": port.follows,
+            "meaning": port.doc,
+            "fields": {item.name: {"format": format_of(item), "meaning": item.doc} for item in port.fields},
+        }
+        for name, port in spec.streams().items()
+    }
+    return {"summary": spec.summary, "presets": spec.presets, "parameters": parameters, "ports": ports}
+
+
+def parameters_of(kind: type[Spec]) -> dict[str, str]:
+    """Meaning of each parameter, from the docstrings of a spec's class and of those that it is derived from."""
+    meanings: dict[str, str] = {}
+    for owner in reversed(kind.__mro__):
+        if not issubclass(owner, Spec) or not owner.__doc__:
+            continue
+        for parameter in parse(owner.__doc__, DocstringStyle.NUMPYDOC).params:
+            meaning = " ".join((parameter.description or "").split())
+            meanings |= dict.fromkeys(parameter.arg_name.replace(" ", "").split(","), meaning)
+    return meanings
+
+
+def format_of(item: Field) -> str:
+    """Text of a field's format: ``31 x Q1.7``, ``16 bits``, ``27 bits, signed``."""
+    number, lanes = item.format, f"{item.lanes} x " if item.lanes > 1 else ""
+    if number.fraction:
+        return f"{lanes}{number}"
+    bits = f"{number.width} bit{'s' if number.width > 1 else ''}"
+    return f"{lanes}{bits}{', signed' if number.signed else ''}"
+
+
+def parameter_rows(spec: Spec) -> Iterator[tuple[str, str, str]]:
+    """Rows of a table of parameters: name, value, meaning."""
+    for path, about in describe(spec)["parameters"].items():
+        value = about["value"]
+        short = f"{len(value)} values" if isinstance(value, list) and len(value) > 4 else str(value)
+        yield path, short, about["meaning"]
+
+
+def port_rows(spec: Spec) -> Iterator[tuple[str, str, str, str]]:
+    """Rows of a table of ports: name, direction, format, meaning; the fields of a payload stand below their port."""
+    for name, port in describe(spec)["ports"].items():
+        yield name, port["direction"], f"with {port['follows']}" if port["follows"] else "stream", port["meaning"]
+        for field, about in port["fields"].items():
+            yield f"  {field}", "", about["format"], about["meaning"]
