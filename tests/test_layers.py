@@ -61,7 +61,8 @@ TRAIN = {
 }
 """The same for the packages of golden/train."""
 
-CORES = {path.name for path in (ROOT / "golden" / "cores").iterdir() if (path / "__init__.py").exists()}
+CORES = {path.name for path in (ROOT / "golden" / "cores").iterdir() if (path / f"{path.name}.py").exists()}
+"""Rooms of cores; a trainer's room beside them has no spec of its own name."""
 NAMES_A_CORE = {
     "golden/registry.py",  # the one line that makes it known
     "golden/axi/axi_registers.py",  # the value of a setting: whose register map the block has by default

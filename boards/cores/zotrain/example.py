@@ -8,7 +8,7 @@ import numpy as np
 
 from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Region
-from ....golden.cores.zotrain.registers import Command
+from ....golden.cores.zeroth_order.registers import Command
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.errors import UserError
 from ....golden.rng.perturbation import POSITIONS

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....golden.axi.regions import Region
+from ....golden.cores.zeroth_order.registers import Command
 from ....golden.cores.zotrain.memory_layout import ZotrainLayout
-from ....golden.cores.zotrain.registers import Command
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.errors import UserError
 from ....golden.nn.arithmetic.forward import StageIntegers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....golden.cores.zotrain.registers import Command
+from ....golden.cores.zeroth_order.registers import Command
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.zo.deltas import DELTA, PerturbationTable
 from ....golden.zo.job import ZerothOrderJob

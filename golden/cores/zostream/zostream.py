@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -29,29 +30,30 @@ from ...stream.machine.program import HEADER_BEATS, Program, ProgramError, progr
 from ...stream.machine.program_sequencer import ProgramSequencerSpec
 from ...stream.norms import LARGEST_HIDDEN
 from ...stream.weights.word_offsets import WordOffsetsSpec
-from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
+from ...zo.coefficient import LABEL_MEMORY
 from ...zo.loss_difference import LossDifferenceSpec
-from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
-from ...zo.step_settings import EPS_SHIFTS, StepSettings
+from ...zo.split import COEFFICIENT_MEMORY
+from ...zo.step_settings import StepSettings
 from ..core import CoreSpec, Reasons, Refusal, SettingValues, core_buses
 from ..fit import TransformerFit
 from ..shell import CoreRegisters
+from ..zeroth_order.registers import Error
+from ..zeroth_order.spec import ZerothOrderSpec
 from .memory_layout import ZostreamLayout
 from .pass_memory import pass_memory
-from .registers import CORE, Command, Error
+from .registers import CORE, JOBS, STREAM_EPS_SHIFTS, Command
+from .registers import Error as StreamError
 
 MOST_FEATURES = 1 << 18
 """Features of a token, less one, that a core reads at most: more would be more beats than a read command counts."""
 MOST_KEPT = (1 << 16) - 1
 """Values of a row that passes a cut: those of both sides are a read command."""
-STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
-"""Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
 TABLES = 2
 """Tables of deltas, of the two parts of a network that is cut; one of them stays empty for another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZostreamSpec(CoreSpec):
+class ZostreamSpec(ZerothOrderSpec):
     """Parameters of `zostream`.
 
     Parameters
@@ -85,6 +87,8 @@ class ZostreamSpec(CoreSpec):
 
     name: ClassVar[str] = "zostream"
     registers: ClassVar[CoreRegisters] = CORE
+    jobs: ClassVar[tuple[IntEnum, ...]] = JOBS
+    eps_shifts: ClassVar[Sequence[int]] = STREAM_EPS_SHIFTS
     summary: ClassVar[str] = "transformers that train by zeroth order from 4-bit weights in DRAM, behind AXI"
     monitored: ClassVar[tuple[str, ...]] = (*CoreSpec.monitored, "operation")
 
@@ -215,9 +219,9 @@ class ZostreamSpec(CoreSpec):
         return self.offsets.times
 
     @property
-    def largest_batch(self) -> int:
-        """Most samples of a step."""
-        return LARGEST_BATCH
+    def source(self) -> PezoSpec:
+        """Generator of the perturbations."""
+        return self.generator
 
     @cached_property
     def signature(self) -> int:
@@ -388,27 +392,12 @@ class ZostreamSpec(CoreSpec):
         if command == Command.LOAD:
             beats, most = settings["program_beats"], HEADER_BEATS + INSTRUCTION_BEATS * self.operations
             yield beats == 0, Refusal(Error.ZERO_LENGTH, beats)
-            yield beats > most, Refusal(Error["PROGRAM_LENGTH"], beats)
-        if command not in (Command.TRAIN, Command.INFER, Command.CACHE):
-            return
-        batch, cached = settings["batch"], [(settings["cached"] > 1, Refusal(Error.BAD_SPLIT, settings["cached"]))]
-        for name in ("steps", "sample_count"):
-            yield settings[name] == 0, Refusal(Error.ZERO_LENGTH, settings[name])
-        yield not 1 <= batch <= LARGEST_BATCH, Refusal(Error.BAD_BATCH, batch)
-        yield from (() if command == Command.TRAIN else cached)
-        if command != Command.TRAIN:
-            return
-        position, eps, shift = settings["position"], settings["eps_shift"], settings["shift"]
-        yield position >= self.generator.period, Refusal(Error.BAD_POSITION, position)
-        yield eps not in STREAM_EPS_SHIFTS, Refusal(Error.BAD_EPS, eps)
-        yield shift > LARGEST_SHIFT, Refusal(Error.BAD_SHIFT, shift)
-        first, second = settings["p1"], settings["p2"]
-        together = first * second > MOST_SLOPES
-        yield not 1 <= first <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, first)
-        yield not 1 <= second <= MOST_PERTURBATIONS or together, Refusal(Error.BAD_SPLIT, second)
-        for name, most in (("gap", MOST_GAP), ("scalars", 1)):
-            yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])
-        yield from cached
+            yield beats > most, Refusal(StreamError["PROGRAM_LENGTH"], beats)
+        yield from super().reasons(command, settings)
+
+    def pass_reasons(self, settings: SettingValues) -> Reasons:
+        """List the engine's reasons to refuse the passes of a job."""
+        yield settings["cached"] > 1, Refusal(Error.BAD_SPLIT, settings["cached"])
 
 
 def _halves(value: int, least: int) -> list[int]:

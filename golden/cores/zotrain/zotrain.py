@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -23,19 +24,21 @@ from ...rng.gaussian_array import GaussianArraySpec
 from ...rng.generators import Generator
 from ...rng.perturbation import check_full_rank
 from ...rng.pezo import PezoSpec
-from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH, LARGEST_SHIFT
+from ...zo.coefficient import LABEL_MEMORY, LARGEST_BATCH
 from ...zo.deltas import DELTA
 from ...zo.loss_difference import LossDifferenceSpec
 from ...zo.mapping import PerturbationMapping
 from ...zo.network_model import check_cut
 from ...zo.rows import bias_offset_memory, delta_memory, offset_memories
-from ...zo.split import COEFFICIENT_MEMORY, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
-from ...zo.step_settings import EPS_SHIFTS, StepSettings
+from ...zo.split import COEFFICIENT_MEMORY, Split
+from ...zo.step_settings import StepSettings
 from ..core import Reasons, Refusal, SettingValues, core_buses
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
+from ..zeroth_order.registers import Error
+from ..zeroth_order.spec import ZerothOrderSpec
 from .memory_layout import ZotrainLayout
-from .registers import CORE, Command, Error
+from .registers import CORE, JOBS
 
 LEAST_NUMBERS = 31
 """Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
@@ -44,7 +47,7 @@ MOST_PARAMETER_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZotrainSpec(NetworkCoreSpec):
+class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
     """Parameters of `zotrain`.
 
     Parameters
@@ -81,6 +84,7 @@ class ZotrainSpec(NetworkCoreSpec):
 
     name: ClassVar[str] = "zotrain"
     registers: ClassVar[CoreRegisters] = CORE
+    jobs: ClassVar[tuple[IntEnum, ...]] = JOBS
     summary: ClassVar[str] = "a network that trains all its weights by zeroth order, behind AXI"
     buses: ClassVar[dict[str, str]] = core_buses()
 
@@ -286,11 +290,6 @@ class ZotrainSpec(NetworkCoreSpec):
         }
 
     @property
-    def largest_batch(self) -> int:
-        """Most samples of a step."""
-        return LARGEST_BATCH
-
-    @property
     def cuts(self) -> int:
         """Values that `cut` may have: 0, and the stages before which the core can cut the network."""
         return len(self.forward.stages) if self.cut_rows else 1
@@ -313,26 +312,9 @@ class ZotrainSpec(NetworkCoreSpec):
         """Short FIFOs, as of `reader`."""
         return AxiWriteSpec(address=self.address, burst=16, depth=32)
 
-    def reasons(self, command: int, settings: SettingValues) -> Reasons:
-        """List the core's own reasons to refuse a command."""
-        if command not in (Command.TRAIN, Command.INFER):
-            return
-        batch = settings["batch"]
-        for name in ("steps", "sample_count"):
-            yield settings[name] == 0, Refusal(Error.ZERO_LENGTH, settings[name])
-        yield not 1 <= batch <= LARGEST_BATCH, Refusal(Error.BAD_BATCH, batch)
-        if command != Command.TRAIN:
-            return
-        position, eps, shift = settings["position"], settings["eps_shift"], settings["shift"]
-        yield position >= self.source.period, Refusal(Error.BAD_POSITION, position)
-        yield eps not in EPS_SHIFTS, Refusal(Error.BAD_EPS, eps)
-        yield shift > LARGEST_SHIFT, Refusal(Error.BAD_SHIFT, shift)
-        cut, first, second = settings["cut"], settings["p1"], settings["p2"]
+    def cut_reasons(self, settings: SettingValues) -> Reasons:
+        """List the engine's reasons to refuse the cut of a training."""
+        cut, batch = settings["cut"], settings["batch"]
         yield cut >= self.cuts, Refusal(Error.BAD_CUT, cut)
         kept = self.kept_samples(cut) if 0 < cut < self.cuts else LARGEST_BATCH
         yield batch > kept, Refusal(Error.BAD_BATCH, batch)
-        together = first * second > MOST_SLOPES or (cut == 0 and second != 1)
-        yield not 1 <= first <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, first)
-        yield not 1 <= second <= MOST_PERTURBATIONS or together, Refusal(Error.BAD_SPLIT, second)
-        for name, most in (("gap", MOST_GAP), ("scalars", 1)):
-            yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])

@@ -10,6 +10,7 @@ from ....golden.stream.weights.word_offsets import COUNT, Kind, WordOffsetsSpec
 from ....golden.zo.coefficient import COEFFICIENT
 from ...axi.memory_port import BEATS
 from ...ports import layout, shape
+from ...probe import probe
 from ...rng.generators import generator_of
 from ...stream.engine.engine_port import REQUEST
 from ...stream.weights.word_offsets import WordOffsets
@@ -153,6 +154,7 @@ class PerturbedDeltas(wiring.Component):
             self.data.eq(shown.data),
         ]
         self._draw(m, taken, before, kept)
+        probe(self, taken=taken, held=held, before=before, kept=kept)
         return m
 
     def _draw(self, m: Module, taken: Value, before: Any, kept: Any) -> None:
@@ -180,3 +182,4 @@ class PerturbedDeltas(wiring.Component):
             m.d.sync += position.eq(Mux(generator.replay.bit, marked, after))
             with m.If(generator.mark.bit):
                 m.d.sync += marked.eq(after)
+        probe(self, left=left)

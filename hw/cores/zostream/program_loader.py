@@ -13,6 +13,7 @@ from ....golden.stream.instruction import ROW_BITS, Kind
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout
+from ...probe import probe
 
 _TOKEN = 32
 """Values of a row of a sample, of 3 bytes each."""
@@ -122,7 +123,7 @@ class ProgramLoader(wiring.Component):
         shifted, kept = Signal(reset_less=True), Signal.like(last.outputs, name="kept", reset_less=True)
         self._sizes(m, outputs, kept, behind)
         pools = last.kind == Kind.POOL
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 with m.If(self.load):
                     m.d.sync += self.valid.eq(0)
@@ -171,6 +172,7 @@ class ProgramLoader(wiring.Component):
                     m.next = "IDLE"
             with m.State("FAILED"):
                 pass
+        probe(self, fsm)
         return m
 
     def _sizes(self, m: Module, outputs: Signal, kept: Signal, behind: Signal) -> None:

@@ -208,8 +208,8 @@ class StreamTrainer(wiring.Component):
             (self.program.failed, self.program.error, self.program.number),
             (sequences.no_program, Const(Error["PROGRAM_NO_PROGRAM"]), Const(0)),
             (sequences.no_cut, Const(Error["PROGRAM_CUT"]), Const(0)),
-            (sequences.no_split, Const(Error.BAD_SPLIT), control.settings.p2),
-            (sequences.no_room, Const(Error.BAD_ADDRESS), control.settings.deltas),
+            (sequences.no_split, Const(Error["BAD_SPLIT"]), control.settings.p2),
+            (sequences.no_room, Const(Error["BAD_ADDRESS"]), control.settings.deltas),
             (engine.failed, Const(Error.BAD_WEIGHTS), engine.number),
         ]
         fault = control.fault

@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import reach
 from ....golden.cores.zostream.registers import CORE, Command, Error
-from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
+from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.program import HEADER_BEATS
-from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
-from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...primitives.registers import register
 from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
-from ..shelled_core import Monitor, ShelledCore
+from ..shelled_core import Monitor
+from ..zeroth_order.zeroth_order_core import ZerothOrderCore
 from .stream_trainer import MONITOR, StreamTrainer
 
 
@@ -62,7 +61,7 @@ class TransformerTrainer(wiring.Component):
         wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
 
 
-class Zostream(ShelledCore):
+class Zostream(ZerothOrderCore):
     """The core, see `ShelledCore`; where a fault interrupts a command, program and deltas must be loaded again.
 
     Parameters
@@ -72,40 +71,27 @@ class Zostream(ShelledCore):
     """
 
     def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
-        self.spec = spec
-        self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
         super().__init__(spec, monitor)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""
         return TransformerTrainer(self.spec)
 
-    def prepare(self, m: Module, settings: wiring.PureInterface) -> None:
-        """Multiply the perturbations of both parts, as in `zotrain`; the registers of settings reach far."""
-        bits = MOST_PERTURBATIONS.bit_length()
-        p1, p2 = (register(m, f"own_{name}", getattr(settings, name)[:bits]) for name in ("p1", "p2"))
-        m.d.sync += self._slopes.eq(p1 * p2)
+    def perturbations(self, m: Module, settings: wiring.PureInterface) -> tuple[Value, Value]:
+        """Give the perturbations of both parts in registers, as those of settings reach far."""
+        p1, p2 = super().perturbations(m, settings)
+        return register(m, "own_p1", p1), register(m, "own_p2", p2)
 
     def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """List the reasons to refuse a command."""
-        load, train = command == Command.LOAD, command == Command.TRAIN
-        job = train | (command == Command.INFER) | (command == Command.CACHE)
+        load, beats = command == Command.LOAD, settings.program_beats
         most_beats = HEADER_BEATS + INSTRUCTION_BEATS * self.spec.operations
-        beats, steps, count, batch = settings.program_beats, settings.steps, settings.sample_count, settings.batch
-        position, eps, shift = settings.position, settings.eps_shift, settings.shift
-        p1, p2 = settings.p1, settings.p2
         return [
-            Check(load & (beats == 0), Error.ZERO_LENGTH, beats),
+            Check(load & (beats == 0), Error["ZERO_LENGTH"], beats),
             Check(load & (beats > most_beats), Error["PROGRAM_LENGTH"], beats),
-            Check(job & (steps == 0), Error.ZERO_LENGTH, steps),
-            Check(job & (count == 0), Error.ZERO_LENGTH, count),
-            Check(job & ((batch == 0) | (batch > LARGEST_BATCH)), Error.BAD_BATCH, batch),
-            Check(train & (position >= self.spec.generator.period), Error.BAD_POSITION, position),
-            Check(train & ((eps < STREAM_EPS_SHIFTS[0]) | (eps > STREAM_EPS_SHIFTS[-1])), Error.BAD_EPS, eps),
-            Check(train & (shift > LARGEST_SHIFT), Error.BAD_SHIFT, shift),
-            Check(train & ((p1 == 0) | (p1 > MOST_PERTURBATIONS)), Error.BAD_SPLIT, p1),
-            Check(train & ((p2 == 0) | (p2 > MOST_PERTURBATIONS) | (self._slopes > MOST_SLOPES)), Error.BAD_SPLIT, p2),
-            Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
-            Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
-            Check(job & (settings.cached > 1), Error.BAD_SPLIT, settings.cached),
+            *super().checks(command, settings),
         ]
+
+    def pass_checks(self, job: Value, settings: wiring.PureInterface) -> Sequence[Check]:
+        """List the reasons to refuse the passes of a job."""
+        return [Check(job & (settings.cached > 1), Error["BAD_SPLIT"], settings.cached)]

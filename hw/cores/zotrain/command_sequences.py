@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from ....golden.cores.zotrain.registers import Command
+from ....golden.cores.zeroth_order.registers import Command
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...zo.deltas.walks import Walk, WalkRange

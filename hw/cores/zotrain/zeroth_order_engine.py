@@ -5,7 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import BEAT, reach
-from ....golden.cores.zotrain.registers import CORE, Command, Error
+from ....golden.cores.zeroth_order.registers import Command, Error
+from ....golden.cores.zotrain.registers import CORE
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ...nn.forward.cut import Cut
 from ...nn.forward.offset_parameters import OffsetParameters

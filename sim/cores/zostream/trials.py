@@ -14,8 +14,8 @@ from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Bytes
 from ....golden.cores.zostream.memory_layout import ZostreamLayout
 from ....golden.cores.zostream.random_network import NetworkWidths, random_images
-from ....golden.cores.zostream.registers import Command, Error
-from ....golden.cores.zostream.zostream import STREAM_EPS_SHIFTS, ZostreamSpec
+from ....golden.cores.zostream.registers import STREAM_EPS_SHIFTS, Command, Error
+from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.machine.program import HEADER_BEATS
@@ -206,7 +206,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         for bit in range(32):
             settings = {"samples": samples, "sample_count": 2 * _FIRST_AT}
             told = told_address(spec, samples + (BEAT << bit))
-            yield OrderEntry((1, _FIRST_AT + bit), settings, Error.READ_DECERR, told)
+            yield OrderEntry((1, _FIRST_AT + bit), settings, Error["READ_DECERR"], told)
 
     def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[WrongInput]:
         """Make programs, sensitive weights and places of samples that the core must refuse."""

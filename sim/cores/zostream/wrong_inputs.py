@@ -131,7 +131,7 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
 def _lengths(spec: ZostreamSpec) -> Iterator[WrongInput]:
     """Make lengths of a program's image that the core refuses before it reads: none, too many, those with each bit."""
     most = PROGRAM_HEADER + INSTRUCTION_BEATS * spec.operations
-    yield WrongInput("no beats", Command.LOAD, Error.ZERO_LENGTH, 0, {}, {"program_beats": 0})
+    yield WrongInput("no beats", Command.LOAD, Error["ZERO_LENGTH"], 0, {}, {"program_beats": 0})
     for beats in (most + 1, *(1 << bit for bit in range(most.bit_length(), 32))):
         error = Error(PROGRAM + Reason.LENGTH)
         yield WrongInput(f"{beats} beats", Command.LOAD, error, beats, {}, {"program_beats": beats})
@@ -183,7 +183,7 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
     end, far = _end(spec), 1 << 12
     for bit in range(plain.program.words.bit_length(), 32):
         own, settings = _network(replace(plain, program=replace(plain.program, words=1 << bit)))
-        yield WrongInput(f"{1 << bit} words", Command.TRAIN, Error.READ_DECERR, end, own, settings | {"order": end})
+        yield WrongInput(f"{1 << bit} words", Command.TRAIN, Error["READ_DECERR"], end, own, settings | {"order": end})
     samples = np.zeros((far + 1, BEAT // 4), "<u4")
     # beyond the end, so that no writing from the first sentence's place on meets it first
     samples[[0, far], 0], samples[far, 1] = 1, far + 1
@@ -196,7 +196,7 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
         own, loaded = _network(replace(cached, program=replace(cached.program, behind=1 << bit)))
         settings = loaded | {"cache": end - BEAT * far, "sample_count": 2, "batch": 2}
         name, place = f"{1 << bit} words behind a cut", end + BEAT
-        yield WrongInput(name, Command.CACHE, Error.WRITE_DECERR, place, own | two, settings)
+        yield WrongInput(name, Command.CACHE, Error["WRITE_DECERR"], place, own | two, settings)
 
 
 def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
@@ -206,7 +206,7 @@ def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
     for bit in range(32):
         given = own | {"order": _ORDER, "samples": _sample(1 << bit)}
         name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
-        yield WrongInput(name, Command.TRAIN, Error.READ_DECERR, place, given, settings)
+        yield WrongInput(name, Command.TRAIN, Error["READ_DECERR"], place, given, settings)
 
 
 def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
@@ -223,7 +223,7 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInpu
         places = {"samples": end - BEAT - (BEAT << bit), "cache": end - BEAT}  # nothing is kept of this network
         given = own | {"order": order, "index": index, "samples": near, "cache": _sample(0)}
         settings = loaded | places | {"sample_count": 2, "batch": count + 1}
-        yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error.READ_DECERR, end, given, settings)
+        yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
 
 
 def _second_row(spec: ZostreamSpec, images: StreamImages) -> WrongInput:
@@ -233,7 +233,7 @@ def _second_row(spec: ZostreamSpec, images: StreamImages) -> WrongInput:
     # a beat of the number of tokens, then the rows
     first = rows[: BEAT + (rows.size - BEAT) // 2]
     given, settings = own | {"order": _ORDER, "samples": first}, loaded | {"samples": end - first.size}
-    return WrongInput("a second row behind the end", Command.TRAIN, Error.READ_DECERR, end, given, settings)
+    return WrongInput("a second row behind the end", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
 
 
 def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
@@ -242,7 +242,7 @@ def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
     for first, second in _SPLITS:
         settings = loaded | {"order": order, "p1": first, "p2": second}
         refused = first * second > MOST_SLOPES
-        error, value = (Error.BAD_SPLIT, second) if refused else (Error.READ_DECERR, order)
+        error, value = (Error["BAD_SPLIT"], second) if refused else (Error["READ_DECERR"], order)
         yield WrongInput(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from ....golden.axi.regions import Bytes
-from ....golden.cores.zotrain.registers import CORE, Command
+from ....golden.cores.zeroth_order.registers import Command
+from ....golden.cores.zotrain.registers import CORE
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ....golden.rng.perturbation import POSITIONS

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ....golden.axi.bus import BEAT
-from ....golden.cores.zotrain.registers import Command, Error
+from ....golden.cores.zeroth_order.registers import Command, Error
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.fixed import Q4_12
 from ....golden.zo.coefficient import LARGEST_BATCH

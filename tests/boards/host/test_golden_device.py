@@ -14,8 +14,8 @@ from fabtune.boards.host.driver import Core, CoreError
 from fabtune.boards.host.golden_device import GoldenDevice
 from fabtune.boards.host.recording import RecordingCore, first_difference
 from fabtune.golden.axi.regions import Region
+from fabtune.golden.cores.zeroth_order.registers import Command, Error
 from fabtune.golden.cores.zostream.golden_core import GoldenZostream
-from fabtune.golden.cores.zotrain.registers import Command, Error
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters, random_samples

@@ -15,6 +15,9 @@ from fabtune.golden.cores import shell
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import CORE
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
+from fabtune.golden.cores.zeroth_order.registers import Command as Steps
+from fabtune.golden.cores.zeroth_order.registers import Error as StepError
+from fabtune.golden.cores.zeroth_order.registers import step_addresses, step_counters, step_settings
 from fabtune.golden.cores.zostream.registers import CORE as ZOSTREAM
 from fabtune.golden.cores.zotrain.registers import CORE as ZOTRAIN
 from fabtune.golden.errors import UserError
@@ -173,3 +176,12 @@ def test_the_page_of_a_core_has_the_tables_of_its_map(core):
     table = text[text.index("| offset |") :]
     assert table.startswith(markdown(core.map))
     assert not table.removeprefix(markdown(core.map)).lstrip().startswith("|")
+
+
+@pytest.mark.parametrize("core", [ZOTRAIN, ZOSTREAM])
+def test_cores_of_zeroth_order_have_its_codes_settings_and_counters(core):
+    for kind, own in ((Steps, core.commands), (StepError, core.errors)):
+        assert {code.name: own[code.name] for code in kind} == dict(kind.__members__)
+    shared = {item.name for item in (*step_addresses(()), *step_settings(range(2)), *step_counters())}
+    assert shared <= {*core.setting_names, *core.counter_names}
+    assert len(set(core.errors)) == len(core.errors.__members__)

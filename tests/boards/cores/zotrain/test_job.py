@@ -7,7 +7,8 @@ import pytest
 
 from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
 from fabtune.boards.host.driver import Core, CoreError
-from fabtune.golden.cores.zotrain.registers import CORE, Command, Error
+from fabtune.golden.cores.zeroth_order.registers import Command, Error
+from fabtune.golden.cores.zotrain.registers import CORE
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import q8_16_of_bytes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.axi.bus import ADDRESS_BITS
-from fabtune.golden.cores.zotrain.registers import Error
+from fabtune.golden.cores.zeroth_order.registers import Error
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.rng.pezo import PezoSpec

@@ -1,0 +1,1 @@
+"""Zeroth order, a trainer, in RTL: what all cores have in common that train by it."""
