@@ -13,6 +13,9 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
+from fabtune.golden.description import parameter_rows, port_rows
+from fabtune.golden.registry import BLOCKS
+
 ROOT = Path(__file__).resolve().parents[1]
 FINE_TUNING = (
     "networks",
@@ -135,9 +138,27 @@ class Wavedrom(Directive):
         return [nodes.raw("", f'<div class="wavedrom">{drawing}</div>', format="html")]
 
 
+def block_tables(name: str) -> str:
+    """Parameters and ports of a block, as `fabtune list` prints them, in Markdown."""
+    spec = BLOCKS[name]()
+    text = "\n## Parameters and ports\n"
+    for columns, rows in (
+        (("parameter", "value", "meaning"), parameter_rows(spec)),
+        (("port", "direction", "format", "meaning"), port_rows(spec)),
+    ):
+        cells = [" | ".join(cell.strip().replace("|", "\\|") for cell in row) for row in rows]
+        if cells:
+            heading = [" | ".join(columns), "|".join("---" for _ in columns)]
+            text += "\n" + "".join(f"| {row} |\n" for row in heading + cells)
+    return text
+
+
 def complete(app: Sphinx, docname: str, source: list[str]) -> None:
     """Append what only the site has."""
     source[0] += ONLY_HERE.get(docname, "")
+    name = docname.rpartition("/")[2]
+    if docname.startswith("docs/blocks/") and name in BLOCKS:
+        source[0] += block_tables(name)
 
 
 def prepare_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

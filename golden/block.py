@@ -126,9 +126,19 @@ class Stream:
         return [by_name[name] for name in names]
 
 
-def described(streams: Mapping[str, Stream], **docs: str) -> dict[str, Stream]:
-    """Streams that blocks share, with what one block says of those named."""
-    return {name: replace(port, doc=docs.get(name, port.doc)) for name, port in streams.items()}
+def described(
+    streams: Mapping[str, Stream], fields: Mapping[str, str] | None = None, /, **ports: str
+) -> dict[str, Stream]:
+    """Describe ports: streams with the texts of `ports`, and their fields with those of `fields` by ``port.field``."""
+    texts = fields or {}
+    return {
+        name: replace(
+            port,
+            doc=ports.get(name, port.doc),
+            fields=tuple(replace(item, doc=texts.get(f"{name}.{item.name}", item.doc)) for item in port.fields),
+        )
+        for name, port in streams.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,12 +19,16 @@ class AxiReadSpec(ManagerSpec):
 
     Parameters
     ----------
-    data, address : int
-        Width of a beat and of a byte address, in bits.
+    data : int
+        Width of a beat and of a byte address, in bits. Refused: no power of two from 32 to 1024: AXI has no others.
+    address : int
+        Width of a beat and of a byte address, in bits, 16 to 62.
     burst : int
-        Most beats of a burst, a power of two. Bursts end at multiples of it.
+        Most beats of a burst, a power of two. Bursts end at multiples of it. Refused: no power of two from 2 to 256, or
+        more than 4 KiB.
     depth : int
-        Depth of the FIFO in beats, a power of two, at least two bursts.
+        Depth of the FIFO in beats, a power of two, at least two bursts. Refused: no power of two, or less than two
+        bursts.
     """
 
     name: ClassVar[str] = "axi_read"

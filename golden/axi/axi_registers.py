@@ -108,9 +108,10 @@ class AxiRegistersSpec(BusSpec):
     Parameters
     ----------
     registers : RegisterMap or str
-        The map, or the name of a core whose map it is: `REGISTERS` of ``golden/cores/NAME/registers.py``.
+        A `RegisterMap`, or the name of a core: `REGISTERS` of `golden/cores/NAME/registers.py` (instantft). Refused: a
+        name without such a file.
     signature : int
-        Value of the register of this name.
+        Value of the register of this name; a core's is a digest of its configuration. Refused: more than 32 bits.
     """
 
     name: ClassVar[str] = "axi_registers"

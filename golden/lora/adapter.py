@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words, joined
+from ..block import Field, Spec, Stream, Words, described, joined
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
 from ..memories.plan import MemoryShape
@@ -51,19 +51,20 @@ class AdapterSpec(Spec):
     Parameters
     ----------
     inputs : tuple of int
-        Number of input values of each adapter.
+        Number of input values of each adapter. Refused: more than 16 of them; outside 1 to 16384.
     classes : int
-        Number of logits.
+        Number of logits. Refused: below 2; with `loss` = `cross_entropy` more than 256: a label has eight bits.
     rank : int
-        Rank of each adapter.
+        Rank of each adapter. Refused: more than `columns`, more than 8: a class's part of B is a beat of eight.
     batch : int
-        Most samples of a batch.
+        Most samples of a batch, 2 to 256.
     lanes : int
-        Inputs multiplied per cycle, a power of two.
+        Inputs multiplied per cycle, a power of two. Refused: anything but 16 and 32.
     columns : int
-        Ranks with multipliers of their own, a power of two.
+        Ranks with multipliers of their own, a power of two. Refused: anything but 2, 4, 8, 16.
     loss : str
-        See `nn.loss`; with ``mse`` the first adapter's inputs are the targets.
+        Loss of labels, or `mse`: the squared error of an autoencoder, whose targets are the first adapter's inputs.
+        Refused: with `mse` other `classes` than the first of `inputs`, more than 16,384.
     """
 
     name: ClassVar[str] = "adapter"
@@ -119,27 +120,43 @@ class AdapterSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `load`, `label`, `i` in, `logits` and `o` out."""
         beats = (Field("parameter", Q4_12, VALUES * self.mapping.words_per_cycle),)
-        return {
-            "load": Stream(
-                "in",
-                beats,
-                doc="The image of the adapters: of A a beat for each word of a row at once, of B one beat alone.",
-            ),
-            "label": Stream(
-                "in",
-                (Field("label", LABEL), Field("rate", RATE), Field("last", BIT)),
-                doc="A sample's ``label`` and learning ``rate``, ``last`` on the batch's last one.",
-            ),
-            "i": Stream(
-                "in", (Field("x", Q8_16, self.row),), doc="A sample's rows: the adapters' inputs, then the base logits."
-            ),
-            "logits": Stream(
-                "out",
-                (Field("logit", Q8_16), Field("last", BIT)),
-                doc="``logit`` in Q8.16, ``last`` on a sample's last one.",
-            ),
-            "o": Stream("out", beats, doc="Updated parameters, as `load` takes them."),
-        }
+        return described(
+            {
+                "load": Stream(
+                    "in",
+                    beats,
+                    doc="The image of the adapters: of A a beat for each word of a row at once, of B one beat alone.",
+                ),
+                "label": Stream(
+                    "in",
+                    (
+                        Field("label", LABEL, doc="its class; with `mse` it counts for nothing"),
+                        Field(
+                            "rate",
+                            RATE,
+                            doc="learning rate of a sample, 20 fraction bits (`adapters.rate_of`); the last sample's"
+                            " counts",
+                        ),
+                        Field("last", BIT),
+                    ),
+                    doc="A sample's ``label`` and learning ``rate``, ``last`` on the batch's last one.",
+                ),
+                "i": Stream(
+                    "in",
+                    (Field("x", Q8_16, self.row),),
+                    doc="A sample's rows: the adapters' inputs, then the base logits.",
+                ),
+                "logits": Stream(
+                    "out",
+                    (Field("logit", Q8_16), Field("last", BIT)),
+                    doc="``logit`` in Q8.16, ``last`` on a sample's last one.",
+                ),
+                "o": Stream("out", beats, doc="Updated parameters, as `load` takes them."),
+            },
+            {
+                "label.last": "the batch ends with this sample; it does with the `batch`th in any case",
+            },
+        )
 
     def load_words(self, adapters: Adapters) -> Words:
         """Words of `load` and `o` for parameters: one beat of A for all words of a row, one beat of B per class."""

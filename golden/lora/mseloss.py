@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, described
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..rng.urng import BIT
 
@@ -52,20 +52,29 @@ class MselossSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes logits, `target` a word for each; `o` gives gradients."""
-        return {
-            "i": Stream(
-                "in",
-                (Field("logit", Q8_16), Field("last", BIT)),
-                doc="``logit`` in Q8.16, and ``last`` on a sample's last one; a word a cycle, each taken with its "
-                "target.",
-            ),
-            "target": Stream("in", (Field("target", Q8_16),), doc="What each logit should be."),
-            "o": Stream(
-                "out",
-                (Field("gradient", Q4_12), Field("clipped", BIT), Field("last", BIT)),
-                doc="``gradient`` in Q4.12, ``clipped`` where it is beyond that, and ``last``; in the same order.",
-            ),
-        }
+        return described(
+            {
+                "i": Stream(
+                    "in",
+                    (Field("logit", Q8_16), Field("last", BIT)),
+                    doc="``logit`` in Q8.16, and ``last`` on a sample's last one; a word a cycle, each taken with "
+                    "its target.",
+                ),
+                "target": Stream("in", (Field("target", Q8_16),), doc="What each logit should be."),
+                "o": Stream(
+                    "out",
+                    (
+                        Field("gradient", Q4_12, doc="logit - target, rounded half to even, saturated"),
+                        Field("clipped", BIT, doc="the difference was beyond ±8"),
+                        Field("last", BIT),
+                    ),
+                    doc="``gradient`` in Q4.12, ``clipped`` where it is beyond that, and ``last``; in the same order.",
+                ),
+            },
+            {
+                "o.last": "as on `i`",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the gradients of all logits that have a target."""

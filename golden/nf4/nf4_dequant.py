@@ -28,11 +28,11 @@ class Nf4DequantSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values per cycle.
+        Values per cycle, 1 to 1024.
     scales : int
-        Scales per word.
+        Scales that come with a word; each lane chooses one, as blocks do not end at a word's border. From 1 to 64.
     tag : int
-        Width of a field that passes through unchanged.
+        Width of a field that passes through unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "nf4_dequant"
@@ -63,11 +63,28 @@ class Nf4DequantSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes codes, scales and each lane's scale index; `o` gives values."""
         tag = tag_fields(self.tag)
-        select = (Field("select", Format(self.select_bits, 0, signed=False), self.lanes),) if self.select_bits else ()
+        select = (
+            (
+                Field(
+                    "select",
+                    Format(self.select_bits, 0, signed=False),
+                    self.lanes,
+                    doc="which scale a lane takes; a number beyond the last takes the last. Only where there is more"
+                    " than one",
+                ),
+            )
+            if self.select_bits
+            else ()
+        )
         return {
             "i": Stream(
                 "in",
-                (Field("code", CODE, self.lanes), Field("scale", SCALE, self.scales), *select, *tag),
+                (
+                    Field("code", CODE, self.lanes, doc="lane 0 in the lowest bits"),
+                    Field("scale", SCALE, self.scales, doc="largest magnitudes of blocks, 23 bits each"),
+                    *select,
+                    *tag,
+                ),
                 doc="Codes, the scales of their blocks and for each lane the index of its scale. `select` only with "
                 "two scales or more, `tag` only where it has bits. `ready` while the stages move.",
             ),

@@ -29,9 +29,10 @@ class Nf4QuantSpec(Spec):
     Parameters
     ----------
     length : int
-        Number of values of the longest block.
+        Values of the longest block; 196 is LeNet-5's. Refused: outside 1 to 65,536.
     values : int
-        Values of a cycle, 1 or 2: of a block with an odd number of them the last word has a single one.
+        Values of a cycle, 1 or 2: of a block with an odd number of them the last word has a single one. Refused: other
+        than 1 or 2.
     """
 
     name: ClassVar[str] = "nf4_quant"

@@ -19,34 +19,43 @@ class ConvSpec(FilterBlockSpec):
 
     Parameters
     ----------
-    channels, height, width : int
-        Of the input.
+    channels : int
+        Channels of the input, 1 to 1024.
+    height : int
+        Height of the input, 1 to 1024. Refused: a padded input smaller than the kernel.
+    width : int
+        Width of the input. Refused: as `height`.
     outputs : int
-        Output channels.
+        Output channels, 1 to 1024.
     kernel : tuple of int
-        Height and width, or one number for both.
+        Height and width, or one number for both, 1 to 16.
     stride : tuple of int
-        Rows and columns from a window to the next, or one number for both.
+        Rows and columns from a window to the next, or one number for both, 1 to 16.
     padding : tuple of int
-        Zeros above, below, left and right, or one number for all sides.
+        Zeros above, below, left and right, or one number for all sides, 0 to 15.
     pool : tuple of int
-        Height and width of the pool's windows, or one number for both; 1 for none.
+        Height and width of the pool's windows, or one number for both, 1 for none; rows and columns that do not fill a
+        window are dropped. From 1 to 16. Refused: larger than what it pools.
     pool_kind : "max" or "average"
+        `max` or `average`: exact sum of the outputs behind the ReLU, one division, rounded half to even.
     pool_stride : tuple of int
-        Rows and columns from one of them to the next, or one number for both; empty for those of `pool`.
+        Rows and columns from one of them to the next, or one number for both; empty for those of `pool`. From 1 to
+        those of `pool`. Refused: with an average.
     pool_padding : tuple of int
         Rows and columns of windows beyond the map, which do not count: above, below, left and right, or one number for
-        all sides; of a max-pool, at most its stride.
+        all sides; of a max-pool, at most its stride. Refused: as large as `pool`, larger than `pool_stride`; with an
+        average.
     relu : bool
         Negative outputs become 0.
     limit : int
-        Largest output, 6 for ReLU6; 0 for none.
+        Largest output, 6 for ReLU6; 0 for none. From 0 to 127. Refused: without `relu`.
     slope : float
-        Factor of negative outputs, of a leaky ReLU; 0 for none.
+        Factor of negative outputs, of a leaky ReLU, to 16 bits behind the point; 0 for none. From 0 to less than 1.
+        Refused: without `relu`.
     lanes : int
-        Inputs that are multiplied at once, a power of two.
+        Inputs that are multiplied at once, a power of two. Refused: anything but 16 and 32.
     columns : int
-        Output channels that are computed at once, a power of two.
+        Output channels that are computed at once, a power of two. Refused: anything but 2, 4, 8, 16.
     """
 
     name: ClassVar[str] = "conv"

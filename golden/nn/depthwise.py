@@ -17,24 +17,30 @@ class DepthwiseSpec(FilterBlockSpec):
 
     Parameters
     ----------
-    channels, height, width : int
-        Of the input; the output has as many channels.
+    channels : int
+        Channels of the input; the output has as many channels. From 1 to 1024.
+    height : int
+        Height of the input; the output has as many channels. From 1 to 1024. Refused: a padded input smaller than the
+        kernel.
+    width : int
+        Width of the input; the output has as many channels. Refused: as `height`.
     kernel : tuple of int
-        Height and width, or one number for both.
+        Height and width, or one number for both, 1 to 16.
     stride : tuple of int
-        Rows and columns from a window to the next, or one number for both.
+        Rows and columns from a window to the next, or one number for both, 1 to 16.
     padding : tuple of int
-        Zeros above, below, left and right, or one number for all sides.
+        Zeros above, below, left and right, or one number for all sides, 0 to 15.
     relu : bool
         Negative outputs become 0.
     limit : int
-        Largest output, 6 for ReLU6; 0 for none.
+        Largest output, 6 for ReLU6; 0 for none. From 0 to 127. Refused: without `relu`.
     slope : float
-        Factor of negative outputs, of a leaky ReLU; 0 for none.
+        Factor of negative outputs, of a leaky ReLU, to 16 bits behind the point; 0 for none. From 0 to less than 1.
+        Refused: without `relu`.
     lanes : int
-        Channels that are computed at once, a power of two.
+        Channels that are computed at once, a power of two. Refused: anything but 16 and 32.
     columns : int
-        Channels whose sums are rounded at once, a power of two.
+        Channels whose sums are rounded at once, a power of two. Refused: anything but 2, 4, 8, 16.
     """
 
     name: ClassVar[str] = "depthwise"

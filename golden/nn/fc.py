@@ -17,14 +17,16 @@ class FcSpec(LayerBlockSpec):
 
     Parameters
     ----------
-    inputs, outputs : int
-        ActivationMemory.
+    inputs : int
+        ActivationMemory, 1 to 16384.
+    outputs : int
+        ActivationMemory, 1 to 16384.
     relu : bool
         Negative outputs become 0.
     lanes : int
-        Inputs that are multiplied at once, a power of two.
+        Inputs that are multiplied at once, a power of two. Refused: anything but 16 and 32.
     columns : int
-        Outputs that are computed at once, a power of two.
+        Outputs that are computed at once, a power of two. Refused: anything but 2, 4, 8, 16.
     """
 
     name: ClassVar[str] = "fc"

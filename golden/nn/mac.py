@@ -26,13 +26,15 @@ class MacSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Activations per word, a power of two.
+        Activations per word, a power of two. Refused: anything but a power of two from 2 to 64: the lanes are added up
+        in pairs.
     columns : int
-        Number of columns; each multiplies all lanes.
+        Number of columns; each multiplies all lanes. From 1 to 16.
     terms : int
-        Most products of a sum across the lanes: words times lanes.
+        Across: most products of a sum, words times lanes; how wide it is follows from it. Refused: below `lanes`, one
+        word's; above 16384.
     batch : int
-        Most words of a sum within a multiplier.
+        Most words of a sum within a multiplier, 1 to 256.
     mode : "across" or "within"
         One sum per column over all lanes; or one sum per multiplier, with a column's parameter sent to all lanes.
     """
@@ -80,15 +82,25 @@ class MacSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes words, `o` gives a sum for each word marked `last`."""
         parameters = self.lanes * self.columns if self.across else self.columns
-        bias = (Field("bias", Q4_12, self.columns),) if self.across else ()
-        fields = (Field("x", Q8_16, self.lanes), Field("w", Q4_12, parameters), *bias)
+        bias = (Field("bias", Q4_12, self.columns, doc="across only: of a word marked `first`"),) if self.across else ()
+        fields = (
+            Field("x", Q8_16, self.lanes, doc="lane 0 in the lowest bits"),
+            Field("w", Q4_12, parameters, doc="lane by lane, column 0 lowest; within, a column's goes to all lanes"),
+            *bias,
+        )
         result = (
-            Field("y", Q8_16, self.columns) if self.across else Field("sum", self.sum_format, self.lanes * self.columns)
+            Field("y", Q8_16, self.columns, doc="across: rounded half to even, saturated")
+            if self.across
+            else Field("sum", self.sum_format, self.lanes * self.columns)
         )
         return {
             "i": Stream(
                 "in",
-                (*fields, Field("first", BIT), Field("last", BIT)),
+                (
+                    *fields,
+                    Field("first", BIT, doc="a sum begins with this word; the sum so far leaves"),
+                    Field("last", BIT, doc="a sum begins with this word; the sum so far leaves"),
+                ),
                 doc="A word: ``x``, ``w``, across the lanes ``bias``, ``first``, ``last``.",
             ),
             "o": Stream(

@@ -109,7 +109,8 @@ class SoftmaxSpec(Spec):
     Parameters
     ----------
     classes : int
-        Number of logits of the longest sample.
+        Number of logits of the longest sample. Refused: outside 1 to 256: a label has eight bits, and the shifted
+        exponential fits a DSP's 27-bit operand.
     """
 
     name: ClassVar[str] = "softmax"

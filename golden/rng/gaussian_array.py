@@ -35,11 +35,12 @@ class GaussianArraySpec(Spec):
     Parameters
     ----------
     n : int
-        Numbers per cycle, each from a generator of its own.
+        Numbers per cycle, each from a generator of its own. Refused: outside 1 to 1024, as many as PeZO counts for
+        MeZO.
     form : "tree", "select" or "sum"
-        Logic of a generator, see `GrngSpec`.
+        Logic of a generator: `tree`, `select` or `sum`, see grng.
     seed : int
-        Seed of the phases of the registers, which differ between the generators.
+        Seed of the phases of the registers, which differ between the generators. Refused: below 0.
     """
 
     name: ClassVar[str] = "gaussian_array"

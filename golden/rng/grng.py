@@ -72,7 +72,8 @@ class GrngSpec(Spec):
         Comparators followed by a multiplexer, as published; a multiplexer of thresholds followed by one comparator,
         with equal numbers; or a sum of uniform numbers.
     seeds : tuple of int
-        Contents of the eight registers at position 0, the sign's first; empty for the published ones.
+        Contents of the registers after reset, the sign's first. All ones is the state in which an XNOR register is
+        frozen: refused, as are equal seeds for two registers of one width.
     """
 
     name: ClassVar[str] = "grng"

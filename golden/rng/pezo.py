@@ -31,11 +31,11 @@ class PezoSpec(Spec):
     strategy : "on-the-fly" or "pool"
         One of the paper's two reuse strategies.
     scale : ScaleSpec
-        Array and factors of "on-the-fly".
+        The array and its factors, for the first: `scale.urng.n`, `scale.mode`, ...
     pool : PoolSpec
-        Pool of "pool".
+        The pool, for the second: `pool.size`, ...
     replay : bool
-        Include replay in the array; the pool always has it.
+        Whether the array can go back to a mark; the pool always can.
     """
 
     name: ClassVar[str] = "pezo"

@@ -36,13 +36,14 @@ class PoolSpec(Spec):
     Parameters
     ----------
     size : int
-        Number of numbers in the pool, N.
+        Number of numbers in the pool, N, 2 to 2^20. Refused: a power of two, as every row of a layer would meet the
+        same numbers (section 3.1).
     p : int
-        Numbers per cycle.
+        Numbers per cycle, 1 to `size`. Refused: one with which all cycles would be the same row.
     bits : int
         Width of a number, 4 to 18, with two integer bits: scaled numbers are below sqrt(3) in magnitude.
     seed : int
-        Seed of the pool's contents (PCG64, whose stream NumPy guarantees).
+        Seed of the pool's contents (PCG64, whose stream NumPy guarantees). Refused: below 0.
     allow_power_of_two : bool
         Accept N = 2**k, against the paper's advice.
     """

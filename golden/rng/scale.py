@@ -39,12 +39,13 @@ class ScaleSpec(Spec):
     Parameters
     ----------
     urng : UrngSpec
-        Array whose numbers are scaled.
+        The array whose numbers are scaled; set as `urng.n`, `urng.bits`, ...
     mode : "fraction", "pow2" or "constant"
-        Nearest multiple of 2**-fraction; power of two nearest in ratio (as in the paper); or one factor for all cycles,
-        a multiple of 2**-fraction, which makes the mean modulus correct.
+        `fraction`: nearest multiple of 2^-`fraction`. `pow2`: the power of two of the nearest ratio (its logarithm is
+        rounded), the paper's. `constant`: one factor for all cycles, with which the mean modulus is right, to
+        2^-`fraction`.
     fraction : int
-        Fraction bits, 0 to 12; not used with "pow2".
+        Fraction bits, 0 to 12; not used with "pow2". Refused: so few that every factor is 0.
     """
 
     name: ClassVar[str] = "scale"

@@ -44,13 +44,16 @@ class UrngSpec(Spec):
     Parameters
     ----------
     n : int
-        Number of generators and of numbers per cycle.
+        Number of generators and of numbers per cycle. Refused: below 1; above 2^`bits` - 1, as no more can differ; a
+        power of two.
     bits : int
         Width of a generator, 4 to 16.
     leap : int
         Steps per cycle. With 1, as in the paper, successive numbers of a generator correlate by -1/4; with 4, by -1/32.
+        From 1 to `bits`. Refused: one that shares a factor with 2^`bits` - 1: some states would never occur.
     taps : tuple of int
-        Feedback taps, counted from 1; empty for those of `lfsr.TAPS`.
+        Feedback taps, counted from 1; empty for those of `lfsr.TAPS`. Refused: taps outside 1 to `bits`, or without the
+        full period.
     seeds : tuple of int
         Contents of the registers at position 0; empty for the phases of `phases.spread`.
     allow_power_of_two : bool

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, described
 from ..errors import UserError
 from ..fixed import Format, Narrower
 from ..memories.plan import MemoryShape
@@ -75,25 +75,34 @@ class CoefficientSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes loss differences, `rate` and `o` have one word a step."""
-        return {
-            "i": Stream(
-                "in",
-                (Field("difference", DIFFERENCE), Field("last", BIT)),
-                doc="Loss differences of a step's samples, 1 to 256; `last` with the final one. One a cycle, until "
-                "the final one; again once `o` was taken.",
-            ),
-            "rate": Stream(
-                "in",
-                (Field("rate", RATE), Field("shift", SHIFT, doc="0 to 62")),
-                doc="Factor of a step, and how far its product is shifted; taken in the cycle after the final "
-                "difference, or later.",
-            ),
-            "o": Stream(
-                "out",
-                (Field("difference", STEP_DIFFERENCE), Field("coefficient", COEFFICIENT), Field("clipped", BIT)),
-                doc="A step's sum, its coefficient, and whether that was beyond 27 bits; one word a step.",
-            ),
-        }
+        return described(
+            {
+                "i": Stream(
+                    "in",
+                    (Field("difference", DIFFERENCE), Field("last", BIT)),
+                    doc="Loss differences of a step's samples, 1 to 256; `last` with the final one. One a cycle, "
+                    "until the final one; again once `o` was taken.",
+                ),
+                "rate": Stream(
+                    "in",
+                    (Field("rate", RATE), Field("shift", SHIFT, doc="0 to 62")),
+                    doc="Factor of a step, and how far its product is shifted; taken in the cycle after the final "
+                    "difference, or later.",
+                ),
+                "o": Stream(
+                    "out",
+                    (
+                        Field("difference", STEP_DIFFERENCE),
+                        Field("coefficient", COEFFICIENT, doc="round half even (-sum x rate / 2^shift), saturated"),
+                        Field("clipped", BIT, doc="the rounded number was beyond 27 bits"),
+                    ),
+                    doc="A step's sum, its coefficient, and whether that was beyond 27 bits; one word a step.",
+                ),
+            },
+            {
+                "o.difference": "exact sum of the step's loss differences",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute the words of all complete steps.

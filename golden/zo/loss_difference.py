@@ -70,7 +70,7 @@ class LossDifferenceSpec(Spec):
     Parameters
     ----------
     classes : int
-        Number of logits of the longest sample.
+        Number of logits of the longest sample. Refused: outside 1 to 256, as in softmax.
     """
 
     name: ClassVar[str] = "loss_difference"
@@ -154,7 +154,11 @@ class LossDifferenceSpec(Spec):
             ),
             "o": Stream(
                 "out",
-                (Field("difference", DIFFERENCE), Field("plus", Q4_12), Field("minus", Q4_12)),
+                (
+                    Field("difference", DIFFERENCE, doc="loss of the plus side less that of the minus side"),
+                    Field("plus", Q4_12, doc="the label's probability on either side, 0 to 4096"),
+                    Field("minus", Q4_12, doc="the label's probability on either side, 0 to 4096"),
+                ),
                 doc="Difference of the losses, and the label's probability on the plus and on the minus side, 0 to "
                 "4096; one word a pair. The next pair's products wait until it is taken.",
             ),

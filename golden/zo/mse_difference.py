@@ -66,7 +66,7 @@ class MseDifferenceSpec(Spec):
     Parameters
     ----------
     outputs : int
-        Number of outputs of every sample.
+        Number of outputs of every sample, 1 to 16384: the sum of their squares then fits 63 bits.
     """
 
     name: ClassVar[str] = "mse_difference"
@@ -101,7 +101,12 @@ class MseDifferenceSpec(Spec):
             "target": Stream("in", (Field("target", Q8_16),), doc="What each logit should be; taken with it."),
             "o": Stream(
                 "out",
-                (Field("difference", DIFFERENCE), Field("error", ERROR)),
+                (
+                    Field("difference", DIFFERENCE, doc="loss of the plus side less that of the minus side"),
+                    Field(
+                        "error", ERROR, doc="mean of both sides' mean squared errors, which is the sum of their losses"
+                    ),
+                ),
                 doc="Difference of the losses, and mean of both sides' squared errors; one word a pair.",
             ),
         }

@@ -32,23 +32,25 @@ class PerturbSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights per cycle.
+        Weights per cycle, 1 to 1024.
     numbers : int
-        Numbers per cycle, n; lane j takes number ``j mod n``.
+        Numbers per cycle, n; lane j takes number ``j mod n``. From 1 to 1024.
     number : str
-        Format of a number.
+        Format of a number, signed. Refused: an unsigned format: numbers go both ways; what is no format.
     odd : bool
         True if an integer y represents ``y + 1/2`` last places, as in `urng`.
     scale : str
-        Format of the factor that comes with the numbers; empty if they are already scaled.
+        Format of the factor that comes with the numbers; empty if they are already scaled. Refused: a signed format: a
+        modulus has no sign.
     eps_shift : int
-        ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3.
+        ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3. Refused: one that leaves fewer than 1 or more than 40 bits to round
+        off; one with which a step is wider than a weight.
     rounding : "half-even" or "truncate"
-        Rounding of the scaled number; truncation is for comparison.
+        Rounding of the scaled number; `truncate` is there to show what it does.
     overflow : "saturate" or "wrap"
         Overflow of the sum; wrapping can be undone exactly.
     tag : int
-        Width of a field that passes through unchanged.
+        Width of a field that passes through unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "perturb"
@@ -139,13 +141,19 @@ class PerturbSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes weights with their numbers, `o` gives the perturbed weights."""
-        weight = Field("weight", Q4_12, self.lanes)
+        weight = Field("weight", Q4_12, self.lanes, doc="weight 0 in the lowest bits")
         factor = (Field("scale", self.scale_format),) if self.scale_format else ()
         number = Field("number", self.number_format, self.used)
         return {
             "i": Stream(
                 "in",
-                (weight, number, *factor, Field("sign", SIGN), *tag_fields(self.tag)),
+                (
+                    weight,
+                    number,
+                    *factor,
+                    Field("sign", SIGN, doc="+1, -1, 0; -2 leaves the weights alone as 0 does"),
+                    *tag_fields(self.tag),
+                ),
                 doc="Weights and random numbers; lane j takes number j mod n. `scale` only where the spec has a "
                 "format for it, `tag` only where it has bits. `sign` bit 0: perturb at all; bit 1: subtract.",
             ),

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words, tag_fields
+from ..block import Field, Spec, Stream, Words, described, tag_fields
 from ..errors import UserError
 from ..fixed import Q4_12, Format, Integers, narrow
 from ..packets import last_flags, packets_of
@@ -27,13 +27,14 @@ class SparseAddSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights per beat: 8, 16, 32 or 64.
+        Weights per beat: 8, 16, 32 or 64. Refused: anything but 8, 16, 32, 64.
     index_bits : int
-        Width of an index: corrections reach the first ``2**index_bits`` weights of a packet.
+        Width of an index: corrections reach the first ``2**index_bits`` weights of a packet. Refused: above 32; one
+        with fewer than two beats.
     queue : int
-        Corrections in the FIFO at the input: 4, 8, 16, 32 or 64.
+        Corrections in the FIFO at the input: 4, 8, 16, 32 or 64. Refused: anything but 4, 8, 16, 32, 64.
     tag : int
-        Width of a field that passes through with a beat unchanged.
+        Width of a field that passes through with a beat unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "sparse_add"
@@ -73,27 +74,43 @@ class SparseAddSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes beats, `sparse` corrections with at least one word per packet; `o` gives beats."""
-        weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
-        index = Field("index", Format(self.index_bits, 0, signed=False))
-        return {
-            "i": Stream(
-                "in",
-                (weight, last, *tag_fields(self.tag)),
-                doc="Beats of weights; `last` marks a packet's final one. `tag` only where it has bits.",
-            ),
-            "sparse": Stream(
-                "in",
-                (index, Field("value", Q4_12), last),
-                doc="Corrections of the same packet in ascending order of index, at least one a packet. `index` "
-                "counts weights from the packet's first.",
-            ),
-            "o": Stream(
-                "out",
-                (weight, last, Field("error", BIT), *tag_fields(self.tag)),
-                doc="Corrected weights, saturated. `error` with `last`: a correction of the packet was out of order "
-                "or beyond its end, and was dropped.",
-            ),
-        }
+        weight, last = Field("weight", Q4_12, self.lanes, doc="weight 0 in the lowest bits"), Field("last", BIT)
+        index = Field(
+            "index",
+            Format(self.index_bits, 0, signed=False),
+            doc="which weight of the packet, from 0; strictly rising within a packet",
+        )
+        return described(
+            {
+                "i": Stream(
+                    "in",
+                    (weight, last, *tag_fields(self.tag)),
+                    doc="Beats of weights; `last` marks a packet's final one. `tag` only where it has bits.",
+                ),
+                "sparse": Stream(
+                    "in",
+                    (index, Field("value", Q4_12), last),
+                    doc="Corrections of the same packet in ascending order of index, at least one a packet. `index` "
+                    "counts weights from the packet's first.",
+                ),
+                "o": Stream(
+                    "out",
+                    (
+                        weight,
+                        last,
+                        Field("error", BIT, doc="with a packet's last beat: a correction of this packet was dropped"),
+                        *tag_fields(self.tag),
+                    ),
+                    doc="Corrected weights, saturated. `error` with `last`: a correction of the packet was out of "
+                    "order or beyond its end, and was dropped.",
+                ),
+            },
+            {
+                "i.last": "last beat of a packet, a tensor",
+                "sparse.last": "last one of a packet",
+                "o.last": "as they came",
+            },
+        )
 
     # -- words from tensors ------------------------------------------------------------------------------------------
 

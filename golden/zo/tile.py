@@ -32,13 +32,14 @@ class TileSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights per cycle.
+        Weights a cycle; lane j takes number j mod n. From 1 to 4096.
     pezo : PezoSpec
-        Generator of the perturbations.
+        The generator: `pezo.strategy`, `pezo.scale.urng.bits`, ... Refused: `pezo.replay` = false on the fly: a step
+        draws a perturbation several times.
     eps_shift : int
-        ``eps = 2**-eps_shift``.
+        ``eps = 2**-eps_shift``. Refused: as in perturb.
     overflow : "saturate" or "wrap"
-        Overflow of the perturbed weights.
+        `saturate` or `wrap`, of the perturbed weights.
     """
 
     name: ClassVar[str] = "tile"

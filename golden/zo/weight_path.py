@@ -40,23 +40,25 @@ class WeightPathSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights per cycle: 8, 16, 32 or 64.
+        Weights per cycle: 8, 16, 32 or 64. Refused: anything but 8, 16, 32, 64.
     scales : int
-        Scales per beat; one if every block is a whole number of beats.
-    index_bits, queue : int
-        Parameters of `sparse_add`.
+        Scales that come with a beat; 1 where every block is a whole number of beats. From 1 to 64.
+    index_bits : int
+        Bits of a correction's index. Refused: as in sparse_add.
+    queue : int
+        Depth of the FIFO of corrections. Refused: as in sparse_add.
     numbers : int
-        Numbers per cycle of the source of perturbations.
+        Numbers per cycle of the source of perturbations, 1 to 4096.
     number : str
-        Format of a number.
+        Format of a number. Refused: as in perturb.
     odd : bool
         True if an integer y represents ``y + 1/2`` last places.
     scale : str
-        Format of the factor that comes with the numbers; empty if they are already scaled.
+        Format of the factor that comes with the numbers; empty if they are already scaled. Refused: as in perturb.
     eps_shift : int
-        ``eps = 2**-eps_shift``.
+        ``eps = 2**-eps_shift``. Refused: as in perturb.
     overflow : "saturate" or "wrap"
-        Overflow of the perturbed weights.
+        `saturate` or `wrap`, of the perturbed weights.
     """
 
     name: ClassVar[str] = "weight_path"
@@ -114,9 +116,15 @@ class WeightPathSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: codes, corrections and numbers in, weights out."""
         dequant, add, perturb = (one.streams() for one in (self.dequant, self.add, self.perturb))
-        last = Field("last", BIT)
+        last = Field("last", BIT, doc="last beat of a packet, a tensor")
         select = tuple(item for item in dequant["i"].fields if item.name == "select")
-        codes = (dequant["i"].fields[0], Field("scale", SCALE, self.scales), *select, Field("sign", SIGN), last)
+        codes = (
+            dequant["i"].fields[0],
+            Field("scale", SCALE, self.scales, doc="largest magnitudes of blocks, 15 bits each"),
+            *select,
+            Field("sign", SIGN, doc="+1, -1, 0; -2 leaves the weights alone as 0 does"),
+            last,
+        )
         return {
             "codes": Stream(
                 "in",
@@ -132,7 +140,11 @@ class WeightPathSpec(Spec):
             ),
             "o": Stream(
                 "out",
-                (perturb["o"].fields[0], last, Field("error", BIT)),
+                (
+                    perturb["o"].fields[0],
+                    last,
+                    Field("error", BIT, doc="with the last beat: a correction of this packet was dropped"),
+                ),
                 doc="The weights. `error` with `last`: a correction of the packet was out of order or beyond its end"
                 " and was dropped.",
             ),

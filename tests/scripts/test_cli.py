@@ -86,6 +86,8 @@ def test_no_command_shows_the_help(fabtune):
 
 MISTAKES = {
     "bogus": "No such command 'bogus'",
+    "list bogus": "there is no block 'bogus'",
+    "list --set n=3": "--set",
 }
 
 
@@ -104,6 +106,18 @@ def test_list_names_every_block_with_its_parameters(fabtune):
     status, out, _ = fabtune("list")
     assert status == 0
     assert all(name in out for name in BLOCKS)
+
+
+def test_list_describes_the_parameters_and_ports_of_one_block(fabtune):
+    status, out, _ = fabtune("list", "mac", "--set", "lanes=16", "--json")
+    mac = json.loads(out)
+    assert status == 0
+    assert mac["parameters"]["lanes"]["value"] == 16
+    assert mac["ports"]["i"]["fields"]["x"]["format"] == "16 x Q8.16"
+    status, out, _ = fabtune("list", "urng")
+    assert status == 0
+    assert "31 x Q1.7" in out
+    assert "Width of a generator, 4 to 16" in out
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Q8_16, Format
 from ...memories.plan import MemoryShape
@@ -43,14 +43,18 @@ class ArrayPathSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Inputs and outputs of a tile.
+    lanes : int
+        Inputs and outputs of a tile. Refused: no even number from 6 up: a row could return while it is written; more
+        than sums hold.
+    columns : int
+        Inputs and outputs of a tile, 1 to 64.
     sums : int
-        Rows of a layer, whose sums are under way at once.
+        Rows of a layer, whose sums are under way at once. Refused: no power of two from 4 to 4,096.
     drain : int
-        Sums a cycle that leave.
+        Sums a cycle that leave. Refused: what does not divide `columns`.
     queries : int
-        Most queries of a block of attention: at most half as many as `sums`.
+        Most queries of a block of attention: at most half as many as `sums`. Refused: no power of two from 2 to half of
+        `sums`.
     """
 
     name: ClassVar[str] = "array_path"
@@ -98,12 +102,18 @@ class ArrayPathSpec(Spec):
     @property
     def order_fields(self) -> tuple[Field, ...]:
         """Fields of a word for a tile."""
-        return Field("kind", Format(2, 0, signed=False)), Field("rows", Format(self.sums.bit_length(), 0, signed=False))
+        return Field("kind", Format(2, 0, signed=False), doc="0 a layer's, 1 scores, 2 contexts"), Field(
+            "rows", Format(self.sums.bit_length(), 0, signed=False), doc="rows that pass it, at least 1"
+        )
 
     @property
     def used_field(self) -> Field:
         """Field of the lanes that a tile's rows fill; what the others have counts as 0."""
-        return Field("used", Format(self.lanes.bit_length(), 0, signed=False))
+        return Field(
+            "used",
+            Format(self.lanes.bit_length(), 0, signed=False),
+            doc="lanes of its rows that count, at least 1; the others are taken as 0",
+        )
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `order`, rows and weights of both kinds in; sums, scores and contexts out."""
@@ -111,31 +121,48 @@ class ArrayPathSpec(Spec):
         terms = (Field("weight", WEIGHT, self.lanes), Field("query", self.query_number))
         weight = Field("weight", Q4_14, 2 * self.columns)
         contexts = (Field("sum", SCORE, self.drain), Field("query", self.query_number), sums[-1])
-        return {
-            "order": Stream(
-                "in",
-                (*self.order_fields, self.used_field),
-                doc="A word for each tile: `TileKind`, how many rows pass, and how many of their lanes count, both "
-                "at least 1. A tile of a layer behind one of attention, or the other way round, waits until all "
-                "sums have left.",
-            ),
-            "rows": Stream(
-                "in",
-                (Field("value", Q8_16, self.lanes), *self.row_fields),
-                doc="Rows of a layer and queries. Of queries `row` is the number in the block. A row that is not "
-                "`first` comes at least as many rows behind the one of its number as its tile has.",
-            ),
-            "terms": Stream(
-                "in",
-                (*terms, Field("first", BIT), Field("last", BIT)),
-                doc="Rows of attention's weights, in the same order.",
-            ),
-            "weights": Stream("in", (weight,), doc="Beats of a layer's tiles, and of those of keys and values."),
-            "keys": Stream("in", (weight,), doc="Beats of a layer's tiles, and of those of keys and values."),
-            "sums": Stream("out", sums, doc="Complete sums of layers."),
-            "scores": Stream("out", (Field("score", SCORE, self.drain),), doc="Those of queries and keys."),
-            "contexts": Stream("out", contexts, doc="Those of weights and values."),
-        }
+        return described(
+            {
+                "order": Stream(
+                    "in",
+                    (*self.order_fields, self.used_field),
+                    doc="A word for each tile: `TileKind`, how many rows pass, and how many of their lanes count, "
+                    "both at least 1. A tile of a layer behind one of attention, or the other way round, waits "
+                    "until all sums have left.",
+                ),
+                "rows": Stream(
+                    "in",
+                    (Field("value", Q8_16, self.lanes), *self.row_fields),
+                    doc="Rows of a layer and queries. Of queries `row` is the number in the block. A row that is not"
+                    " `first` comes at least as many rows behind the one of its number as its tile has.",
+                ),
+                "terms": Stream(
+                    "in",
+                    (*terms, Field("first", BIT), Field("last", BIT)),
+                    doc="Rows of attention's weights, in the same order.",
+                ),
+                "weights": Stream("in", (weight,), doc="Beats of a layer's tiles, and of those of keys and values."),
+                "keys": Stream("in", (weight,), doc="Beats of a layer's tiles, and of those of keys and values."),
+                "sums": Stream("out", sums, doc="Complete sums of layers."),
+                "scores": Stream(
+                    "out",
+                    (Field("score", SCORE, self.drain, doc="complete sums of queries and keys"),),
+                    doc="Those of queries and keys.",
+                ),
+                "contexts": Stream("out", contexts, doc="Those of weights and values."),
+            },
+            {
+                "rows.row": "number of the row, or of the query in its block",
+                "rows.first": "the row's sums begin, are complete",
+                "rows.last": "the row's sums begin, are complete",
+                "weights.weight": "beats of a layer's tiles; of keys and values",
+                "keys.weight": "beats of a layer's tiles; of keys and values",
+                "sums.sum": "complete sums of a layer",
+                "sums.row": "complete sums of a layer",
+                "contexts.sum": "those of weights and values",
+                "contexts.query": "those of weights and values",
+            },
+        )
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:

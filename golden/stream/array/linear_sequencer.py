@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Format
 from ...rng.urng import BIT
@@ -62,12 +62,16 @@ class LinearSequencerSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Inputs and outputs of a tile.
-    rows, wide_rows : int
-        Of the activation memory.
+    lanes : int
+        Inputs and outputs of a tile. Refused: no power of two.
+    columns : int
+        Inputs and outputs of a tile. Refused: no power of two, or more than `lanes`.
+    rows : int
+        Rows of the narrow activation memory, 2 to 2^20.
+    wide_rows : int
+        Wide rows of the activation memory, 2 to 2^20.
     sums : int
-        Rows of both sides, at most.
+        Rows of both sides, at most. Refused: no power of two from 4 to 4,096.
     """
 
     name: ClassVar[str] = "linear_sequencer"
@@ -108,26 +112,44 @@ class LinearSequencerSpec(Spec):
         count = Format(self.sums.bit_length(), 0, signed=False)
         features = (Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("inputs", "outputs"))
         address = self.layout.address
-        return {
-            "operation": Stream(
-                "in",
-                (*features, Field("source", address), Field("rows", count), Field("stride", count)),
-                doc="The next layer: features, each at least 1; address of the first row of the inputs; rows of a "
-                "side, at least 1; addresses from a row to the next. Taken when all reads of the layer before "
-                "are.",
-            ),
-            "rows_read": Stream(
-                "out",
-                (Field("address", address), Field("row", self.row), Field("first", BIT), Field("last", BIT)),
-                doc="Reads of the activation memory with their tags: the row's number, and whether its sums begin or"
-                " end.",
-            ),
-            "order": Stream(
-                "out",
-                (Field("rows", count), Field("used", self.used)),
-                doc="A word for each tile of each side: so many rows pass, of which so many lanes have inputs.",
-            ),
-        }
+        return described(
+            {
+                "operation": Stream(
+                    "in",
+                    (
+                        *features,
+                        Field("source", address, doc="first row of the inputs"),
+                        Field("rows", count),
+                        Field("stride", count, doc="addresses from a row of inputs to the next"),
+                    ),
+                    doc="The next layer: features, each at least 1; address of the first row of the inputs; rows of "
+                    "a side, at least 1; addresses from a row to the next. Taken when all reads of the layer "
+                    "before are.",
+                ),
+                "rows_read": Stream(
+                    "out",
+                    (
+                        Field("address", address),
+                        Field("row", self.row, doc="number of the row; the minus side begins at `operation_rows`"),
+                        Field("first", BIT, doc="the row of the layer's first tile, of its last"),
+                        Field("last", BIT, doc="the row of the layer's first tile, of its last"),
+                    ),
+                    doc="Reads of the activation memory with their tags: the row's number, and whether its sums "
+                    "begin or end.",
+                ),
+                "order": Stream(
+                    "out",
+                    (Field("rows", count), Field("used", self.used, doc="lanes that have inputs")),
+                    doc="A word for each tile of each side: so many rows pass, of which so many lanes have inputs.",
+                ),
+            },
+            {
+                "operation.inputs": "features, at least 1",
+                "operation.outputs": "features, at least 1",
+                "operation.rows": "rows of a side, from 1 to half of `sums`",
+                "order.rows": "rows that pass it",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Give the reads of each layer; of each output at most so many words.

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
 from ...memories.fifo import fifo_memory
@@ -33,11 +33,11 @@ class PartialSumsSpec(Spec):
     Parameters
     ----------
     columns : int
-        Sums of a row.
+        Sums of a row, 1 to 64.
     sums : int
-        Rows whose sums are under way, and as many that are complete.
+        Rows whose sums are under way, and as many that are complete. Refused: no power of two from 4 to 4,096.
     drain : int
-        Sums a cycle that leave; it divides `columns`.
+        Sums a cycle that leave; it divides `columns`. Refused: what does not divide `columns`.
     """
 
     name: ClassVar[str] = "partial_sums"
@@ -78,21 +78,37 @@ class PartialSumsSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes terms, `o` gives the sums of complete rows in parts."""
-        flags = (Field("row", self.row_number), Field("first", BIT), Field("last", BIT))
-        return {
-            "i": Stream(
-                "in",
-                (Field("sum", SUM, self.columns), *flags),
-                doc="Terms of a row. Waits: a term of a row that came in one of the two cycles before, unless it is "
-                "`first`; one that is `last` while `spec.sums` complete rows have not left.",
-            ),
-            "o": Stream(
-                "out",
-                (Field("sum", TOTAL, self.drain), Field("row", self.row_number), Field("part", self.part_number)),
-                doc="Complete sums, rows in the order in which they came to be, a row's parts from the lowest "
-                "columns on.",
-            ),
-        }
+        flags = (
+            Field("row", self.row_number),
+            Field("first", BIT, doc="the row's sums begin with this term"),
+            Field("last", BIT, doc="they are complete with it"),
+        )
+        return described(
+            {
+                "i": Stream(
+                    "in",
+                    (Field("sum", SUM, self.columns), *flags),
+                    doc="Terms of a row. Waits: a term of a row that came in one of the two cycles before, unless it"
+                    " is `first`; one that is `last` while `spec.sums` complete rows have not left.",
+                ),
+                "o": Stream(
+                    "out",
+                    (
+                        Field("sum", TOTAL, self.drain),
+                        Field("row", self.row_number),
+                        Field("part", self.part_number, doc="counts from 0 up"),
+                    ),
+                    doc="Complete sums, rows in the order in which they came to be, a row's parts from the lowest "
+                    "columns on.",
+                ),
+            },
+            {
+                "i.sum": "column 0 in the lowest bits",
+                "i.row": "number of the row",
+                "o.sum": "column `o_part` x drain in the lowest bits",
+                "o.row": "number of the row",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Add the terms of each row; rows leave in the order in which they are complete.

@@ -26,9 +26,9 @@ class StationaryLoadSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs of a tile, and values of a row: a power of two.
+        Inputs of a tile, and values of a row: a power of two. Refused: no power of two from 4 to 64.
     columns : int
-        Outputs of a tile: at most as many, a power of two.
+        Outputs of a tile: at most as many, a power of two. Refused: no power of two, or more than `lanes`.
     """
 
     name: ClassVar[str] = "stationary_load"
@@ -67,16 +67,38 @@ class StationaryLoadSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes rows, as many a tile as it has columns or lanes; `o` gives beats of tiles."""
-        flags = (Field("turn", BIT), Field("part", self.part_number), Field("zero", BIT, self.parts))
+        flags = (
+            Field("turn", BIT, doc="1: keys, a tile has `columns` rows; 0: values, a tile has `lanes` rows"),
+            Field("part", self.part_number, doc="of a value's row: which features are the columns"),
+            Field(
+                "zero",
+                BIT,
+                self.parts,
+                doc="the part counts as zeros: features of other heads, or all of them of a token behind the "
+                "sentence's end",
+            ),
+        )
         return {
             "i": Stream(
                 "in",
-                (Field("value", Q8_16, self.lanes), *flags),
+                (
+                    Field(
+                        "value",
+                        Q8_16,
+                        self.lanes,
+                        doc="lane 0 in the lowest bits; of each place the 18 bits of a key or value count, Q6.12",
+                    ),
+                    *flags,
+                ),
                 doc="A row: a key where `turn` is 1, else a value, of which `part` chooses as many features as there"
                 " are columns. `zero` has a bit for each part: it counts as zeros. The rows of a tile have one "
                 "`turn` and one `part`.",
             ),
-            "o": Stream("out", (Field("weight", Q4_14, 2 * self.columns),), doc="Beats of tiles, two lanes each."),
+            "o": Stream(
+                "out",
+                (Field("weight", Q4_14, 2 * self.columns, doc="beat b: lane 2b, all columns, then lane 2b + 1"),),
+                doc="Beats of tiles, two lanes each.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

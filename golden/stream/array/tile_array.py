@@ -31,11 +31,12 @@ class TileArraySpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs of a tile: an even number, half of which is in each of the two cascades of a column.
+        Inputs of a tile: an even number, half of which is in each of the two cascades of a column. Refused: outside 4
+        to 126, where sums of 48 bits are exact; odd, as there are two cascades.
     columns : int
-        Outputs of a tile.
+        Outputs of a tile, 1 to 64.
     tag : int
-        Width of a field that passes through with a row unchanged.
+        Width of a field that passes through with a row unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "tile_array"
@@ -79,16 +80,32 @@ class TileArraySpec(Spec):
         return {
             "w": Stream(
                 "in",
-                (Field("weight", Q4_14, 2 * self.columns),),
+                (
+                    Field(
+                        "weight",
+                        Q4_14,
+                        2 * self.columns,
+                        doc="beat b: lane 2b, all columns, then lane 2b + 1; the order of the codes in the stream of"
+                        " weights",
+                    ),
+                ),
                 doc="A beat of a tile, the weights of two lanes. A tile's first beat, once taken, waits inside for "
                 "the rows that swap the tile before it.",
             ),
             "x": Stream(
                 "in",
-                (Field("value", Q8_16, self.lanes), Field("swap", BIT), *tag),
+                (
+                    Field("value", Q8_16, self.lanes, doc="lane 0 in the lowest bits"),
+                    Field("swap", BIT, doc="the first row of the next tile; the first row of all is one"),
+                    *tag,
+                ),
                 doc="A row. One marked `swap` is the first of the next tile, and waits until that one is complete.",
             ),
-            "o": Stream("out", (Field("sum", SUM, self.columns), *tag), doc="Exact sums of a row."),
+            "o": Stream(
+                "out",
+                (Field("sum", SUM, self.columns, doc="exact sums of products, column 0 in the lowest bits"), *tag),
+                doc="Exact sums of a row.",
+            ),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...axi.bus import BEAT, BEAT_COUNT_BITS, data_field
 from ...axi.regions import Bytes
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Format
 from ...memories.plan import MemoryShape
@@ -47,11 +47,24 @@ class ProgramSequencerSpec(Spec):
     Parameters
     ----------
     operations : int
-        Most instructions of a program.
-    lanes, columns, rows, wide_rows, sums : int
-        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two.
+        Most instructions of a program. Refused: outside 1 to 4,096.
+    lanes : int
+        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
+        no power of two from 2 to 64.
+    columns : int
+        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
+        no power of two from 2 to 64.
+    rows : int
+        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
+        0.
+    wide_rows : int
+        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
+        0.
+    sums : int
+        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
+        0.
     features : int
-        Most values of a bias, of a row of positions, and of a norm.
+        Most values of a bias, of a row of positions, and of a norm. Refused: outside 1 to 4,096.
     """
 
     name: ClassVar[str] = "program_sequencer"
@@ -90,27 +103,48 @@ class ProgramSequencerSpec(Spec):
         """Streams: `command` loads or runs, `image` has a program's beats, `status` tells of it, `o` instructions."""
         counts = (Field(name, Format(bits, 0, signed=False)) for name, bits in COUNTS.items())
         instruction = (Field(name, Format(bits, 0, signed=False)) for name, bits in FIELD_BITS.items())
-        count = Field("count", Format(BEAT_COUNT_BITS, 0, signed=False))
-        return {
-            "command": Stream(
-                "in",
-                (Field("run", BIT), Field("first", NUMBER), count),
-                doc="To load an image of so many beats, or to give so many instructions from the first on, all where"
-                " the count is 0; taken when the one before is done.",
-            ),
-            "image": Stream(
-                "in",
-                (data_field(8 * BEAT), Field("error", BIT)),
-                doc="Beats of an image, taken one a cycle while it is loaded, all of them whatever is in them.",
-            ),
-            "status": Stream(
-                "out",
-                (Field("reason", REASON), Field("place", NUMBER), *counts),
-                doc="A word for each load, and for a run that is refused: `Reason`, the operation's number, and what"
-                " the program says of all its instructions, 0 where there is none.",
-            ),
-            "o": Stream("out", tuple(instruction), doc="One after the other, some cycles apart."),
-        }
+        count = Field(
+            "count",
+            Format(BEAT_COUNT_BITS, 0, signed=False),
+            doc="beats of the image to load; or the most instructions to give, 0 for all to the end",
+        )
+        return described(
+            {
+                "command": Stream(
+                    "in",
+                    (
+                        Field("run", BIT, doc="0 loads an image, 1 gives instructions"),
+                        Field("first", NUMBER, doc="the first instruction to give"),
+                        count,
+                    ),
+                    doc="To load an image of so many beats, or to give so many instructions from the first on, all "
+                    "where the count is 0; taken when the one before is done.",
+                ),
+                "image": Stream(
+                    "in",
+                    (data_field(8 * BEAT), Field("error", BIT, doc="the bus told an error")),
+                    doc="Beats of an image, taken one a cycle while it is loaded, all of them whatever is in them.",
+                ),
+                "status": Stream(
+                    "out",
+                    (
+                        Field("reason", REASON, doc="0, or why it is refused"),
+                        Field("place", NUMBER, doc="number of the operation that is refused"),
+                        *counts,
+                    ),
+                    doc="A word for each load, and for a run that is refused: `Reason`, the operation's number, and "
+                    "what the program says of all its instructions, 0 where there is none.",
+                ),
+                "o": Stream("out", tuple(instruction), doc="One after the other, some cycles apart."),
+            },
+            {
+                "image.data": "the byte at the lowest address in the lowest bits",
+                "status.operations": "what the program says of all instructions; 0 where there is none",
+                "status.beats": "what the program says of all instructions; 0 where there is none",
+                "o.kind": "its fields",
+                "o.part": "its fields",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Load and run: a status for each load and each run that is refused, an instruction for each that runs.

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...block import Field, Spec, Stream, Words, tag_fields
+from ...block import Field, Spec, Stream, Words, described, tag_fields
 from ...errors import UserError
 from ...fixed import Q8_16, Integers
 from ...memories.plan import MemoryShape
@@ -35,12 +35,19 @@ class ActivationMemorySpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values of a row of the narrow memory, see `ChunkLayout`.
+        Values of a row of the narrow memory, see `ChunkLayout`. Refused: no power of two from 4 to 64.
     columns : int
-        Values of a chunk, and of a row of the wide memory.
-    rows, wide_rows : int
-        Rows of the narrow and of the wide memory.
-    row_tag, key_tag, operand_tag : int
+        Values of a chunk; a row of the wide memory is one, with 27 bits a value. Refused: no power of two, or more than
+        `lanes`.
+    rows : int
+        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
+    wide_rows : int
+        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
+    row_tag : int
+        Bits that come back with what is read, 0 to 32. Refused: with 0 there is no tag.
+    key_tag : int
+        Bits that come back with what is read, 0 to 32.
+    operand_tag : int
         Bits that come back with what is read, 0 to 32.
     """
 
@@ -75,7 +82,7 @@ class ActivationMemorySpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `write` takes chunks; each reader has a stream of reads, and one of what it reads."""
         address = Field("address", self.layout.address)
-        chunk = (Field("wide", BIT), address, Field("part", self.layout.part))
+        chunk = (Field("wide", BIT, doc="its place"), address, Field("part", self.layout.part, doc="its place"))
         values = Field("value", Q11_16, self.columns)
         found = {
             "write": Stream(
@@ -98,7 +105,21 @@ class ActivationMemorySpec(Spec):
                 (values if wide else Field("value", Q8_16, self.lanes), *tag),
                 doc=f"{'Chunks' if wide else 'Rows'} in the order of their reads.",
             )
-        return found
+        return described(
+            found,
+            {
+                "write.address": "its place",
+                "write.value": "of each the narrow memory takes the lower 24 bits",
+                "rows_read.address": "its address, and what comes back with it",
+                "rows_read.tag": "its address, and what comes back with it",
+                "rows.value": "part 0 in the lowest bits",
+                "rows.tag": "that of the read",
+                "operands_read.address": "its place",
+                "operands_read.tag": "what comes back with it",
+                "operands.value": "sign-extended where they are narrow",
+                "operands.tag": "that of the read",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Read what all writes together leave.

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words
+from ...block import Field, Spec, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...rng.urng import BIT
@@ -42,12 +42,17 @@ class SampleLoaderSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Values of a row of the narrow memory, and of a chunk.
-    rows, wide_rows : int
-        Rows of the narrow and of the wide memory.
+    lanes : int
+        Values of a row of the narrow memory, and of a chunk. Refused: no power of two from 4 to 64.
+    columns : int
+        Values of a row of the narrow memory, and of a chunk. Refused: no power of two, more than `lanes`, or more than
+        the 32 values of a sample's row.
+    rows : int
+        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
+    wide_rows : int
+        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
     sums : int
-        Most rows of both sides.
+        Most rows of both sides. Refused: no power of two from 4 to 1,024.
     """
 
     name: ClassVar[str] = "sample_loader"
@@ -100,31 +105,64 @@ class SampleLoaderSpec(Spec):
         """Streams: an `operation` takes `beats`, and gives chunks to `write` and a word of `done`."""
         address = self.layout.address
         operation = (
-            Field("rows", Format((self.sums // 2).bit_length(), 0, signed=False)),
-            Field("features", self.features),
+            Field("rows", Format((self.sums // 2).bit_length(), 0, signed=False), doc="R, the tokens of a side"),
+            Field(
+                "features",
+                self.features,
+                doc="values of a token: as many bits as the memories have room for on two sides",
+            ),
             Field("wide", BIT),
-            Field("base", address),
+            Field("base", address, doc="where they go"),
             # that of a single row of tokens may be the whole memory
-            Field("stride", Format(max(self.rows, self.wide_rows).bit_length(), 0, signed=False)),
+            Field(
+                "stride",
+                Format(max(self.rows, self.wide_rows).bit_length(), 0, signed=False),
+                doc="tokens of both sides that the buffers hold",
+            ),
         )
-        chunk = (Field("wide", BIT), Field("address", address), Field("part", self.layout.part))
-        return {
-            "operation": Stream(
-                "in",
-                operation,
-                doc="Tokens of a side, values of a token, and the `Place` where they go. The next one is taken "
-                "behind `done`.",
-            ),
-            "beats": Stream(
-                "in", (Field("data", WORD, 4),), doc="Tokens one behind the other, as `samples.token_rows` has them."
-            ),
-            "write": Stream(
-                "out",
-                (*chunk, Field("value", Q11_16, self.columns)),
-                doc="Chunks of each token in order, each on the plus side, then on the minus side.",
-            ),
-            "done": Stream("out", (Field("status", STATUS),), doc="All is written; or why nothing is, a `Status`."),
-        }
+        chunk = (
+            Field("wide", BIT),
+            Field("address", address, doc="its place and its values, sign-extended to 27 bits"),
+            Field("part", self.layout.part, doc="its place and its values, sign-extended to 27 bits"),
+        )
+        return described(
+            {
+                "operation": Stream(
+                    "in",
+                    operation,
+                    doc="Tokens of a side, values of a token, and the `Place` where they go. The next one is taken "
+                    "behind `done`.",
+                ),
+                "beats": Stream(
+                    "in",
+                    (Field("data", WORD, 4, doc="lowest byte in the lowest bits"),),
+                    doc="Tokens one behind the other, as `samples.token_rows` has them.",
+                ),
+                "write": Stream(
+                    "out",
+                    (
+                        *chunk,
+                        Field("value", Q11_16, self.columns, doc="its place and its values, sign-extended to 27 bits"),
+                    ),
+                    doc="Chunks of each token in order, each on the plus side, then on the minus side.",
+                ),
+                "done": Stream(
+                    "out",
+                    (
+                        Field(
+                            "status",
+                            STATUS,
+                            doc="0: all is written, 1: no token or no value, 2: 2R is more than the stride or `sums`",
+                        ),
+                    ),
+                    doc="All is written; or why nothing is, a `Status`.",
+                ),
+            },
+            {
+                "operation.wide": "where they go",
+                "write.wide": "its place and its values, sign-extended to 27 bits",
+            },
+        )
 
     def status(self, rows: int, features: int, stride: int) -> Status:
         """Find what becomes of an operation."""

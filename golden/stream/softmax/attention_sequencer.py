@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, joined
+from ...block import Field, Spec, Stream, Words, described, joined
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...packets import packets_of
@@ -119,16 +119,22 @@ class AttentionSequencerSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Of a tile.
+    lanes : int
+        Inputs of a tile, values of a row. Refused: no power of two from 8 to 64.
+    columns : int
+        Outputs of a tile. Refused: no power of two, or more than `lanes`.
     exponentials : int
-        Sums and contexts a word.
-    queries, keys : int
-        Most of a block.
-    rows, wide_rows : int
-        Of the activation memory.
+        Sums and contexts a word. Refused: does not divide `columns`; not less than `lanes`.
+    queries : int
+        Most queries of a block. Refused: no power of two from 2 to half of `sums`.
+    keys : int
+        Most tokens of a sentence. Refused: no power of two to 1,024; less than `lanes` or two groups of `columns`.
+    rows : int
+        Rows of the memory of activations, 2 to 2^20.
+    wide_rows : int
+        Rows of the wide memory, for the width of an address, 2 to 2^20.
     sums : int
-        Rows of both sides, and of partial sums: at least two blocks of queries.
+        Rows of both sides, and of partial sums: at least two blocks of queries. Refused: no power of two up to 4,096.
     """
 
     name: ClassVar[str] = "attention_sequencer"
@@ -191,49 +197,86 @@ class AttentionSequencerSpec(Spec):
         operation = (
             *heads,
             *places,
-            Field("stride", count),
-            Field("sentences", count),
-            Field("factor", FACTOR),
+            Field("stride", count, doc="addresses from a group of features to the next: tokens that the buffers hold"),
+            Field("sentences", count, doc="sentences of both sides"),
+            Field("factor", FACTOR, doc="as attention_softmax and context_scale have them"),
             Field("fraction", FRACTION),
             *(Field(f"{name}_shift", SHIFT) for name in ("query", "key", "value", "output")),
         )
         row = self.array.row_fields[0].format
-        return {
-            "operation": Stream("in", operation, doc="Attention of all sentences of a pass."),
-            "sentences": Stream(
-                "in",
-                (Field("first", row), Field("length", count)),
-                doc="Rows of the sentences of both sides, for each operation anew.",
-            ),
-            "inverse": Stream(
-                "in",
-                softmax["inverse"].fields,
-                doc="From `attention_softmax`: passes to `reciprocals`, and `clipped` is counted.",
-            ),
-            "contexts": Stream("in", scale["o"].fields, doc="From `context_scale`."),
-            "keys_read": Stream(
-                "out",
-                (address, Field("turn", BIT), part, Field("zero", BIT, self.layout.parts)),
-                doc="Rows of keys and values, and what `stationary_load` makes of them.",
-            ),
-            "rows_read": Stream(
-                "out", (address, *self.array.row_fields), doc="Rows of queries, and what the array makes of them."
-            ),
-            "order": Stream(
-                "out", self.array.order_fields, doc="For each tile of which kind it is, and how many rows pass."
-            ),
-            "softmax": Stream("out", softmax["operation"].fields, doc="Operations of `attention_softmax`."),
-            "reciprocals": Stream(
-                "out", scale["inverse"].fields, doc="For `context_scale`, in the same cycle as `inverse`."
-            ),
-            "scales": Stream(
-                "out", scale["i"].fields[1:], doc="What goes with each word of sums of contexts to `context_scale`."
-            ),
-            "write": Stream(
-                "out", (Field("wide", BIT), address, part, Field("value", Q11_16, self.columns)), doc="Contexts."
-            ),
-            "done": Stream("out", (Field("clipped", CLIPPED),), doc="Behind the last write of an operation."),
-        }
+        return described(
+            {
+                "operation": Stream("in", operation, doc="Attention of all sentences of a pass."),
+                "sentences": Stream(
+                    "in",
+                    (
+                        Field("first", row, doc="rows of each sentence, for each operation anew"),
+                        Field("length", count, doc="rows of each sentence, for each operation anew"),
+                    ),
+                    doc="Rows of the sentences of both sides, for each operation anew.",
+                ),
+                "inverse": Stream(
+                    "in",
+                    softmax["inverse"].fields,
+                    doc="From `attention_softmax`: passes to `reciprocals`, and `clipped` is counted.",
+                ),
+                "contexts": Stream("in", scale["o"].fields, doc="From `context_scale`."),
+                "keys_read": Stream(
+                    "out",
+                    (
+                        address,
+                        Field("turn", BIT),
+                        part,
+                        Field(
+                            "zero",
+                            BIT,
+                            self.layout.parts,
+                            doc="a row of keys or values, and what stationary_load makes of it",
+                        ),
+                    ),
+                    doc="Rows of keys and values, and what `stationary_load` makes of them.",
+                ),
+                "rows_read": Stream(
+                    "out", (address, *self.array.row_fields), doc="Rows of queries, and what the array makes of them."
+                ),
+                "order": Stream(
+                    "out", self.array.order_fields, doc="For each tile of which kind it is, and how many rows pass."
+                ),
+                "softmax": Stream("out", softmax["operation"].fields, doc="Operations of `attention_softmax`."),
+                "reciprocals": Stream(
+                    "out", scale["inverse"].fields, doc="For `context_scale`, in the same cycle as `inverse`."
+                ),
+                "scales": Stream(
+                    "out", scale["i"].fields[1:], doc="What goes with each word of sums of contexts to `context_scale`."
+                ),
+                "write": Stream(
+                    "out",
+                    (
+                        Field("wide", BIT, doc="chunks of `columns` contexts, to the memory of activations"),
+                        address,
+                        part,
+                        Field("value", Q11_16, self.columns),
+                    ),
+                    doc="Contexts.",
+                ),
+                "done": Stream("out", (Field("clipped", CLIPPED),), doc="Behind the last write of an operation."),
+            },
+            {
+                "operation.heads": "of the instruction: heads, those of keys, features of a head, causal",
+                "operation.causal": "of the instruction: heads, those of keys, features of a head, causal",
+                "operation.queries": "first rows of queries, keys, values and contexts",
+                "operation.destination": "first rows of queries, keys, values and contexts",
+                "operation.output_shift": "as attention_softmax and context_scale have them",
+                "keys_read.address": "a row of keys or values, and what stationary_load makes of it",
+                "rows_read.address": "a row of queries, and its number and flags for the array",
+                "rows_read.last": "a row of queries, and its number and flags for the array",
+                "reciprocals.last": "the same for `context_scale`, in the same cycle",
+                "scales.tag": "what goes with each word of sums of contexts to `context_scale`",
+                "contexts.tag": "contexts",
+                "write.value": "chunks of `columns` contexts, to the memory of activations",
+                "done.clipped": "behind the last write: scores and contexts that were clipped",
+            },
+        )
 
     def tag(self, address: Integers, part: int, final: Integers) -> Integers:
         """Tag of contexts: where they are written, and whether it is the operation's last word."""

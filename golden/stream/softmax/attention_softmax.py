@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, joined
+from ...block import Field, Spec, Stream, Words, described, joined
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
@@ -99,13 +99,16 @@ class AttentionSoftmaxSpec(Spec):
     Parameters
     ----------
     columns : int
-        Keys of a group of scores.
+        Keys of a group of scores: columns of the array. Refused: no power of two from 1 to 64; not a multiple of
+        `exponentials`.
     lanes : int
-        Weights of a row.
+        Weights of a row: lanes of the array. Refused: no power of two from 2 to 64; not more than `exponentials`.
     exponentials : int
-        Scores a cycle.
-    queries, keys : int
-        Most of an operation.
+        Scores and weights a cycle. Refused: no power of two from 1 to 16.
+    queries : int
+        Most queries of a block. Refused: no power of two from 2 to 1,024.
+    keys : int
+        Most of an operation. Refused: no power of two from 2 to 1,024; fewer than a row, or than two groups.
     """
 
     name: ClassVar[str] = "attention_softmax"
@@ -178,41 +181,64 @@ class AttentionSoftmaxSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: a word of `operation` for each block of queries, with `scores` in, `o` and `inverse` out."""
         operation = (
-            Field("queries", _count(self.queries)),
-            Field("keys", _count(self.keys)),
+            Field("queries", _count(self.queries), doc="how many, 1 to `queries`"),
+            Field("keys", _count(self.keys), doc="how many, 1 to `keys`; of causal attention `first + queries`"),
             Field("first", Format(self._key_bits, 0, signed=False)),
-            Field("causal", BIT),
-            Field("factor", FACTOR),
-            Field("fraction", FRACTION),
-            Field("query_shift", SHIFT),
-            Field("key_shift", SHIFT),
-            Field("repeats", REPEATS),
+            Field("causal", BIT, doc="query q of the sentence sees keys 0 to q; otherwise it sees all keys"),
+            Field("factor", FACTOR, doc="scale times log2(e), of an instruction"),
+            Field("fraction", FRACTION, doc="its fraction bits, 8 to 23"),
+            Field("query_shift", SHIFT, doc="fraction bits that queries lack of Q8.16, and keys of Q6.12"),
+            Field("key_shift", SHIFT, doc="fraction bits that queries lack of Q8.16, and keys of Q6.12"),
+            Field(
+                "repeats", REPEATS, doc="how often the rows go out, 1 or more: once for each group of a head's features"
+            ),
         )
         rows = (
-            Field("weight", WEIGHT, self.lanes),
-            Field("query", Format(self._query_bits, 0, signed=False)),
+            Field("weight", WEIGHT, self.lanes, doc="Q4.20, from 0 to 1; 0 where the query does not see the key"),
+            Field("query", Format(self._query_bits, 0, signed=False), doc="number of the query in the block"),
             *(Field(name, BIT) for name in ("swap", "first", "last")),
         )
         inverse = (
-            Field("mantissa", INVERSE),
-            Field("exponent", EXPONENT),
+            Field(
+                "mantissa",
+                INVERSE,
+                doc="1 / sum of its weights is `mantissa * 2^-(17 + exponent)` of a weight's last places",
+            ),
+            Field(
+                "exponent",
+                EXPONENT,
+                doc="1 / sum of its weights is `mantissa * 2^-(17 + exponent)` of a weight's last places",
+            ),
             Field("last", BIT),
-            Field("clipped", _count(2 * self.queries * self.keys)),
+            Field(
+                "clipped",
+                _count(2 * self.queries * self.keys),
+                doc="with the first query the saturations of the whole block, with others 0",
+            ),
         )
-        return {
-            "operation": Stream(
-                "in",
-                operation,
-                doc="A block of queries; taken once the scores of the one before are there, and a bank is free.",
-            ),
-            "scores": Stream(
-                "in",
-                (Field("score", SUM, self.exponentials),),
-                doc="By key group, query, quarter; queries that see nothing of a group are left out.",
-            ),
-            "o": Stream("out", rows, doc="By repeat, key tile, query; 0 where a query does not see a key."),
-            "inverse": Stream("out", inverse, doc="One for each query."),
-        }
+        return described(
+            {
+                "operation": Stream(
+                    "in",
+                    operation,
+                    doc="A block of queries; taken once the scores of the one before are there, and a bank is free.",
+                ),
+                "scores": Stream(
+                    "in",
+                    (Field("score", SUM, self.exponentials, doc="exact sums of products, lane 0 in the lowest bits"),),
+                    doc="By key group, query, quarter; queries that see nothing of a group are left out.",
+                ),
+                "o": Stream("out", rows, doc="By repeat, key tile, query; 0 where a query does not see a key."),
+                "inverse": Stream("out", inverse, doc="One for each query."),
+            },
+            {
+                "operation.first": "place of the first query in its sentence, where attention is causal",
+                "o.swap": "first row of a tile: the array changes to the next values",
+                "o.first": "the first tile, and the last one of which the query sees something",
+                "o.last": "the first tile, and the last one of which the query sees something",
+                "inverse.last": "the last query of the block",
+            },
+        )
 
     @property
     def _key_bits(self) -> int:

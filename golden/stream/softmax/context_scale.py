@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, tag_fields
+from ...block import Field, Spec, Stream, Words, described, tag_fields
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
@@ -30,11 +30,13 @@ class ContextScaleSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Sums a cycle.
-    queries, keys : int
-        Most of an operation of `attention_softmax`.
+        Sums a cycle, 1 to 64.
+    queries : int
+        Most of an operation of `attention_softmax`. Refused: no power of two from 2 to 1,024.
+    keys : int
+        Most of an operation of `attention_softmax`. Refused: no power of two from 2 to 1,024.
     tag : int
-        Width of a field that passes through unchanged.
+        Width of a field that passes through unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "context_scale"
@@ -87,29 +89,49 @@ class ContextScaleSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `inverse` fills the table of a block of queries, whose sums come in `i`; both mark the last one."""
         tag = tag_fields(self.tag)
-        inverse = (Field("mantissa", INVERSE), Field("exponent", EXPONENT), Field("last", BIT))
-        sums = (
-            Field("sum", SUM, self.lanes),
-            Field("query", Format((self.queries - 1).bit_length(), 0, signed=False)),
+        inverse = (
+            Field("mantissa", INVERSE, doc="`mantissa * 2^-(17 + exponent)`; the exponent is 20 or more"),
+            Field("exponent", EXPONENT, doc="`mantissa * 2^-(17 + exponent)`; the exponent is 20 or more"),
             Field("last", BIT),
-            Field("value_shift", SHIFT),
-            Field("output_shift", SHIFT),
         )
-        return {
-            "inverse": Stream("in", inverse, doc="Reciprocals of a block's queries in their order."),
-            "i": Stream(
-                "in",
-                (*sums, *tag),
-                doc="Exact sums, at most twice the largest value times their query's sum of weights; `tag` only "
-                "where it has bits.",
+        sums = (
+            Field("sum", SUM, self.lanes, doc="lane 0 in the lowest bits"),
+            Field(
+                "query",
+                Format((self.queries - 1).bit_length(), 0, signed=False),
+                doc="number of the query in the block",
             ),
-            "o": Stream(
-                "out",
-                (Field("value", Q8_16, self.lanes), Field("clipped", BIT, self.lanes), *tag),
-                doc="Contexts with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, "
-                "saturated.",
-            ),
-        }
+            Field("last", BIT),
+            Field("value_shift", SHIFT, doc="fraction bits that the values lack of Q6.12"),
+            Field("output_shift", SHIFT, doc="fraction bits that the contexts lack of Q8.16"),
+        )
+        return described(
+            {
+                "inverse": Stream("in", inverse, doc="Reciprocals of a block's queries in their order."),
+                "i": Stream(
+                    "in",
+                    (*sums, *tag),
+                    doc="Exact sums, at most twice the largest value times their query's sum of weights; `tag` only "
+                    "where it has bits.",
+                ),
+                "o": Stream(
+                    "out",
+                    (
+                        Field(
+                            "value", Q8_16, self.lanes, doc="rounded half to even, `16 - i_output_shift` fraction bits"
+                        ),
+                        Field("clipped", BIT, self.lanes, doc="the value was saturated"),
+                        *tag,
+                    ),
+                    doc="Contexts with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, "
+                    "saturated.",
+                ),
+            },
+            {
+                "inverse.last": "the block's last one",
+                "i.last": "the block's last word",
+            },
+        )
 
     @property
     def inverse_memory(self) -> MemoryShape:

@@ -44,9 +44,23 @@ class ActivationFunctionSpec(LanewiseSpec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes values of 24 bits, a kind, and the fraction bits below 16 of inputs and outputs."""
-        settings = (Field("kind", KIND), Field("input_shift", SHIFT), Field("output_shift", SHIFT))
+        settings = (
+            Field(
+                "kind",
+                KIND,
+                doc="0 none, 1 GELU, 2 GELU by a hyperbolic tangent, 3 and 4 ReLU, 5 SiLU: the numbers of an "
+                "instruction",
+            ),
+            Field("input_shift", SHIFT, doc="fraction bits that the values lack of 16"),
+            Field("output_shift", SHIFT, doc="fraction bits that the results lack of 16"),
+        )
         return described(
             self.ports((Field("value", Q8_16, self.lanes), *settings), Q8_16),
+            {
+                "i.value": "lane 0 in the lowest bits; `16 - i_input_shift` fraction bits",
+                "o.value": "rounded half to even, `16 - i_output_shift` fraction bits",
+                "o.clipped": "the value was saturated",
+            },
             i="Values of ``16 - input_shift`` fraction bits, the number in `KINDS`; `tag` only where it has bits.",
             o="The function with ``16 - output_shift`` fraction bits, rounded half to even; where `clipped`, "
             "saturated.",

@@ -28,12 +28,17 @@ class ChunkUnitSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Values of a row of the narrow memory, and of a chunk.
-    rows, wide_rows : int
-        Rows of the narrow and of the wide memory.
+    lanes : int
+        Values of a row of the narrow memory, a power of two from 4 to 64.
+    columns : int
+        Values of a chunk and of a row of the wide memory, a power of two from 4, the values of a word, to `lanes`.
+    rows : int
+        Rows of the narrow memory, 2 to 2**20.
+    wide_rows : int
+        Rows of the wide memory, 2 to 2**20.
     sums : int
-        Most rows of both sides: tokens, or sentences.
+        Most rows of both sides, tokens or sentences: a power of two from 4 to 1,024. A sentence has at most half of
+        them.
     """
 
     lanes: int = 32

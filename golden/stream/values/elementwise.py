@@ -36,10 +36,37 @@ class ElementwiseSpec(LanewiseSpec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes two values a lane, a kind, and the fraction bits below 16 of both and of the result."""
-        values = (Field("first", Q11_16, self.lanes), Field("second", Q11_16, self.lanes))
+        values = (
+            Field(
+                "first",
+                Q11_16,
+                self.lanes,
+                doc="lane 0 in the lowest bits; 16 fraction bits less their shift; factors are the lower 24 bits",
+            ),
+            Field(
+                "second",
+                Q11_16,
+                self.lanes,
+                doc="lane 0 in the lowest bits; 16 fraction bits less their shift; factors are the lower 24 bits",
+            ),
+        )
         shifts = (Field(f"{name}_shift", SHIFT) for name in ("first", "second", "output"))
         return described(
-            self.ports((*values, Field("kind", KIND), *shifts), Q11_16),
+            self.ports(
+                (
+                    *values,
+                    Field("kind", KIND, doc="0 the first value as it is, 1 sum, 2 product, 3 square of the first"),
+                    *shifts,
+                ),
+                Q11_16,
+            ),
+            {
+                "i.first_shift": "fraction bits that a value lacks of 16",
+                "i.second_shift": "fraction bits that a value lacks of 16",
+                "i.output_shift": "fraction bits that the result lacks of 16",
+                "o.value": "a sum in Q11.16, a product in Q8.16, shifted; extended by the sign",
+                "o.clipped": "the value was saturated",
+            },
             i="Values of 16 fraction bits less their shift; the number in `KINDS`; `tag` only where it has bits.",
             o="Q11.16 of a sum, Q8.16 of a product, shifted to the right by `output_shift`, rounded half to "
             "even; where `clipped`, saturated.",

@@ -19,9 +19,9 @@ class LanewiseSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values a cycle.
+        Values a cycle, 1 to 64.
     tag : int
-        Width of a field that passes through unchanged.
+        Bits of a field that passes through unchanged, 0 to 32.
     """
 
     lanes: int = 4

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, tag_fields
+from ...block import Field, Spec, Stream, Words, described, tag_fields
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, narrow
 from ...memories.fifo import fifo_memory
@@ -54,11 +54,11 @@ class LayerNormSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values a cycle.
+        Values a cycle. Refused: other than 4, 8 or 16: a word of parameters has 4 values.
     features : int
-        Most of a row.
+        Most features of a row. Refused: outside `lanes` to 4,096: a value divided by its row's deviation is at most 64.
     tag : int
-        Width of a field of each row, which passes through unchanged.
+        Width of a field of each row, which passes through unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "layer_norm"
@@ -125,35 +125,62 @@ class LayerNormSpec(Spec):
         tag, side = tag_fields(self.tag), Field("side", BIT)
         operation = tuple(Field(name, Format(bits, 0, signed=False)) for name, bits in _OPERATION.items())
         clipped = (Field(name, BIT, self.lanes) for name in ("clipped_scaled", "clipped"))
-        return {
-            "operation": Stream(
-                "in",
-                operation,
-                doc="``least``, ``fraction``, ``result_shift`` The next operation: features of a row, and number of "
-                "rows, both at least 1; layer norm where `centred`; whether biases come; the constant 1 / "
-                "features and its fraction bits, as `golden.stream.norms.Norm.share` has it; what is added to "
-                "the sum of squares, at least 1; fraction bits of the factors, at most 18; fraction bits that "
-                "the results lack of 16, at most 12.",
-            ),
-            "parameters": Stream(
-                "in",
-                tuple(Field(name, Q8_16, VALUES) for name in ("plus", "minus")),
-                doc="Of both sides: all biases in Q8.16 where there are some, then all factors, in the lower 18 "
-                "bits. A word takes two cycles.",
-            ),
-            "i": Stream(
-                "in",
-                (Field("value", Q11_16, self.lanes), side, *tag),
-                doc="Rows. `side`, 1 for minus, and `tag`, only where it has bits, are those of a row's first word. "
-                "A row begins with a new word; what the last one has beyond the features is not read.",
-            ),
-            "o": Stream(
-                "out",
-                (Field("value", Q8_16, self.lanes), *clipped, side, Field("last", BIT), *tag),
-                doc="``last``, ``tag`` The rows; 0 beyond the features. `clipped_scaled`: the value was saturated "
-                "before its factor, `clipped`: the result was. `last`: the row ends.",
-            ),
-        }
+        return described(
+            {
+                "operation": Stream(
+                    "in",
+                    operation,
+                    doc="``least``, ``fraction``, ``result_shift`` The next operation: features of a row, and number"
+                    " of rows, both at least 1; layer norm where `centred`; whether biases come; the constant 1 "
+                    "/ features and its fraction bits, as `golden.stream.norms.Norm.share` has it; what is added"
+                    " to the sum of squares, at least 1; fraction bits of the factors, at most 18; fraction bits"
+                    " that the results lack of 16, at most 12.",
+                ),
+                "parameters": Stream(
+                    "in",
+                    tuple(Field(name, Q8_16, VALUES) for name in ("plus", "minus")),
+                    doc="Of both sides: all biases in Q8.16 where there are some, then all factors, in the lower 18 "
+                    "bits. A word takes two cycles.",
+                ),
+                "i": Stream(
+                    "in",
+                    (Field("value", Q11_16, self.lanes), side, *tag),
+                    doc="Rows. `side`, 1 for minus, and `tag`, only where it has bits, are those of a row's first "
+                    "word. A row begins with a new word; what the last one has beyond the features is not read.",
+                ),
+                "o": Stream(
+                    "out",
+                    (
+                        Field("value", Q8_16, self.lanes),
+                        *clipped,
+                        side,
+                        Field("last", BIT, doc="of the row; `o_last` with its last word"),
+                        *tag,
+                    ),
+                    doc="``last``, ``tag`` The rows; 0 beyond the features. `clipped_scaled`: the value was "
+                    "saturated before its factor, `clipped`: the result was. `last`: the row ends.",
+                ),
+            },
+            {
+                "operation.features": "of a row, 1 to `features`",
+                "operation.rows": "rows of both sides, at least 1",
+                "operation.centred": "layer norm; otherwise RMS norm",
+                "operation.biased": "biases come before the factors",
+                "operation.factor": "the constant 1 / features, and its fraction bits: `Norm.share` of golden",
+                "operation.factor_fraction": "the constant 1 / features, and its fraction bits: `Norm.share` of golden",
+                "operation.least": "what is added to the sum of squares, at least 1: `Norm.least`",
+                "operation.fraction": "fraction bits of the factors, 0 to 18",
+                "operation.result_shift": "fraction bits that the results lack of 16, 0 to 12",
+                "parameters.plus": "biases in Q8.16; factors in the lower 18 bits",
+                "parameters.minus": "biases in Q8.16; factors in the lower 18 bits",
+                "i.value": "lane 0 in the lowest bits; any fraction, which cancels",
+                "i.side": "1 for minus; that of a row's first word counts",
+                "o.value": "rounded half to even, `16 - result_shift` fraction bits; 0 beyond the features",
+                "o.clipped_scaled": "the value divided by the deviation was saturated",
+                "o.clipped": "the result was saturated",
+                "o.side": "of the row; `o_last` with its last word",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute operations as long as all of their parameters are there, and of their rows those that are whole."""

@@ -44,9 +44,9 @@ class NormPathSpec(ChunkUnitSpec):
     Parameters
     ----------
     norm_lanes : int
-        Values a cycle; it divides `columns`.
+        Values a cycle; it divides `columns`. Refused: not 4, 8 or 16, or not a divisor of `columns`.
     features : int
-        Most of a row.
+        Most of a row. Refused: less than `norm_lanes`, more than 4,096.
     """
 
     name: ClassVar[str] = "norm_path"
@@ -85,7 +85,10 @@ class NormPathSpec(ChunkUnitSpec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, its `parameters` and the memory's `operands` in; reads, writes and `done` out."""
         norm = {item.name: item for item in self.norm.streams()["operation"].fields}
-        sizes = (Field("rows", self.count), Field("stride", self.layout.address))
+        sizes = (
+            Field("rows", self.count, doc="rows of a side, at least 1"),
+            Field("stride", self.layout.address, doc="tokens that the buffers hold"),
+        )
         fields = (*(norm[name] for name in _SHARED), *sizes, *self.place_fields("source", "destination"))
         streams = described(
             self.unit_streams(fields),
@@ -94,7 +97,20 @@ class NormPathSpec(ChunkUnitSpec):
             done="A word behind an operation's last write: values that were clipped, before and behind their factor.",
         )
         del streams["sentences"]
-        return {"parameters": self.norm.streams()["parameters"]} | streams
+        return described(
+            {"parameters": self.norm.streams()["parameters"]} | streams,
+            {
+                "operation.source_wide": "place of the rows",
+                "operation.source": "place of the rows",
+                "operation.destination_wide": "place of the results; it may be the same",
+                "operation.destination": "place of the results; it may be the same",
+                "parameters.plus": "biases and factors of both sides",
+                "parameters.minus": "biases and factors of both sides",
+                "operands_read.wide": "a chunk to read",
+                "operands.value": "its values",
+                "write.wide": "a chunk of results, 0 beyond the features",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute operations as long as all of their parameters and operands are there."""

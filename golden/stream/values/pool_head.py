@@ -100,10 +100,31 @@ class PoolHeadSpec(ChunkUnitSpec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation`, its `sentences` and the memory's `operands` in; reads, writes and `done` out."""
-        sizes = (Field("features", FEATURES), Field("rows", self.count), Field("stride", self.count))
+        sizes = (
+            Field("features", FEATURES, doc="of a row, at least 1, as many as the memories hold"),
+            Field("rows", self.count, doc="rows that are written, of both sides, at least 1: of a pool the sentences"),
+            Field(
+                "stride", self.count, doc="addresses from a group of features to the next: tokens that the buffers hold"
+            ),
+        )
         fields = (Field("kind", KIND, doc="number in `KINDS`"), *sizes, *self.place_fields("source", "destination"))
         return described(
             self.unit_streams(fields),
+            {
+                "operation.source": "first rows of both values",
+                "operation.destination": "first rows of both values",
+                "operation.source_wide": "they lie in the wide memory",
+                "operation.destination_wide": "they lie in the wide memory",
+                "sentences.first": "of a pool, again for each chunk of the features: the plus side's, then the minus"
+                " side's",
+                "sentences.length": "of a pool, again for each chunk of the features: the plus side's, then the"
+                " minus side's",
+                "operands_read.wide": "places of chunks to read",
+                "operands_read.part": "places of chunks to read",
+                "operands.value": "their values, in order",
+                "write.wide": "places and values of chunks",
+                "write.value": "places and values of chunks",
+            },
             operation="Features of a row, at least 1; rows of both sides that are written, at least 1: sentences of a "
             "pool; tokens that the buffers hold; both values' places.",
             sentences="Of a pool: row and tokens, at least 1, of each sentence of the plus side, then of the minus "

@@ -43,10 +43,25 @@ class RequantizeSpec(LanewiseSpec):
 
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes sums, biases and how the sums become values, `o` gives values of up to 27 bits."""
-        settings = (Field("fraction", FRACTION), Field("input_shift", SHIFT), Field("output_shift", SHIFT))
-        given = (Field("sum", SUM, self.lanes), Field("bias", Q8_16, self.lanes), *settings, Field("form", FORM))
+        settings = (
+            Field("fraction", FRACTION, doc="fraction bits of the weights, 0 to 17"),
+            Field("input_shift", SHIFT, doc="fraction bits that the layer's inputs lack of 16"),
+            Field("output_shift", SHIFT, doc="fraction bits that the result lacks of its format"),
+        )
+        given = (
+            Field(
+                "sum", SUM, self.lanes, doc="lane 0 in the lowest bits; `16 + i_fraction - i_input_shift` fraction bits"
+            ),
+            Field("bias", Q8_16, self.lanes, doc="Q8.16"),
+            *settings,
+            Field("form", FORM, doc="0 Q8.16, 1 Q11.16, 2 and 3 Q6.12: the numbers of an instruction"),
+        )
         return described(
             self.ports(given, Q11_16),
+            {
+                "o.value": "of 24, 27 or 18 bits, extended by the sign",
+                "o.clipped": "the value was saturated",
+            },
             i="A sum has ``16 + fraction - input_shift`` fraction bits; `form` is the number in `FORMATS`; "
             "`tag` only where it has bits.",
             o="In the format `form`, shifted to the right by `output_shift`, rounded half to even; where "

@@ -34,7 +34,7 @@ class RotarySpec(ChunkUnitSpec):
     Parameters
     ----------
     width : int
-        Most features of a head.
+        Most features of a head. Refused: no power of two from 8 and `columns` to 1,024.
     """
 
     name: ClassVar[str] = "rotary"
@@ -91,13 +91,42 @@ class RotarySpec(ChunkUnitSpec):
             operands="Values of the chunks that were asked for, in order, in the lower 24 bits.",
             write="The same chunks, turned.",
         )
-        return streams | {
-            "turns": Stream(
-                "in",
-                (Field("plus", Q8_16, TURN_LANES),),
-                doc="Of each position the cosines of a head's pairs of features, then the sines, in the lower 18 bits.",
-            )
-        }
+        return described(
+            streams
+            | {
+                "turns": Stream(
+                    "in",
+                    (
+                        Field(
+                            "plus",
+                            Q8_16,
+                            TURN_LANES,
+                            doc="of each position the cosines of a head's pairs, then the sines, Q2.16 in the lower "
+                            "18 bits",
+                        ),
+                    ),
+                    doc="Of each position the cosines of a head's pairs of features, then the sines, in the lower 18"
+                    " bits.",
+                )
+            },
+            {
+                "operation.heads": "heads of queries and of keys, at least 1",
+                "operation.key_heads": "heads of queries and of keys, at least 1",
+                "operation.width": "features of a head: a multiple of 8 and of `columns`",
+                "operation.longest": "tokens of the longest sentence",
+                "operation.sentences": "sentences of both sides",
+                "operation.stride": "addresses from a group of features to the next: tokens that the buffers hold",
+                "operation.queries": "first rows of both values, in the narrow memory",
+                "operation.keys": "first rows of both values, in the narrow memory",
+                "sentences.first": "again for each position: the plus side's, then the minus side's",
+                "sentences.length": "again for each position: the plus side's, then the minus side's",
+                "operands_read.wide": "places of chunks to read",
+                "operands_read.part": "places of chunks to read",
+                "operands.value": "their values, in order; 24 bits count",
+                "write.wide": "the same places, and the results",
+                "write.value": "the same places, and the results",
+            },
+        )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Compute operations as long as all of their sentences, rotations and operands are there."""

@@ -60,7 +60,7 @@ class ValuePathSpec(ChunkUnitSpec):
     Parameters
     ----------
     features : int
-        Most values of a bias, or of a row of positions.
+        Most values of a bias, or of a row of positions. Refused: outside two chunks to 4,096; other than whole chunks.
     """
 
     name: ClassVar[str] = "value_path"
@@ -118,11 +118,14 @@ class ValuePathSpec(ChunkUnitSpec):
         tagged = {
             name: replace(found[name], fields=(*found[name].fields, tag)) for name in ("operands_read", "operands")
         }
-        biases = (*(Field(side, Q8_16, VALUES) for side in ("plus", "minus")), Field("last", BIT))
+        biases = (
+            *(Field(side, Q8_16, VALUES) for side in ("plus", "minus")),
+            Field("last", BIT, doc="of both sides, Q8.16; the vector's last word"),
+        )
         own = {
             "sums": Stream(
                 "in",
-                (Field("sum", SUM, VALUES),),
+                (Field("sum", SUM, VALUES, doc="lane 0 in the lowest bits"),),
                 doc="Exact sums of a linear layer: for each group of `columns` features, for all rows of the plus "
                 "side, then of the minus side, in words of 4 features.",
             ),
@@ -133,7 +136,50 @@ class ValuePathSpec(ChunkUnitSpec):
                 "soon as no word needs those before.",
             ),
         }
-        return found | tagged | own
+        return described(
+            found | tagged | own,
+            {
+                "operation.kind": "1 linear layer, 4 activation, 5 gate, 6 sum, 7 positions",
+                "operation.activation": "of a linear layer; of an activation its number",
+                "operation.join": "of a linear layer; of an activation its number",
+                "operation.form": "of a linear layer; of an activation its number",
+                "operation.biased": "of a linear layer: biases come; fraction bits of its weights",
+                "operation.fraction": "of a linear layer: biases come; fraction bits of its weights",
+                "operation.shift": "fraction bits that values lack; the last one is that of what joins",
+                "operation.passed_shift": "fraction bits that values lack; the last one is that of what joins",
+                "operation.result_shift": "fraction bits that values lack; the last one is that of what joins",
+                "operation.source_shift": "fraction bits that values lack; the last one is that of what joins",
+                "operation.second_shift": "fraction bits that values lack; the last one is that of what joins",
+                "operation.features": "of a result, at least 1",
+                "operation.rows": "rows of a side; of positions sentences of a side, and tokens of the longest; at"
+                " least 1",
+                "operation.sentences": "rows of a side; of positions sentences of a side, and tokens of the longest;"
+                " at least 1",
+                "operation.longest": "rows of a side; of positions sentences of a side, and tokens of the longest;"
+                " at least 1",
+                "operation.stride": "addresses from a line of a memory to the next",
+                "operation.source": "first chunk of values, second values, results",
+                "operation.second": "first chunk of values, second values, results",
+                "operation.destination": "first chunk of values, second values, results",
+                "operation.source_wide": "they lie in the wide memory",
+                "operation.second_wide": "they lie in the wide memory",
+                "operation.destination_wide": "they lie in the wide memory",
+                "biases.plus": "of both sides, Q8.16; the vector's last word",
+                "biases.minus": "of both sides, Q8.16; the vector's last word",
+                "sentences.first": "first row, and tokens",
+                "sentences.length": "first row, and tokens",
+                "operands_read.wide": "its place",
+                "operands_read.address": "its place",
+                "operands_read.part": "its place",
+                "operands_read.tag": "it is one of second values",
+                "operands.value": "their values",
+                "operands.tag": "their values",
+                "write.wide": "the narrow memory takes the lower 24 bits",
+                "write.address": "the narrow memory takes the lower 24 bits",
+                "write.part": "the narrow memory takes the lower 24 bits",
+                "write.value": "the narrow memory takes the lower 24 bits",
+            },
+        )
 
     @property
     def bias_memory(self) -> MemoryShape:

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, rows_of
+from ...block import Field, Spec, Stream, Words, described, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format
 from ...rng.perturbation import cycles_of
@@ -152,12 +152,15 @@ class TensorSequencerSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Inputs and outputs of a tile.
+    lanes : int
+        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+    columns : int
+        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
     numbers : int
-        Numbers of a perturbation a word.
+        Numbers of a perturbation a word, 2 to 64.
     tables : int
-        Tables of deltas: 2 for a network that is cut in two parts.
+        Tables of deltas: 2 for a network that is cut in two parts. Refused: other than 1 and 2: a network has one part,
+        or is cut in two.
     """
 
     name: ClassVar[str] = "tensor_sequencer"
@@ -190,26 +193,42 @@ class TensorSequencerSpec(Spec):
         if self.tables > 1:
             request["table"] = BIT
         beat, beats = (Field(name, BEAT_NUMBER) for name in ("beat", "beats"))
-        weights = Field("weights", Format(LENGTH_BITS, 0, signed=False))
-        return {
-            "operation": Stream(
-                "in",
-                tuple(Field(name, own[name]) for name in names),
-                doc="An instruction, and what is of its pass; `part` only with two tables.",
-            ),
-            "tensors": Stream("out", tensor.fields, doc="A tensor, as `TileWeights` takes it."),
-            "beats": Stream(
-                "out",
-                (beat, beats, *shared, Field("number", own["number"])),
-                doc="Its beats in memory, what tells their tiles, and the number of the operation.",
-            ),
-            "offsets": Stream(
-                "out",
-                tuple(Field(name, form) for name, form in request.items()),
-                doc="Command of `WordOffsets` for its words, where it is tuned; `table` only with two.",
-            ),
-            "corrections": Stream("out", (beat, weights), doc="Its sensitive weights, where it has some."),
-        }
+        weights = Field(
+            "weights", Format(LENGTH_BITS, 0, signed=False), doc="number of their first beat, and how many there are"
+        )
+        return described(
+            {
+                "operation": Stream(
+                    "in",
+                    tuple(Field(name, own[name]) for name in names),
+                    doc="An instruction, and what is of its pass; `part` only with two tables.",
+                ),
+                "tensors": Stream("out", tensor.fields, doc="A tensor, as `TileWeights` takes it."),
+                "beats": Stream(
+                    "out",
+                    (beat, beats, *shared, Field("number", own["number"], doc="number of the operation")),
+                    doc="Its beats in memory, what tells their tiles, and the number of the operation.",
+                ),
+                "offsets": Stream(
+                    "out",
+                    tuple(Field(name, form) for name, form in request.items()),
+                    doc="Command of `WordOffsets` for its words, where it is tuned; `table` only with two.",
+                ),
+                "corrections": Stream("out", (beat, weights), doc="Its sensitive weights, where it has some."),
+            },
+            {
+                "operation.kind": "16 of its fields",
+                "operation.fraction": "16 of its fields",
+                "operation.longest": "tokens of the longest sentence of the pass",
+                "operation.amount": "multiple of the perturbation on the plus side",
+                "beats.beat": "number of the first one behind the header, and how many there are",
+                "beats.beats": "number of the first one behind the header, and how many there are",
+                "beats.kind": "of the tensor: they tell the tile of a beat",
+                "beats.blocks": "of the tensor: they tell the tile of a beat",
+                "beats.tiles": "of the tensor: they tell the tile of a beat",
+                "corrections.beat": "number of their first beat, and how many there are",
+            },
+        )
 
     # -- the model ---------------------------------------------------------------------------------------------------
 

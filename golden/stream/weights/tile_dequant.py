@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, rows_of
+from ...block import Field, Spec, Stream, Words, described, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
 from ...nf4.nf4_dequant import Nf4DequantSpec
@@ -70,8 +70,10 @@ class TileDequantSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Inputs and outputs of a tile.
+    lanes : int
+        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+    columns : int
+        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
     """
 
     name: ClassVar[str] = "tile_dequant"
@@ -129,30 +131,59 @@ class TileDequantSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `operation` describes a tensor, `beats` has it; `o` gives weights in NF4, `v` values as they are."""
         flags = Field("last", BIT), Field("error", BIT)
-        return {
-            "operation": Stream(
-                "in",
-                self.operation_fields,
-                doc="The next tensor, see `golden.stream.weights.tile_dequant.Beats`. Taken once all beats of the "
-                "tensor before were.",
-            ),
-            "beats": Stream(
-                "in",
-                (Field("data", WORD, BEAT_VALUES), Field("error", BIT)),
-                doc="The tensor: of each record scales, then codes, the first one in the lowest bits.",
-            ),
-            "o": Stream(
-                "out",
-                (Field("weight", WEIGHT, self.width), *flags),
-                doc="Weights in the order of the codes; `last` marks a tensor's final word, `error` those from a "
-                "beat in error on.",
-            ),
-            "v": Stream(
-                "out",
-                (Field("value", Q8_16, BEAT_VALUES), *flags),
-                doc="Lower 24 bits of each value, and the same flags.",
-            ),
-        }
+        return described(
+            {
+                "operation": Stream(
+                    "in",
+                    self.operation_fields,
+                    doc="The next tensor, see `golden.stream.weights.tile_dequant.Beats`. Taken once all beats of "
+                    "the tensor before were.",
+                ),
+                "beats": Stream(
+                    "in",
+                    (
+                        Field(
+                            "data",
+                            WORD,
+                            BEAT_VALUES,
+                            doc="of each record scales, then codes; the first one in the lowest bits",
+                        ),
+                        Field("error", BIT),
+                    ),
+                    doc="The tensor: of each record scales, then codes, the first one in the lowest bits.",
+                ),
+                "o": Stream(
+                    "out",
+                    (
+                        Field(
+                            "weight",
+                            WEIGHT,
+                            self.width,
+                            doc="lane by lane of a tile, level times scale rounded half to even",
+                        ),
+                        *flags,
+                    ),
+                    doc="Weights in the order of the codes; `last` marks a tensor's final word, `error` those from a"
+                    " beat in error on.",
+                ),
+                "v": Stream(
+                    "out",
+                    (Field("value", Q8_16, BEAT_VALUES, doc="lower 24 bits of each value"), *flags),
+                    doc="Lower 24 bits of each value, and the same flags.",
+                ),
+            },
+            {
+                "operation.kind": "0 matrix in NF4, 1 matrix of 4 bytes a weight, 2 and 3 vectors",
+                "operation.length": "records of 64 inputs x `columns` outputs, or beats of a vector; at least 1",
+                "operation.blocks": "records of a group of outputs; at least 1",
+                "operation.tiles": "tiles of the last record of a group; 1 to 64 / `lanes`",
+                "beats.error": "the beat was not read",
+                "o.last": "the tensor's final word",
+                "o.error": "this beat or one before it in the tensor was in error",
+                "v.last": "as `o_last`, `o_error`",
+                "v.error": "as `o_last`, `o_error`",
+            },
+        )
 
     @property
     def operation_fields(self) -> tuple[Field, ...]:

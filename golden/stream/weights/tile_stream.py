@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import ADDRESS_BITS, BEAT, BEAT_COUNT_BITS
-from ...block import Field, Spec, Stream, Words, rows_of
+from ...block import Field, Spec, Stream, Words, described, rows_of
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...memories.fifo import fifo_memory
@@ -48,14 +48,20 @@ class TileStreamSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Inputs and outputs of a tile.
-    depth, correction_depth : int
-        Beats of tensors, and of sensitive weights, that are read ahead: powers of two.
+    lanes : int
+        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+    columns : int
+        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
+    depth : int
+        Beats of tensors, and of sensitive weights, that are read ahead: powers of two. Refused: no power of two, or
+        less than two bursts.
+    correction_depth : int
+        Beats of tensors, and of sensitive weights, that are read ahead: powers of two. Refused: no power of two from 4
+        up.
     burst : int
-        Most beats of a read, a power of two; reads end at multiples of it.
+        Most beats of a read, a power of two; reads end at multiples of it. Refused: no power of two from 2 to 256.
     address : int
-        Bits of a byte address.
+        Bits of a byte address, 16 to 63.
     """
 
     name: ClassVar[str] = "tile_stream"
@@ -102,30 +108,39 @@ class TileStreamSpec(Spec):
         """Streams: reads and what they ask of memory; beats from there, and to `tile_weights`; `place` of a beat."""
         asked, weights = self.sequencer.streams(), self.sequencer.weights.streams()
         base = Field("beat", Format(self.address - 4, 0, signed=False))
-        count = Field("beats", Format(BEAT_COUNT_BITS, 0, signed=False))
-        command = Field("address", Format(self.address, 0, signed=False)), count
+        count = Field("beats", Format(BEAT_COUNT_BITS, 0, signed=False), doc="byte address and number of beats")
+        command = Field("address", Format(self.address, 0, signed=False), doc="byte address and number of beats"), count
         data = (Field("data", WORD, BEAT_VALUES),)
         number, tile = asked["beats"].fields[-1], weights["w"].fields[-1]
-        return {
-            "reads": Stream("in", asked["beats"].fields, doc="A tensor's beats, as `TensorSequencer` gives them."),
-            "base": Stream(
-                "in", (base,), follows="reads", doc="With `reads`: number in memory of the beat that is number 0."
-            ),
-            "command": Stream("out", command, doc="Reads of at most `spec.burst` beats."),
-            "fetched": Stream("in", data, doc="Their beats."),
-            "place": Stream(
-                "out",
-                (number, tile),
-                follows="fetched",
-                doc="Operation and tile of the beat that `fetched` gives next. Where no further beat comes, it stays.",
-            ),
-            "beats": Stream("out", data, doc="The beats, for `TileWeights`."),
-            "correction_reads": Stream("in", asked["corrections"].fields, doc="The same for sensitive weights."),
-            "correction_base": Stream("in", (base,), follows="correction_reads", doc="The same for sensitive weights."),
-            "correction_command": Stream("out", command, doc="The same for sensitive weights."),
-            "correction_fetched": Stream("in", data, doc="The same for sensitive weights."),
-            "corrections": Stream("out", weights["corrections"].fields[:2], doc="Sensitive weights, one a cycle."),
-        }
+        return described(
+            {
+                "reads": Stream("in", asked["beats"].fields, doc="A tensor's beats, as `TensorSequencer` gives them."),
+                "base": Stream(
+                    "in", (base,), follows="reads", doc="With `reads`: number in memory of the beat that is number 0."
+                ),
+                "command": Stream("out", command, doc="Reads of at most `spec.burst` beats."),
+                "fetched": Stream("in", data, doc="Their beats."),
+                "place": Stream(
+                    "out",
+                    (number, tile),
+                    follows="fetched",
+                    doc="Operation and tile of the beat that `fetched` gives next. Where no further beat comes, it "
+                    "stays.",
+                ),
+                "beats": Stream("out", data, doc="The beats, for `TileWeights`."),
+                "correction_reads": Stream("in", asked["corrections"].fields, doc="The same for sensitive weights."),
+                "correction_base": Stream(
+                    "in", (base,), follows="correction_reads", doc="The same for sensitive weights."
+                ),
+                "correction_command": Stream("out", command, doc="The same for sensitive weights."),
+                "correction_fetched": Stream("in", data, doc="The same for sensitive weights."),
+                "corrections": Stream("out", weights["corrections"].fields[:2], doc="Sensitive weights, one a cycle."),
+            },
+            {
+                "base.beat": "with `reads`: number in memory of the stream's first beat behind its header",
+                "correction_base.beat": "the same for these",
+            },
+        )
 
     # -- the model ---------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, rows_of
+from ...block import Field, Spec, Stream, Words, described, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Overflow, narrow
 from ...memories.plan import MemoryShape
@@ -90,10 +90,12 @@ class TileWeightsSpec(Spec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Inputs and outputs of a tile.
+    lanes : int
+        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+    columns : int
+        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
     numbers : int
-        Numbers of a perturbation a word: parameter j of a word takes number ``j mod numbers``.
+        Numbers of a perturbation a word: parameter j of a word takes number ``j mod numbers``, 2 to 64.
     """
 
     name: ClassVar[str] = "tile_weights"
@@ -152,46 +154,79 @@ class TileWeightsSpec(Spec):
         number = Format((self.numbers - 1).bit_length(), 0, signed=False)
         operation = (
             *self.dequant.operation_fields,
-            Field("offsets", Format(2, 0, signed=False)),
-            Field("corrections", Format(LENGTH_BITS, 0, signed=False)),
-            Field("first", number),
+            Field(
+                "offsets",
+                Format(2, 0, signed=False),
+                doc="0 none; 1 a word a tile, or for as many values; 2 words of corrections; 3 words of a row",
+            ),
+            Field("corrections", Format(LENGTH_BITS, 0, signed=False), doc="corrections of a matrix"),
+            Field("first", number, doc="with 3: number that the first value takes"),
         )
-        place = Field("place", Format(PLACE_BITS, 0, signed=False))
+        place = Field(
+            "place",
+            Format(PLACE_BITS, 0, signed=False),
+            doc="place in the tensor's tiles, one behind the other; ascending",
+        )
         last, error = Field("last", BIT), Field("error", BIT)
         tile = Format(PLACE_BITS - self.weights.bit_length() + 1, 0, signed=False)
         sides = (Field(side, OFFSET, self.numbers) for side in ("plus", "minus"))
         vector = (Field(side, Q8_16, BEAT_VALUES) for side in ("plus", "minus"))
-        weight = Field("weight", WEIGHT, self.width)
-        return {
-            "operation": Stream(
-                "in",
-                operation,
-                doc="The next tensor, as `golden.stream.weights.tile_weights.Operation` describes it.",
-            ),
-            "beats": self.dequant.streams()["beats"],
-            "corrections": Stream(
-                "in",
-                (place, Field("value", WEIGHT), error),
-                doc="Weights that replace others, at ascending places in the stream of its weights.",
-            ),
-            "offsets": Stream(
-                "in",
-                tuple(sides),
-                doc="Words of offsets, in the order of their use. Those of a tile have at most 19 bits.",
-            ),
-            "w": Stream(
-                "out",
-                (weight, Field("side", BIT), last, error, Field("tile", tile)),
-                doc="Tiles: all beats of the plus side (0), then those of the minus side; `last` marks the final one"
-                " of each side. `error`: a beat or a correction of this tile, the `tile`-th of its tensor, or of"
-                " one before was wrong.",
-            ),
-            "v": Stream(
-                "out",
-                (*vector, last, error),
-                doc="Values of both sides; `last` marks a tensor's final word, `error` those from a beat in error on.",
-            ),
-        }
+        weight = Field("weight", WEIGHT, self.width, doc="two lanes of a tile, saturated")
+        return described(
+            {
+                "operation": Stream(
+                    "in",
+                    operation,
+                    doc="The next tensor, as `golden.stream.weights.tile_weights.Operation` describes it.",
+                ),
+                "beats": self.dequant.streams()["beats"],
+                "corrections": Stream(
+                    "in",
+                    (place, Field("value", WEIGHT, doc="replaces the weight there"), error),
+                    doc="Weights that replace others, at ascending places in the stream of its weights.",
+                ),
+                "offsets": Stream(
+                    "in",
+                    tuple(sides),
+                    doc="Words of offsets, in the order of their use. Those of a tile have at most 19 bits.",
+                ),
+                "w": Stream(
+                    "out",
+                    (
+                        weight,
+                        Field("side", BIT, doc="0 plus, 1 minus: all beats of one side, then of the other"),
+                        last,
+                        error,
+                        Field("tile", tile, doc="number of the tile in its tensor"),
+                    ),
+                    doc="Tiles: all beats of the plus side (0), then those of the minus side; `last` marks the final"
+                    " one of each side. `error`: a beat or a correction of this tile, the `tile`-th of its "
+                    "tensor, or of one before was wrong.",
+                ),
+                "v": Stream(
+                    "out",
+                    (*vector, last, error),
+                    doc="Values of both sides; `last` marks a tensor's final word, `error` those from a beat in "
+                    "error on.",
+                ),
+            },
+            {
+                "operation.kind": "0 matrix in NF4, 1 matrix of 4 bytes a weight, 2 vector of 24 bits, 3 vector of"
+                " 18 bits",
+                "operation.length": "as tile_dequant has them",
+                "operation.blocks": "as tile_dequant has them",
+                "operation.tiles": "as tile_dequant has them",
+                "corrections.error": "it was not read",
+                "offsets.plus": "offsets of both sides, in the tensor's format; of a tile's word in 19 bits",
+                "offsets.minus": "offsets of both sides, in the tensor's format; of a tile's word in 19 bits",
+                "w.last": "the final beat of a side",
+                "w.error": "of this tile, or one before it in the tensor, something was wrong",
+                "v.plus": "values of both sides, saturated to 24 or 18 bits",
+                "v.minus": "values of both sides, saturated to 24 or 18 bits",
+                "v.last": "the tensor's final word; a beat of it was in error",
+                "v.error": "the tensor's final word; a beat of it was in error",
+            },
+        )
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:

@@ -70,9 +70,12 @@ class WordOffsetsSpec(Spec):
     Parameters
     ----------
     generator : PezoSpec
-        Generator of the perturbations.
+        Generator of the perturbations, with its settings. Refused: one that does not return to its numbers: each word
+        would need a row of deltas. More than 32,768 numbers until they return, as with 14 bits: the memory. 1 number a
+        cycle.
     tables : int
-        Tables of deltas, each with a perturbation: 2 for a network that is cut in two parts.
+        Tables of deltas, each with a perturbation: 2 for a network that is cut in two parts. Refused: other than 1 and
+        2; the preset `cut` has 2, for both parts of a network that is cut.
     """
 
     name: ClassVar[str] = "word_offsets"
@@ -145,12 +148,12 @@ class WordOffsetsSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: commands; what they take, words of the generator and images; what they give."""
         settings = (
-            Field("kind", KIND),
-            Field("factor", COEFFICIENT),
-            Field("word", WORD),
-            Field("count", COUNT),
-            Field("fraction", FRACTION),
-            Field("wide", BIT),
+            Field("kind", KIND, doc="see below"),
+            Field("factor", COEFFICIENT, doc="multiple of the perturbation"),
+            Field("word", WORD, doc="number of the first word of offsets"),
+            Field("count", COUNT, doc="rows, or words; 0 is nothing"),
+            Field("fraction", FRACTION, doc="fraction bits of the offsets, 0 to 17"),
+            Field("wide", BIT, doc="offsets have all 21 bits"),
         )
         table = (Field("table", BIT),) if self.tables > 1 else ()
         image = (Field("delta", DELTA, PER_BEAT),)
@@ -170,7 +173,10 @@ class WordOffsetsSpec(Spec):
             "save": Stream("out", image, doc="Images of deltas, each row from a beat on; what fills a row up is 0."),
             "offsets": Stream(
                 "out",
-                (Field("plus", OFFSET, self.n), Field("minus", OFFSET, self.n)),
+                (
+                    Field("plus", OFFSET, self.n, doc="offsets on both sides, number 0 in the lowest bits"),
+                    Field("minus", OFFSET, self.n, doc="offsets on both sides, number 0 in the lowest bits"),
+                ),
                 doc="Offsets of a word on both sides of the perturbation.",
             ),
             "done": Stream(
