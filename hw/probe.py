@@ -1,0 +1,42 @@
+"""Probes: what a component shows of its inside to the rules of its proof, by name. They cost nothing in the netlist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from amaranth.hdl import Elaboratable, Value, ValueLike
+
+
+class Probe:
+    """Values within a component, as attributes.
+
+    Raises
+    ------
+    AttributeError
+        If the component shows no value of this name, or has no such state, with those that there are.
+    """
+
+    def __init__(self, component: Elaboratable) -> None:
+        self._component = type(component).__name__
+        self._fsm: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._missing("value", name, [shown for shown in vars(self) if not shown.startswith("_")])
+
+    def state(self, name: str) -> Value:
+        """Tell whether the component's state machine is in a state."""
+        if name not in (states := self._fsm.encoding if self._fsm else ()):
+            raise self._missing("state", name, states)
+        return self._fsm.ongoing(name)
+
+    def _missing(self, kind: str, name: str, shown: Iterable[str]) -> AttributeError:
+        return AttributeError(
+            f"{self._component} shows no {kind} {name!r}, but {', '.join(shown) or 'none'}: see hw/probe.py"
+        )
+
+
+def probe(component: Elaboratable, fsm: Any = None, **values: ValueLike | Sequence[ValueLike]) -> None:
+    """Show values, and the states of a state machine, to rules; each method that elaborates a component may do so."""
+    inside = vars(vars(component).setdefault("probe", Probe(component)))
+    inside.update(values, _fsm=fsm or inside["_fsm"])
