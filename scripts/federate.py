@@ -25,9 +25,8 @@ from ..golden.stream.words import TensorName
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.conversion import Converter
-from ..golden.train.federated.configuration import FederatedConfig
+from ..golden.train.federated.configuration import TRANSFORMER, FederatedConfig, FederatedRates, federated_rates
 from ..golden.train.federated.cost_model import cut_of, stage_of
-from ..golden.train.federated.defaults import TRANSFORMER, FederatedRates, federated_rates
 from ..golden.train.federated.experiment import (
     FederatedExperiment,
     Figures,
@@ -35,7 +34,7 @@ from ..golden.train.federated.experiment import (
     RoundProgress,
     work_curve,
 )
-from ..golden.train.federated.federation import FederationResult, RoundMetrics
+from ..golden.train.federated.federation import FederationResult, RoundMetrics, faulty
 from ..golden.train.federated.shards import shards
 from ..golden.train.federated.text_experiment import (
     TextExperiment,
@@ -45,13 +44,11 @@ from ..golden.train.federated.text_experiment import (
     sensitive_places,
     tuned_parameters,
 )
-from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.text.classifier import TextClassifier, default_folder
 from ..golden.train.text.tasks import SHOTS, generic_text, is_text, text_task
-from ..golden.train.zo.defaults import CORE_EPS, EPS
-from ..golden.train.zo.integer_tuning import eps_shift_of
-from ..golden.train.zo.methods import integer_source_of
+from ..golden.train.zo.integer import eps_shift_of
+from ..golden.train.zo.methods import CORE_EPS, EPS, integer_source_of
 from ..golden.zo.split import Split
 from ..sim.compiled.tuner import federation
 from ..sim.simulator import compiler

@@ -20,8 +20,7 @@ from ..golden.models.checkpoint import load_into
 from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
-from ..golden.models.presets import NETWORKS
-from ..golden.models.text import network_from
+from ..golden.models.text import NETWORKS, network_from
 from ..golden.settings import build, preset_of
 from ..golden.transformer.sample_model import SampleTransformer
 

@@ -18,13 +18,12 @@ from ..golden.importers.layers.user_model import holds_network
 from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
-from ..golden.models.presets import preset
+from ..golden.models.text import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, accuracy_of, at_chance, pretrained
 from ..golden.train.text.tasks import TEXT_TASKS, is_text
 from ..golden.transformer.blocks import Transformer
-from ..golden.transformer.presets import TRANSFORMERS
-from ..golden.transformer.sample_model import SampleModule, SampleTransformer
+from ..golden.transformer.sample_model import TRANSFORMERS, SampleModule, SampleTransformer
 from .own_network import OwnNetwork, check_samples, with_weights
 from .progress import Bars, advance
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from ...golden.datasets.dataset import Samples
 from ...golden.fixed import Integers, Narrower, q8_16_of_bytes
-from ...golden.lora.adapters import rate_of
+from ...golden.lora.adapters import added, last_layer_sizes, rate_of, untuned_layer
 from ...golden.lora.job import Job
-from ...golden.lora.last_layer import added, last_layer_sizes, untuned_layer
 from ...golden.models.layers import Linear
 from ...golden.models.network import Network, deployed
-from ...golden.models.presets import NETWORKS
+from ...golden.models.text import NETWORKS
 from ...golden.nn.arithmetic.forward import StageIntegers, run, side_by_side
 from ...golden.nn.arithmetic.products import product_of
 from ...golden.nn.arithmetic.random_parameters import random_parameters

@@ -8,8 +8,7 @@ from typing import ClassVar
 from ..block import Field, Stream, Words
 from ..errors import UserError
 from ..fixed import Format
-from ..memories.fifo import fifo_memory
-from ..memories.plan import MemoryShape
+from ..memories.plan import MemoryShape, fifo_memory
 from .bus import ManagerSpec, check_bus, command_stream, data_field
 
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from ..block import Stream, Words
 from ..errors import UserError
-from ..memories.fifo import fifo_memory
-from ..memories.plan import MemoryShape
+from ..memories.plan import MemoryShape, fifo_memory
 from .bus import ManagerSpec, check_bus, command_stream, data_field
 
 

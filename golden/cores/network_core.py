@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..fixed import Integers, q8_16_of_bytes
 from ..models.network import Network, deployed
-from ..models.presets import NETWORKS
-from ..models.text import network_from, text_of
+from ..models.text import NETWORKS, network_from, text_of
 from ..nn.arithmetic.loss import Loss
 from ..nn.array.mapping import Mapping
 from .core import CoreSpec

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from .archive import read_arrays
 from .dataset import Samples, Task
 from .files import find
+from .npz import read_arrays
 
 STOP, NORMAL, DAMAGED = range(3)
 CLASSES = 3

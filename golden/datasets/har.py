@@ -14,9 +14,9 @@ import numpy as np
 
 from ..errors import UserError
 from ..fixed import Integers
-from .archive import Arrays, read_arrays
 from .dataset import Samples, Task
 from .files import find
+from .npz import Arrays, read_arrays
 
 CLASSES, FEATURES = 6, 561
 DRIFTED = (9, 14, 16, 19, 25)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from ..errors import UserError
 from .dataset import Task
-from .digits import digits
 from .drift import Drift
 from .fan import fan
 from .har import har
-from .mnist import mnist
+from .images import digits, mnist
 from .npz import npz
 
 _Loader = Callable[[Path | None, int], Task]

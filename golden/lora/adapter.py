@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words, described, joined
+from ..block import Field, Spec, Stream, Words, described, joined, last_flags
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
 from ..memories.plan import MemoryShape
@@ -24,12 +24,11 @@ from ..nn.arithmetic.products import product_of
 from ..nn.celoss import LABEL
 from ..nn.layer_block import VALUES, check_beats
 from ..nn.softmax import SoftmaxTables
-from ..packets import last_flags
 from ..rng.urng import BIT
 from .adapters import MAXIMUM_RATE, Adapters
-from .images import adapters_image, adapters_of
 from .mapping import AdapterMapping
 from .memories import backward_memories
+from .memory_layout import adapters_image, adapters_of
 from .mseloss import mse_gradient
 
 RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)

@@ -2,18 +2,25 @@
 
 Every adapter reads a frozen activation x (Q8.16) and ends in the logits, so adapters are independent of each other and
 no gradient propagates through the network. Parameters are Q4.12. Products are summed over a batch before rounding.
+
+The last layer's own weights and biases are tuned as adapters, too: A is added to them, and B, which stays, selects.
+Rank j of adapter k is class k * rank + j: its h is added to that logit alone, and the gradient at it is the logit's
+own, both exactly. An adapter reads what the last layer reads, then a constant 1, whose part of A is added to the
+biases; or the constant alone. Logits are rounded twice, the frozen layer's and h; a layer with the sum of both as its
+weights rounds once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ..models.stages import Stage
 from ..nn.arithmetic.forward import PRODUCT_FRACTION
 from ..nn.arithmetic.products import Product
 
@@ -176,3 +183,32 @@ class Adapters:
         own = self.flat[: self.shape.updated]
         stepped = (own << NOISE_BITS) - total * rate
         own[:] = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, noise)
+
+
+Tuned = Literal["layer", "biases"]
+"""Weights and biases of the last layer, or its biases alone."""
+
+
+def last_layer_sizes(last: Stage, tuned: Tuned, rank: int) -> AdapterSizes:
+    """Sizes of the adapters that tune the last layer, which is fully connected in every network."""
+    inputs = 1 if tuned == "biases" else last.inputs + 1
+    return AdapterSizes((inputs,) * -(-last.biases // rank), last.biases, rank, selects=True)
+
+
+def untuned_layer(sizes: AdapterSizes) -> Adapters:
+    """Make the adapters at the start: nothing is added."""
+    adapters = Adapters(sizes, np.zeros(sizes.parameters, np.int64))
+    adapters.b[:] = np.eye(*adapters.b.shape, dtype=np.int64) << Q4_12.fraction
+    return adapters
+
+
+def adapter_input(values: Integers, sizes: AdapterSizes) -> Integers:
+    """Input of each adapter, (n, inputs) in Q8.16, from that of the last layer."""
+    ones = np.full((len(values), 1), 1 << Q8_16.fraction, np.int64)
+    return ones if sizes.inputs[0] == 1 else np.concatenate([values, ones], axis=1)
+
+
+def added(adapters: Adapters) -> tuple[Integers, Integers]:
+    """Split A into what is added to the weights, (classes, inputs or 0), and to the biases, (classes,), in Q4.12."""
+    own = np.concatenate([a.T for a in adapters.a])[: adapters.shape.classes]
+    return own[:, :-1], own[:, -1]

@@ -1,10 +1,19 @@
-"""Early stop: end a fine-tuning with an epoch whose loss is small enough, or when the loss has stopped falling."""
+"""Early stop: end a fine-tuning with an epoch whose loss is small enough, or when the loss has stopped falling.
+
+The loss of an epoch is the sum of its samples' cross entropies, in integers. A probability p in Q4.12 is m / 2**octave
+with m in 1 to 2, so that -ln p = octave ln 2 - ln m: two tables, of 13 entries and, addressed by the 11 bits behind the
+leading one of p, of 2,048. Their difference is off by at most one last place. A probability of 0 counts as the smallest
+other one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..errors import UserError
+from ..fixed import Q4_12, Format, Integers
 
 
 @dataclass
@@ -50,3 +59,40 @@ class EarlyStop:
         fell = loss < self.best
         self.best, self.waited = min(loss, self.best), 0 if fell else self.waited + 1
         return (self.limit is not None and loss <= self.limit) or (self.patience > 0 and self.waited >= self.patience)
+
+
+LOSS = Format(4, 12, signed=False)
+"""Format of a sample's loss."""
+LARGEST_SUM = (1 << 32) - 1
+"""Largest loss of an epoch, in the last places of `LOSS`: a larger sum stays here."""
+INDEX_BITS = Q4_12.fraction - 1
+OCTAVES: tuple[int, ...] = tuple(
+    np.rint(np.arange(Q4_12.fraction + 1) * np.log(2) * 2**LOSS.fraction).astype(int).tolist()
+)
+"""Multiples of ln 2, one for each number of zeros before the leading one of a probability, counted from 1."""
+LOGARITHMS: tuple[int, ...] = tuple(
+    np.rint(np.log1p(np.arange(1 << INDEX_BITS) / 2**INDEX_BITS) * 2**LOSS.fraction).astype(int).tolist()
+)
+"""Logarithms of 1 to 2, to the last place of `LOSS`."""
+
+
+def sample_losses(gradient: Integers, labels: Integers) -> Integers:
+    """Loss of each sample, (n,) in `LOSS`, from the gradients with respect to its logits, (n, classes) in Q4.12."""
+    own = gradient[np.arange(len(labels)), labels] + (1 << Q4_12.fraction)
+    probability = np.maximum(own, 1)
+    octave = Q4_12.fraction + 1 - np.frexp(probability)[1]
+    index = ((probability << octave) - (1 << Q4_12.fraction)) >> 1
+    losses: Integers = np.array(OCTAVES)[octave] - np.array(LOGARITHMS)[index]
+    return losses
+
+
+def correct_samples(gradient: Integers, labels: Integers) -> int:
+    """Count the samples whose label has a larger probability than each other class, from gradients as `sample_losses`.
+
+    Probabilities are compared in Q4.12: classes with equal ones are not told apart, and neither is then correct.
+    """
+    samples = np.arange(len(labels))
+    own = gradient[samples, labels] + (1 << Q4_12.fraction)
+    others = gradient.copy()
+    others[samples, labels] = 0
+    return int(np.count_nonzero(own > others.max(axis=1)))

@@ -16,10 +16,9 @@ from ..nn.arithmetic.forward import StageIntegers, run, side_by_side
 from ..nn.arithmetic.loss import Loss, labels_of
 from ..nn.arithmetic.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
-from .adapters import MAXIMUM_RATE, Adapters
-from .epoch_loss import LARGEST_SUM, correct_samples, sample_losses
+from .adapters import MAXIMUM_RATE, Adapters, Tuned, adapter_input, last_layer_sizes
+from .early_stop import LARGEST_SUM, correct_samples, sample_losses
 from .forward_cache import ForwardCache
-from .last_layer import Tuned, adapter_input, last_layer_sizes
 from .mseloss import mse_gradient
 from .update_noise import UpdateNoise
 

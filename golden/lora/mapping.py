@@ -22,8 +22,7 @@ from ..models.network import Network
 from ..models.stages import Tensors
 from ..nn.arithmetic.loss import Loss, labels_of
 from ..nn.array.mapping import Mapping
-from .adapters import AdapterSizes
-from .last_layer import Tuned, last_layer_sizes
+from .adapters import AdapterSizes, Tuned, last_layer_sizes
 
 SCALES = 4
 """Most NF4 blocks, and so scales, that a word of a record has a part of."""

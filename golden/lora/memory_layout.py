@@ -1,4 +1,4 @@
-"""Device memory of a fine-tuning job: its regions by register, their sizes and images."""
+"""Device memory of a fine-tuning job: its regions by register, their sizes, and their images byte for byte."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..axi.bus import BEAT
-from ..axi.regions import Region
+from ..axi.regions import Bytes, Region
 from ..fixed import Integers
+from ..nf4.codec import RecordLayout
 from ..nn.arithmetic.forward import StageIntegers
-from ..nn.array.images import frozen_image, samples_image
+from ..nn.array.images import frozen_image, parameter_bytes, samples_image
 from .adapters import Adapters
-from .images import adapters_image, order_image
-from .mapping import AdapterMapping
+from .forward_cache import Codec, ForwardCache, Records
+from .mapping import BEAT_PARAMETERS, SCALES, ZERO_CODE, AdapterMapping, Word
 
 
 class JobLayout:
@@ -70,3 +71,108 @@ class JobLayout:
 
     def _records_bytes(self, entries: int, raw: bool) -> int:
         return entries * (self.mapping.raw_beats if raw else self.mapping.record_beats) * BEAT
+
+
+LABEL_BIT = 24
+"""Lowest bit of the label in an entry of the order list; the sample's index is below it."""
+
+
+def adapters_image(mapping: AdapterMapping, adapters: Adapters) -> Bytes:
+    """Build the adapters' image, (16 * adapter_beats,) bytes: every A row by row, then B class by class."""
+    values = np.zeros((mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks), np.int64)
+    for row, part, a, word in _row_words(mapping, adapters):
+        values[row, : word.count, part, : mapping.rank] = a[word.first : word.first + word.count]
+    b = adapters.b.reshape(mapping.classes * mapping.adapters, mapping.rank)
+    b = np.pad(b, ((0, 0), (0, BEAT_PARAMETERS - mapping.rank)))
+    return parameter_bytes(np.concatenate([values.reshape(-1), b.reshape(-1)]))
+
+
+def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
+    """Read adapters from their image."""
+    values, b = np.split(image.view("<i2").astype(np.int64), [mapping.adapter_rows * mapping.lanes * mapping.columns])
+    values = values.reshape(mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks)
+    found = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
+    for row, part, a, word in _row_words(mapping, found):
+        a[word.first : word.first + word.count] = values[row, : word.count, part, : mapping.rank]
+    b = b.reshape(-1, BEAT_PARAMETERS)[:, : mapping.rank]
+    found.b[:] = b.reshape(found.b.shape)
+    return found
+
+
+def update_order(mapping: AdapterMapping) -> Integers:
+    """Place of each parameter that an update writes, (parameters,) or without B, which may stay: beats in their order.
+
+    Of A those of a row are written as many at once as it has words; of B each beat alone, and the places beside it are
+    empty.
+    """
+    count = mapping.a_beats * BEAT // 2
+    values = np.arange(count).reshape(mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks)
+    found = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
+    for row, part, a, word in _row_words(mapping, found):
+        a[word.first : word.first + word.count] = values[row, : word.count, part, : mapping.rank]
+    entries = np.arange(mapping.classes * mapping.adapters)[:, None] * (mapping.words_per_cycle * BEAT // 2)
+    found.b[:] = (count + entries + np.arange(mapping.rank)).reshape(found.b.shape)
+    return found.flat[: mapping.shape.updated]
+
+
+def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int | None] = ()) -> Bytes:
+    """Build the order list of (indices, labels) batches: 4 bytes an entry, each batch begun on a beat.
+
+    Bits 23:0 of an entry are the sample's index, bits 31:24 its label. With `rates`, one a batch, the word behind a
+    batch's entries is its learning rate; a batch that is not learnt from has None.
+    """
+    parts = []
+    for number, (indices, labels) in enumerate(batches):
+        own = [rate for rate in rates[number : number + 1] if rate is not None]
+        words = np.concatenate([indices | labels << LABEL_BIT, own])
+        entries = words.astype("<u4").view(np.uint8)
+        parts.append(np.pad(entries, (0, -len(entries) % BEAT)))
+    return np.concatenate(parts)
+
+
+def cache_image(mapping: AdapterMapping, cache: ForwardCache) -> Bytes:
+    """Build the cache as the core writes it: (entries, bytes)."""
+    return records_image(mapping, cache.codec, cache.records)
+
+
+def records_image(mapping: AdapterMapping, codec: Codec, records: Records) -> Bytes:
+    """Build records as the core writes them: every word on a beat of its own, (records, bytes)."""
+    counts = [word.count for tensor in mapping.record_words for word in tensor]
+    if not isinstance(codec, RecordLayout):
+        values = _by_word(codec.dequantise(records), counts, mapping.lanes, 0)
+        return np.ascontiguousarray(values, "<i4").view(np.uint8).reshape(len(values), -1)
+    codes, scales = codec.unpack(records)
+    width = mapping.word_codes * 2 * BEAT
+    nibbles = _by_word(codes.astype(np.int64), counts, width, ZERO_CODE)
+    packed = (nibbles[..., ::2] | nibbles[..., 1::2] << 4).astype(np.uint8).reshape(len(codes), -1)
+    padded = np.pad(scales, ((0, 0), (0, mapping.scale_beats * SCALES - scales.shape[1])))
+    return np.concatenate([packed, np.ascontiguousarray(padded, "<u4").view(np.uint8)], axis=1)
+
+
+def logits_image(mapping: AdapterMapping, logits: Integers) -> Bytes:
+    """Build the logits, (entries, classes) in Q8.16, as the core writes them: 4 bytes a class, each entry on a beat."""
+    padded = np.pad(logits, ((0, 0), (0, mapping.logit_beats * BEAT // 4 - logits.shape[1])))
+    return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
+
+
+def logits_of(mapping: AdapterMapping, image: Bytes) -> Integers:
+    """Read logits from their image: (entries, classes) in Q8.16."""
+    words = image.view("<i4").reshape(-1, mapping.logit_beats * BEAT // 4)
+    return words[:, : mapping.classes].astype(np.int64)
+
+
+def _by_word(values: Integers, counts: list[int], width: int, padding: int) -> Integers:
+    """Spread (samples, values) over words of `counts` values each: (samples, words, width)."""
+    image = np.full((len(values), len(counts), width), padding, np.int64)
+    image[:, np.arange(width) < np.array(counts)[:, None]] = values
+    return image
+
+
+def _row_words(mapping: AdapterMapping, adapters: Adapters) -> list[tuple[int, int, Integers, Word]]:
+    """Row, number in the row, matrix A and word of an adapter's input, for each word of all inputs."""
+    begins = np.cumsum([0, *mapping.rows_per_adapter]).tolist()
+    return [
+        (begin + number // mapping.words_per_cycle, number % mapping.words_per_cycle, a, word)
+        for begin, a, words in zip(begins, adapters.a, mapping.adapter_words, strict=False)
+        for number, word in enumerate(words)
+    ]

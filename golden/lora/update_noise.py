@@ -10,8 +10,8 @@ from ..axi.bus import BEAT
 from ..fixed import Integers
 from ..rng.urng import UrngSpec
 from .adapters import NOISE_BITS
-from .images import update_order
 from .mapping import AdapterMapping
+from .memory_layout import update_order
 
 NOISE_NUMBER_BITS = 14
 """Bits of a generator's numbers."""

@@ -153,3 +153,12 @@ def _cheapest(memories: Sequence[MemoryShape], device: Device) -> tuple[Kind, ..
     cheapest: tuple[Kind, ...] = min(tried, key=cost)
     best = iter(cheapest)
     return tuple(next(best) if len(kinds) > 1 else kinds[0] for kinds in choices)
+
+
+LUT_ENTRIES = 127
+"""Most entries of a FIFO in LUT RAM."""
+
+
+def fifo_memory(name: str, depth: int, width: int) -> MemoryShape:
+    """Memory of a FIFO."""
+    return MemoryShape(name, depth, width, lut_rows=LUT_ENTRIES)

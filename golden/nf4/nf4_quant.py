@@ -12,11 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, packets_of
 from ..errors import UserError
 from ..fixed import Q8_16, Integers
 from ..memories.plan import MemoryShape
-from ..packets import packets_of
 from ..rng.urng import BIT
 from .codec import codes_of, quantise
 from .nf4_dequant import CODE, SCALE

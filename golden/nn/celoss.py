@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, packets_of
 from ..fixed import Q4_12, Format, Overflow, narrow
-from ..packets import packets_of
 from ..rng.urng import BIT
 
 LABEL = Format(8, 0, signed=False)

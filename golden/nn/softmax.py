@@ -11,11 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, last_flags, packets_of
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, narrow
 from ..memories.plan import MemoryShape
-from ..packets import last_flags, packets_of
 from ..rng.urng import BIT
 
 DISTANCE = Format(4, 7, signed=False)

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
-from .lfsr import Lfsr
-from .phases import spread
+from .lfsr import Lfsr, spread
 
 BIT = Format(1, 0, signed=False)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..fixed import Q8_16, Format, Integers, Narrower
-from ..nn.arithmetic.average import average
+from ..nn.arithmetic.forward import average
 from ..nn.arithmetic.products import PRODUCTS, Product
 from ..transformer.blocks import (
     Activation,

@@ -17,7 +17,7 @@ from ..fixed import Q8_16, Format, Integers, Narrower
 from ..nf4.codec import dequantise, quantise
 from ..nn.arithmetic.loss import Loss
 from .forward import TransformerIntegers
-from .nf4_weights import BLOCK
+from .frozen_base import BLOCK
 from .transformer_model import TransformerModel, masked
 
 CacheKind = Literal["exact", "nf4"]

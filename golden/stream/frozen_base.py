@@ -8,12 +8,13 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..fixed import Format, Integers
+from ..fixed import Format, Integers, narrow
+from ..nf4.codec import LEVEL_FRACTION, LEVELS, MIDPOINTS, Codes
 from ..transformer.blocks import Parameters, Transformer
 from .forward import IntegerTransformer, TransformerIntegers, is_weight, weight_formats
-from .nf4_weights import Nf4Weights
 from .words import TensorName
 
 BaseKind = Literal["nf4", "18-bit"]
@@ -96,3 +97,99 @@ def frozen_base(
         off = np.sqrt(np.mean((form.to_float(integers[name]) - values) ** 2))
         errors[name] = float(off / size) if size else 0.0
     return FrozenBase(transformer, integers, errors, codes, clipped)
+
+
+BLOCK = 64
+"""Inputs of an output that share a scale: two tiles."""
+SCALE_BITS = 16
+"""Bits of a scale, unsigned."""
+WEIGHT = Format(SCALE_BITS + 2, 0)
+"""A weight of any of the formats of 18 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nf4Weights:
+    """Weights of a linear layer as codes and scales.
+
+    Parameters
+    ----------
+    codes : array of uint8, (outputs, inputs)
+    scales : array of int64, (outputs, blocks)
+        `SCALE_BITS` bits, with the fraction of `scale_format`.
+    form : Format
+        Of the weights that the array multiplies.
+    """
+
+    codes: Codes
+    scales: Integers
+    form: Format
+
+    def __post_init__(self) -> None:
+        _scale_format(self.form)
+
+    @classmethod
+    def of(cls, weights: NDArray[np.floating], form: Format) -> Nf4Weights:
+        """Quantise weights of floats; a block of zeros has scale 0.
+
+        A scale is the largest magnitude of its block, rounded half to even. A value at a threshold has the lower code.
+
+        Parameters
+        ----------
+        weights : array of float, (outputs, inputs)
+        form : Format
+            Signed, of 18 bits.
+
+        Raises
+        ------
+        UserError
+            If a scale does not fit: an outlier is beyond the format.
+        """
+        inputs = weights.shape[1]
+        more = -inputs % BLOCK
+        blocks = np.pad(weights.astype(np.float64), ((0, 0), (0, more))).reshape(len(weights), -1, BLOCK)
+        scale_format = _scale_format(form)
+        largest = np.abs(blocks).max(axis=2)
+        scales = np.rint(np.ldexp(largest, scale_format.fraction)).astype(np.int64)
+        if scales.max() > scale_format.maximum:
+            raise UserError(
+                f"a weight of {largest.max():.4g} is beyond a scale of {scale_format}: give it a wider format"
+            )
+        thresholds = scale_format.to_float(scales)[..., None] * MIDPOINTS.astype(np.float64)
+        codes = np.zeros(blocks.shape, np.uint8)
+        for number in range(len(MIDPOINTS)):
+            codes += blocks > thresholds[..., number : number + 1]
+        return cls(codes.reshape(len(weights), -1)[:, :inputs], scales, form)
+
+    def dequantised(self) -> Integers:
+        """Weights in `form`: level times scale, rounded once half to even, (outputs, inputs)."""
+        return dequantise(self.codes, self.scales.repeat(BLOCK, axis=1)[:, : self.codes.shape[1]])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of codes and scales, two codes a byte, whole blocks."""
+        return self.scales.size * (BLOCK // 2 + SCALE_BITS // 8)
+
+    def error(self, weights: NDArray[np.floating]) -> float:
+        """Relative rms error of the weights that the array multiplies."""
+        off = self.form.to_float(self.dequantised()) - weights
+        size = float(np.sqrt(np.mean(np.square(weights, dtype=np.float64))))
+        return float(np.sqrt(np.mean(off**2))) / size if size else 0.0
+
+
+def dequantise(codes: Codes, scales: Integers) -> Integers:
+    """Level times scale, rounded once half to even: integers in the format of weights, whichever that is.
+
+    Parameters
+    ----------
+    codes : array of uint8
+    scales : array of int
+        One for each code; the fraction bits of a scale are one less than a weight's.
+    """
+    return narrow(LEVELS[codes] * scales, LEVEL_FRACTION - 1, WEIGHT)
+
+
+def _scale_format(form: Format) -> Format:
+    """Format of scales: what a weight's format holds of positive numbers, without its last bit."""
+    if form.width != WEIGHT.width or not form.signed:
+        raise UserError(f"weights in NF4 are {SCALE_BITS + 2} bits signed, not {form}")
+    return Format(form.integer - 1, form.fraction - 1, signed=False)

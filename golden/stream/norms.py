@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..fixed import Q8_16, Format, Integers, Narrower, shifted
-from ..nn.arithmetic.average import average
+from ..nn.arithmetic.forward import average
 from .functions import MANTISSA, inverse_root, normalised, scaled
 
 Q11_16 = Format(11, 16)

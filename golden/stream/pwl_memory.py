@@ -10,7 +10,7 @@ import numpy as np
 
 from ..fixed import Integers
 from ..memories.plan import MemoryShape
-from .pwl import PiecewiseLinear
+from .functions import PiecewiseLinear
 
 
 class Narrowest(NamedTuple):

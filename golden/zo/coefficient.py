@@ -10,12 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words, described
+from ..block import Field, Spec, Stream, Words, described, packets_of
 from ..errors import UserError
 from ..fixed import Format, Narrower
 from ..memories.plan import MemoryShape
 from ..nn.celoss import LABEL
-from ..packets import packets_of
 from ..rng.urng import BIT
 from .loss_difference import DIFFERENCE
 

@@ -13,13 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, packets_of
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers
 from ..memories.plan import MemoryShape
 from ..nn.celoss import LABEL
 from ..nn.softmax import LARGEST_SAMPLE, SoftmaxSpec, SoftmaxTables
-from ..packets import packets_of
 from ..rng.urng import BIT
 
 DIFFERENCE_FRACTION = Q4_12.fraction + Q8_16.fraction + 1

@@ -13,10 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words, described, tag_fields
+from ..block import Field, Spec, Stream, Words, described, last_flags, packets_of, tag_fields
 from ..errors import UserError
 from ..fixed import Q4_12, Format, Integers, narrow
-from ..packets import last_flags, packets_of
 from ..rng.urng import BIT
 
 

@@ -16,12 +16,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, last_flags
 from ..errors import UserError
 from ..fixed import Format, Integers
 from ..nf4.codec import CODES, Codes
 from ..nf4.nf4_dequant import Nf4DequantSpec
-from ..packets import last_flags
 from ..rng.perturbation import cycles_of
 from ..rng.urng import BIT
 from .perturb import SIGN, PerturbSpec

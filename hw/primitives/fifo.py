@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.memories.fifo import fifo_memory
+from ...golden.memories.plan import fifo_memory
 from .ram import ram
 
 

@@ -6,7 +6,7 @@ from amaranth.hdl import Const, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.arithmetic.average import MULTIPLIER_PART, NUMERATOR_PART, Reciprocal
+from ...golden.nn.arithmetic.forward import MULTIPLIER_PART, NUMERATOR_PART, Reciprocal
 from .adder_tree import adder_tree
 from .pipeline import delayed
 from .registers import data_register

@@ -27,7 +27,7 @@ class PiecewiseLinear(wiring.Component):
     function : In, range(number of functions)
         Which one, of all lanes.
     argument : In, array of lanes
-        As `golden.stream.pwl.PiecewiseLinear` takes it; beyond the last segment the value is any.
+        As `golden.stream.functions.PiecewiseLinear` takes it; beyond the last segment the value is any.
     o : Out, array of lanes, the functions' result
         Rounded half to even and saturated, `LATENCY` cycles later.
     """

@@ -12,8 +12,7 @@ from ...boards.board import DEFAULT_MHZ
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Task
 from ...golden.models.network import Network
-from ...golden.train.adapters.defaults import adapter_defaults
-from ...golden.train.adapters.methods import METHODS
+from ...golden.train.adapters.methods import METHODS, adapter_defaults
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import tuner_of

@@ -16,7 +16,7 @@ from ...boards.vivado.package import package
 from ...golden.datasets.dataset import Task
 from ...golden.datasets.tasks import task_of
 from ...golden.models.network import Network
-from ...golden.models.presets import preset
+from ...golden.models.text import preset
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from ...golden.zo.tile import TileSpec
 from ...hw.verilog import emit

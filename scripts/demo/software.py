@@ -18,13 +18,13 @@ from ...golden.datasets.dataset import Task
 from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
 from ...golden.models.network import Network
-from ...golden.models.presets import preset
-from ...golden.train.adapters.defaults import adapter_defaults
+from ...golden.models.text import preset
+from ...golden.train.adapters.methods import adapter_defaults
 from ...golden.train.adapters.tune import AdapterSettings, AdapterTuning
 from ...golden.train.pretrain import pretrained, pretraining_defaults
-from ...golden.train.zo.defaults import zo_defaults
 from ...golden.train.zo.finetune import FineTuning, ZoSettings
-from ...golden.train.zo.integer_tuning import IntegerTuning
+from ...golden.train.zo.integer import IntegerTuning
+from ...golden.train.zo.methods import zo_defaults
 from ...golden.train.zo.network_objective import NetworkObjective
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import tuner_of

@@ -15,9 +15,9 @@ from ...golden.datasets.tasks import task_of
 from ...golden.models.network import Network
 from ...golden.rng.pezo import PezoSpec
 from ...golden.settings import build
-from ...golden.train.zo.defaults import CORE_EPS, zo_defaults
 from ...golden.train.zo.finetune import ZoResult, ZoSettings
-from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
+from ...golden.train.zo.integer import IntegerTuning, core_settings
+from ...golden.train.zo.methods import CORE_EPS, zo_defaults
 from ...golden.train.zo.schedule import Schedule
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import tuner_of

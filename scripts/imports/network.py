@@ -22,8 +22,7 @@ from ...golden.models.network import Network
 from ...golden.models.stages import Stage, Tensors
 from ...golden.models.text import text_of
 from ...golden.registry import CORES
-from ...golden.train.dynamic_range import StageRange, dynamic_range
-from ...golden.train.range_advice import parameters_advice, samples_advice
+from ...golden.train.dynamic_range import StageRange, dynamic_range, parameters_advice, samples_advice
 from ..own_network import OwnNetwork, check_shape
 
 

@@ -20,9 +20,8 @@ from ...golden.importers.transformers.language_models.folder import read_folder
 from ...golden.importers.transformers.language_models.gguf_file import read_gguf
 from ...golden.importers.transformers.own_model import own_transformer
 from ...golden.stream.calibration import activation_formats, operation_ranges
-from ...golden.stream.frozen_base import FrozenBase, frozen_base
+from ...golden.stream.frozen_base import BLOCK, SCALE_BITS, FrozenBase, frozen_base
 from ...golden.stream.machine.cost_model import on_paper
-from ...golden.stream.nf4_weights import BLOCK, SCALE_BITS
 from ...golden.transformer.blocks import Linear, Parameters, Transformer
 from ...golden.transformer.builder import TransformerBuilder
 from ...golden.transformer.layers import products

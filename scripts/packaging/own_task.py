@@ -19,7 +19,7 @@ from ...golden.errors import UserError
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.importers.layers.folding import folded
 from ...golden.importers.layers.user_model import holds_network
-from ...golden.models.presets import NETWORKS
+from ...golden.models.text import NETWORKS
 from ...golden.settings import build
 from ...golden.train.conversion import Converter
 from ..options import kind_of, refuse_options, spec_of

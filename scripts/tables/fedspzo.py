@@ -15,10 +15,9 @@ from ...golden.errors import UserError
 from ...golden.importers.layers.folding import deployed_module
 from ...golden.models.module import module_of
 from ...golden.models.network import deployed
-from ...golden.models.presets import preset
-from ...golden.train.federated.configuration import FederatedConfig
+from ...golden.models.text import preset
+from ...golden.train.federated.configuration import FederatedConfig, federated_rates
 from ...golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, stage_of, step_flops
-from ...golden.train.federated.defaults import federated_rates
 from ...golden.train.federated.fedavg import fedavg
 from ...golden.train.federated.federation import federate
 from ...golden.train.federated.message import Message

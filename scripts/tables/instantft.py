@@ -7,10 +7,9 @@ from typing import Any
 
 from ...golden.datasets.drift import Drift
 from ...golden.datasets.tasks import task_of
-from ...golden.models.presets import preset
+from ...golden.models.text import preset
 from ...golden.train.adapters.cost_model import cost
-from ...golden.train.adapters.defaults import adapter_defaults
-from ...golden.train.adapters.methods import METHODS
+from ...golden.train.adapters.methods import METHODS, adapter_defaults
 from ...golden.train.adapters.tune import AdapterSettings, tune
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows

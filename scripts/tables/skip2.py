@@ -12,10 +12,9 @@ import torch
 from ...golden.datasets.dataset import Samples
 from ...golden.datasets.tasks import task_of
 from ...golden.models.module import module_of
-from ...golden.models.presets import preset
+from ...golden.models.text import preset
 from ...golden.train.adapters.cost_model import cost
-from ...golden.train.adapters.defaults import adapter_defaults
-from ...golden.train.adapters.methods import METHODS, Cache
+from ...golden.train.adapters.methods import METHODS, Cache, adapter_defaults
 from ...golden.train.adapters.tune import AdapterSettings, engine_of, tune
 from ...golden.train.batches import batches
 from ...golden.train.pretrain import pretrained, pretraining_defaults

@@ -13,8 +13,8 @@ from ...golden.errors import UserError
 from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, text_task
-from ...golden.train.zo.defaults import zo_defaults
 from ...golden.train.zo.finetune import FineTuning, ZoSettings
+from ...golden.train.zo.methods import zo_defaults
 from ...golden.train.zo.schedule import Schedule
 from .options import Options, Rows
 from .trials import kept_trials, mean_and_deviation

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from ...golden.train.adapters.defaults import adapter_defaults
-from ...golden.train.adapters.methods import METHODS, AdapterPlacement
+from ...golden.train.adapters.methods import METHODS, AdapterPlacement, adapter_defaults
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, Epoch
 from ...golden.train.pretrain import Pretraining, pretraining_defaults
 from ...golden.train.tuned.run_file import by_title

@@ -13,7 +13,7 @@ from ...golden.importers.layers.user_model import holds_network
 from ...golden.models.checkpoint import weights_file
 from ...golden.models.layers import Shape
 from ...golden.models.network import Network
-from ...golden.models.presets import NETWORKS
+from ...golden.models.text import NETWORKS
 from ...golden.train.tuned.network import TunedNetwork
 from ...golden.train.tuned.run_file import Run
 from ..own_network import OwnNetwork

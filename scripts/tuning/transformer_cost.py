@@ -14,13 +14,13 @@ from ...boards.sweep.design import ShapesWorkload
 from ...golden.errors import UserError
 from ...golden.importers.transformers.language_models.gguf_file import read_gguf
 from ...golden.importers.transformers.language_models.shapes import PUBLISHED, shapes_of
-from ...golden.models.presets import NETWORKS
+from ...golden.models.text import NETWORKS
 from ...golden.stream.machine.core_size import DEFAULT_SIZE, PORT_SHARE, CoreSize
 from ...golden.stream.machine.cost_model import StepCost, on_paper
 from ...golden.transformer.blocks import Linear, Transformer
 from ...golden.transformer.float_bytes import FloatBytes, float_bytes
 from ...golden.transformer.layers import layer_starts
-from ...golden.transformer.presets import TRANSFORMERS
+from ...golden.transformer.sample_model import TRANSFORMERS
 from ...golden.zo.coefficient import LARGEST_BATCH
 from .preset_costs import Show, measured_step, preset_costs, show_measured, show_presets, step_figures
 from .sentences import GGUF

@@ -24,9 +24,9 @@ from ...golden.fixed import Integers
 from ...golden.importers.layers.own_tensors import StageTensors, State
 from ...golden.importers.layers.user_model import holds_network
 from ...golden.models.network import Network
+from ...golden.train.dynamic_range import samples_advice, stages_advice
 from ...golden.train.metrics import DivergedError
 from ...golden.train.pretrain import at_chance
-from ...golden.train.range_advice import samples_advice, stages_advice
 from ...golden.train.tuned.run_file import run_metadata
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import DEFAULT_CORE, Stage, Tuner, tuner_of

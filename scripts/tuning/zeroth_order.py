@@ -24,17 +24,14 @@ from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.integer_tuning import SentenceTuning, folder_state
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
-from ...golden.train.zo.defaults import CORE_EPS, EPS, zo_defaults
 from ...golden.train.zo.finetune import FineTuning, ZoResult, ZoSettings, mask_of
-from ...golden.train.zo.integer_run import IntegerRun
-from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
-from ...golden.train.zo.methods import METHODS
+from ...golden.train.zo.integer import IntegerRun, IntegerTuning, core_settings
+from ...golden.train.zo.methods import CORE_EPS, EPS, METHODS, zo_defaults
 from ...golden.train.zo.network_objective import NetworkObjective
 from ...golden.train.zo.sample_tuning import SampleTuning
 from ...golden.train.zo.schedule import Schedule
 from ...golden.train.zo.transformer_tuning import TransformerTuning
-from ...golden.transformer.presets import TRANSFORMERS
-from ...golden.transformer.sample_model import SampleModule
+from ...golden.transformer.sample_model import TRANSFORMERS, SampleModule
 from ...golden.zo.split import Split
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import Stage, transformer_tuner_of

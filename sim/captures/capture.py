@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.block import Field, Spec, Stream, Words
-from ...golden.datasets.archive import names_of, read_arrays
+from ...golden.datasets.npz import names_of, read_arrays
 from ...golden.errors import UserError
 from ...golden.files import lines_of, read_text
 from ...hw.top import Port

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...golden.block import Words
+from ...golden.block import Words, last_flags
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.lora.mseloss import MselossSpec
-from ...golden.packets import last_flags
 from ..stimulus import random_lengths
 
 _DROPPED = Q8_16.fraction - Q4_12.fraction

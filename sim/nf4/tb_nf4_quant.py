@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...golden.block import Words
+from ...golden.block import Words, last_flags, packets_of
 from ...golden.fixed import Q8_16, Integers
 from ...golden.nf4.codec import THRESHOLD_FRACTION, THRESHOLDS
 from ...golden.nf4.nf4_dequant import SCALE
 from ...golden.nf4.nf4_quant import Nf4QuantSpec
-from ...golden.packets import last_flags, packets_of
 from ..phase import Phase
 from ..stimulus import random_lengths, two_jobs
 

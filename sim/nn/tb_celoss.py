@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...golden.block import Words
+from ...golden.block import Words, last_flags
 from ...golden.fixed import Q4_12
 from ...golden.nn.celoss import LABEL, CelossSpec
-from ...golden.packets import last_flags
 from ..stimulus import random_lengths
 
 

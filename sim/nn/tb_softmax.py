@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...golden.block import Words
+from ...golden.block import Words, last_flags, packets_of
 from ...golden.fixed import Q8_16, Integers
 from ...golden.nn.softmax import SoftmaxSpec
-from ...golden.packets import last_flags, packets_of
 from ..phase import Phase
 from ..stimulus import random_lengths, two_jobs
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...golden.block import Words
+from ...golden.block import Words, last_flags, packets_of
 from ...golden.fixed import Integers
-from ...golden.packets import last_flags, packets_of
 from ...golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, LARGEST_SHIFT, RATE, CoefficientSpec
 from ...golden.zo.loss_difference import DIFFERENCE
 from ..phase import Phase

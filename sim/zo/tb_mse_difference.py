@@ -7,9 +7,8 @@ from math import isqrt
 
 import numpy as np
 
-from ...golden.block import Words
+from ...golden.block import Words, last_flags
 from ...golden.fixed import Q8_16, Integers
-from ...golden.packets import last_flags
 from ...golden.zo.loss_difference import DIFFERENCE
 from ...golden.zo.mse_difference import ERROR, MseDifferenceSpec, size_bits
 from ..phase import Phase

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...golden.block import Words
+from ...golden.block import Words, last_flags
 from ...golden.fixed import Q4_12, Integers
-from ...golden.packets import last_flags
 from ...golden.zo.sparse_add import SparseAddSpec
 from ..phase import Phase
 from ..stimulus import random_lengths, two_jobs

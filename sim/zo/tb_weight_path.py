@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...golden.block import Words
-from ...golden.packets import last_flags
+from ...golden.block import Words, last_flags
 from ...golden.zo.weight_path import SCALE, WeightPathSpec
 from ..nf4 import tb_nf4_dequant
 from ..phase import Phase

@@ -11,7 +11,7 @@ import torch
 
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import deployed
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of
 from fabtune.golden.train.federated.model import SplitModel

@@ -8,7 +8,7 @@ import torch
 
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.train.adapters.tune import AdapterSettings, engine_of
 from fabtune.golden.train.batches import batches
 from fabtune.scripts.tables import table_of

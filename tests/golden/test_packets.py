@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fabtune.golden.packets import last_flags, packets_of
+from fabtune.golden.block import last_flags, packets_of
 
 
 def test_flags_and_bounds_are_inverse():

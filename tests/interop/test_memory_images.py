@@ -11,7 +11,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.images import cache_image, logits_image
+from fabtune.golden.lora.memory_layout import cache_image, logits_image
 from fabtune.golden.nn.arithmetic.forward import StageIntegers
 from fabtune.golden.zo.job import ZerothOrderStep
 from fabtune.golden.zo.memory_layout import StepOrder

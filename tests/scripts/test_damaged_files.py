@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabtune.boards.vivado.utilisation import read_report
-from fabtune.golden.datasets.idx import read_idx
+from fabtune.golden.datasets.images import read_idx
 from fabtune.golden.datasets.npz import npz
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format

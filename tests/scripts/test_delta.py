@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 
 TUNE = ("tune", "--method", "pezo-otf", "--steps", 20, "--weights", "base.safetensors", "--json")
 

@@ -14,12 +14,12 @@ from fabtune.golden.cores.core import CoreSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.datasets.tasks import task_of
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.rng.grng import GrngSpec
 from fabtune.golden.settings import build
-from fabtune.golden.train.adapters.defaults import adapter_defaults
-from fabtune.golden.train.zo.defaults import zo_defaults
-from fabtune.golden.train.zo.integer_tuning import IntegerTuning
+from fabtune.golden.train.adapters.methods import adapter_defaults
+from fabtune.golden.train.zo.integer import IntegerTuning
+from fabtune.golden.train.zo.methods import zo_defaults
 from fabtune.hw.verilog import emit
 from fabtune.scripts.cli import main
 from fabtune.scripts.demo import adapters, zeroth

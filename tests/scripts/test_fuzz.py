@@ -107,7 +107,7 @@ def _no_work():
             *("golden.train.adapters.tune.tune", "golden.train.pretrain.pretrained", "scripts.start.pretrained"),
             *("sim.cores.instantft.tune.compare_job", "golden.train.zo.finetune.FineTuning.run"),
             *(
-                "golden.train.zo.integer_tuning.IntegerTuning.run",
+                "golden.train.zo.integer.IntegerTuning.run",
                 "scripts.federate.FederatedExperiment",
                 "scripts.demo.run.run",
             ),

@@ -20,7 +20,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.datasets.npz import npz
 from fabtune.golden.importers.layers.user_model import user_network
 from fabtune.golden.models.checkpoint import load_into
-from fabtune.golden.train.adapters.defaults import adapter_defaults
+from fabtune.golden.train.adapters.methods import adapter_defaults
 from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning
 from fabtune.sim.tool_folder import shell_lines
 

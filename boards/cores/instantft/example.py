@@ -12,13 +12,12 @@ from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.cores.instantft.registers import REGISTERS, Command
 from ....golden.errors import UserError
 from ....golden.fixed import Q4_12, Integers
-from ....golden.lora.adapters import Adapters, rate_of
+from ....golden.lora.adapters import Adapters, rate_of, untuned_layer
 from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from ....golden.lora.images import logits_image
 from ....golden.lora.job import Job
-from ....golden.lora.last_layer import untuned_layer
-from ....golden.train.adapters.defaults import AdapterDefaults, adapter_defaults
+from ....golden.lora.memory_layout import logits_image
 from ....golden.train.adapters.engine import initial_adapters
+from ....golden.train.adapters.methods import AdapterDefaults, adapter_defaults
 from ....golden.train.batches import epoch_batches
 from ...example.job import Example
 from ...example.task import ExampleTask, as_read, correct, only, values_of

@@ -15,7 +15,7 @@ from ....golden.errors import UserError
 from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
 from ....golden.lora.early_stop import EarlyStop
-from ....golden.lora.images import adapters_of, logits_of
+from ....golden.lora.memory_layout import adapters_of, logits_of
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ...host.driver import Core, Finished
 
@@ -113,7 +113,7 @@ class FineTuner:
         logits : bool
             Whether the core writes the logits of every order entry, before its batch's update.
         stop_loss : int, optional
-            End with the first epoch whose loss is at most this, see `golden.lora.epoch_loss`; with a validation that of
+            End with the first epoch whose loss is at most this, see `golden.lora.early_stop`; with a validation that of
             the epoch's validation.
         validation : array of int, optional
             Indices of the samples that are run behind each epoch, and not learnt from.

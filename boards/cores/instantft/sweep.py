@@ -10,8 +10,7 @@ import numpy as np
 from ....golden.axi.bus import BEAT
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.errors import UserError
-from ....golden.train.adapters.defaults import adapter_defaults
-from ....golden.train.adapters.methods import Cache, method_of
+from ....golden.train.adapters.methods import Cache, adapter_defaults, method_of
 from ....golden.train.adapters.tune import AdapterSettings, tune
 from ...sweep.core_sweep import TrainedSweep
 from ...sweep.design import Design, Workload, core_of

@@ -15,7 +15,7 @@ from ....golden.fixed import Q4_12, Integers, Narrower, q8_16_of_bytes
 from ....golden.stream.frozen_base import FrozenBase, frozen_base
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.transformer_model import TransformerModel
-from ....golden.transformer.presets import vit_digits
+from ....golden.transformer.sample_model import vit_digits
 from ...example.digits import learnt_head
 
 

@@ -12,7 +12,7 @@ from ....golden.cores.zeroth_order.registers import Command
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.errors import UserError
 from ....golden.rng.perturbation import POSITIONS
-from ....golden.train.zo.defaults import ZoDefaults, zo_defaults
+from ....golden.train.zo.methods import ZoDefaults, zo_defaults
 from ....golden.train.zo.schedule import Schedule
 from ....golden.zo.coefficient import LARGEST_BATCH
 from ....golden.zo.deltas import PerturbationTable

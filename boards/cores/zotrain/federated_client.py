@@ -17,8 +17,7 @@ from ....golden.train.federated.client import ClientTask
 from ....golden.train.federated.configuration import FederatedConfig
 from ....golden.train.federated.federated_model import Totals
 from ....golden.train.federated.message import Message
-from ....golden.train.zo.integer_run import loss_of
-from ....golden.train.zo.integer_tuning import eps_shift_of
+from ....golden.train.zo.integer import eps_shift_of, loss_of
 from ....golden.zo.deltas import PerturbationTable
 from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder

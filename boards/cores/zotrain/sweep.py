@@ -11,9 +11,9 @@ from ....golden.errors import UserError
 from ....golden.registry import BLOCKS
 from ....golden.rng.pezo import PezoSpec
 from ....golden.settings import build
-from ....golden.train.zo.defaults import CORE_EPS, zo_defaults
 from ....golden.train.zo.finetune import ZoSettings
-from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, core_settings
+from ....golden.train.zo.integer import IntegerTuning, check_settings, core_settings
+from ....golden.train.zo.methods import CORE_EPS, zo_defaults
 from ....golden.train.zo.schedule import Schedule
 from ...sweep.core_sweep import TrainedSweep
 from ...sweep.design import Design, Workload, core_of, texts_of

@@ -12,8 +12,8 @@ from ...fixed import Integers, Narrower
 from ...lora.adapters import MAXIMUM_RATE, Adapters
 from ...lora.early_stop import EarlyStop
 from ...lora.forward_cache import Codec, ForwardCache, Records, WordCodec, record_layout
-from ...lora.images import LABEL_BIT, adapters_of, logits_image, records_image
 from ...lora.job import Job
+from ...lora.memory_layout import LABEL_BIT, adapters_of, logits_image, records_image
 from ...nn.arithmetic.forward import StageIntegers
 from ...nn.array.images import frozen_of, samples_of
 from ..core import SettingValues

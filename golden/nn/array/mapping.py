@@ -22,15 +22,22 @@ from ...fixed import Q8_16
 from ...models.layers import Convolution, Depthwise, Linear
 from ...models.network import Network
 from ...models.stages import Stage
-from ..arithmetic.average import Reciprocal
-from ..arithmetic.forward import beyond_map
+from ..arithmetic.forward import Reciprocal, beyond_map
 from ..arithmetic.multipliers import takes_dsp
 from . import latency
 from .activation_layout import CopyNeededError, Place, TensorLayout, places, row_replicas, tensor_layout
 from .pixel_pairs import Pairs, PixelPair, pixel_pairs
-from .stage_function import averaged_of, group_outputs, limit_of, slope_of
-from .stage_mapping import Loop, Residual, StageMapping
-from .unmapped import unmapped, unwalked
+from .stage_mapping import (
+    Loop,
+    Residual,
+    StageMapping,
+    averaged_of,
+    group_outputs,
+    limit_of,
+    slope_of,
+    unmapped,
+    unwalked,
+)
 from .window import Window, one_offset, window_of
 
 LEAST_SAVING = 1 / 8

@@ -1,4 +1,7 @@
-"""Stage mapping: loops, memory regions and flags of one stage on the array of multipliers, see `mapping`."""
+"""Stage mapping: loops, memory regions and flags of one stage on the array of multipliers, see `mapping`.
+
+Parts of stages that the array does not map have names here, for refusals.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from ...models.layers import Sides
+from ...fixed import Q8_16
+from ...models.layers import AveragePool, Convolution, Depthwise, Sides
+from ...models.stages import Stage
+from ..arithmetic.forward import beyond_map, slope_factor
+from .activation_layout import sample_is_map
 from .pixel_pairs import PixelPair
 
 
@@ -163,3 +170,48 @@ class StageMapping:
     def cycles(self) -> int:
         """Cycles from the first word of a sample to behind the last one: one a word, and waits for parts of sums."""
         return (self.sums - 1) * max(self.sum_words, self.parts) + self.sum_words
+
+
+def limit_of(stage: Stage) -> int | None:
+    """Largest output in Q8.16, of a ReLU that has one."""
+    limit = None if stage.activation is None else stage.activation.limit
+    return None if limit is None else int(Q8_16.from_float(limit))
+
+
+def slope_of(stage: Stage) -> int:
+    """Factor of negative outputs, see `slope_factor`; 0 for none."""
+    return 0 if stage.activation is None else slope_factor(stage.activation)
+
+
+def averaged_of(stage: Stage) -> int:
+    """Values of a window whose average is an output; 0 for their largest one."""
+    return prod(stage.pool.size) if isinstance(stage.pool, AveragePool) else 0
+
+
+def group_outputs(stage: Stage) -> int:
+    """Output channels that read the same input channels: all, but of a convolution with groups."""
+    return stage.biases // (stage.layer.groups if isinstance(stage.layer, Convolution) else 1)
+
+
+def unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
+    """Name the part of a stage that the array does not map, or give an empty text."""
+    layer, added = stage.layer, stage.residual
+    top, bottom, left, right = beyond_map(stage)
+    if stage.pool is not None and (max(top, bottom) > stage.pool.stride[0] or max(left, right) > stage.pool.stride[1]):
+        return "a pool whose padding is larger than its stride"
+    if isinstance(layer, Depthwise) and len(stage.computed_shape) == 1 and prod(stage.input_shape[1:]) > 1:
+        return f"flattened maps {stage.input_shape} as its inputs"
+    if added is not None and len(stage.computed_shape) == 1:
+        shapes = [stages[one].output_shape for one in added if one >= 0]
+        shapes += [stages[0].input_shape] if -1 in added and sample_is_map(stages) else []
+        if flattened := [shape for shape in shapes if prod(shape[1:]) > 1]:
+            return f"flattened maps {flattened[0]} as its residual"
+    return ""
+
+
+def unwalked(stage: Stage, columns: int) -> str:
+    """Name the part of a stage that the loops of an array do not walk over, or give an empty text."""
+    outputs = group_outputs(stage)
+    if outputs < stage.biases and outputs % columns:
+        return f"{stage.biases // outputs} groups of {outputs} outputs, no multiple of columns = {columns}"
+    return ""

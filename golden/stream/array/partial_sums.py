@@ -15,8 +15,7 @@ import numpy as np
 from ...block import Field, Spec, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
-from ...memories.fifo import fifo_memory
-from ...memories.plan import MemoryShape
+from ...memories.plan import MemoryShape, fifo_memory
 from ...rng.urng import BIT
 from .tile_array import Q4_14, SUM
 

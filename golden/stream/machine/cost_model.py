@@ -31,8 +31,8 @@ from ...transformer.builder import INPUTS
 from ...transformer.layers import products
 from ...zo.memory_layout import ZerothOrderLayout
 from ..forward import WEIGHT_BITS, IntegerTransformer, is_weight
+from ..frozen_base import BLOCK
 from ..memory.samples import token_beats
-from ..nf4_weights import BLOCK
 from ..transformer_model import TransformerModel
 from .core_size import DEFAULT_SIZE, LANES, MOST_QUERIES, CoreSize
 from .layout import matrix_beats, scale_beats, vector_beats

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from ...axi.bus import BEAT
 from ...axi.regions import Bytes
 from ...errors import UserError
-from ..frozen_base import FrozenBase
+from ..frozen_base import WEIGHT, FrozenBase
 from ..instruction import Instruction
-from ..nf4_weights import WEIGHT
 from ..transformer_model import TransformerModel
 from .core_size import CoreSize
 from .layout import HEADER_BEATS, StreamLayout, check_image, digest

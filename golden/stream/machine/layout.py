@@ -29,7 +29,7 @@ from ...nf4.codec import LEVELS
 from ...transformer.blocks import SelfAttention
 from ..attention import rotations
 from ..forward import IntegerTransformer, TransformerIntegers
-from ..nf4_weights import BLOCK, Nf4Weights
+from ..frozen_base import BLOCK, Nf4Weights
 from ..words import TensorName, tile_places
 from .core_size import DEFAULT_SIZE, CoreSize
 from .schedule import Schedule

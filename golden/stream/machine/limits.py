@@ -17,8 +17,8 @@ from ...fixed import Q8_16
 from ..array.partial_sums import MOST_INPUTS, TOTAL
 from ..attention import HALVES, MOST_WIDTH
 from ..forward import SHIFT, WEIGHT_BITS
+from ..frozen_base import BLOCK
 from ..instruction import ACTIVATIONS, NO_WORD, POOLS, ROW_BITS, SHIFTS, Instruction, Join, Kind
-from ..nf4_weights import BLOCK
 from ..norms import LARGEST_HIDDEN, Q11_16
 from ..softmax.attention_softmax import FRACTIONS as FACTOR_FRACTIONS
 from ..values.requantize import FORMATS

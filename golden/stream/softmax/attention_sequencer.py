@@ -15,10 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, described, joined
+from ...block import Field, Spec, Stream, Words, described, joined, packets_of
 from ...errors import UserError
 from ...fixed import Format, Integers
-from ...packets import packets_of
 from ...rng.urng import BIT
 from ..array.array_path import ArrayPathSpec, TileKind
 from ..forward import SHIFT

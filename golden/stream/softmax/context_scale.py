@@ -11,11 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, described, tag_fields
+from ...block import Field, Spec, Stream, Words, described, packets_of, tag_fields
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
-from ...packets import packets_of
 from ...rng.urng import BIT
 from ..attention import CONTEXT_GUARD, Q6_12, SUM, contexts
 from ..forward import SHIFT

@@ -17,8 +17,7 @@ from ...axi.bus import BEAT
 from ...block import Field, Spec, Stream, Words, described, tag_fields
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, narrow
-from ...memories.fifo import fifo_memory
-from ...memories.plan import MemoryShape
+from ...memories.plan import MemoryShape, fifo_memory
 from ...rng.urng import BIT
 from ..attention import Q6_12
 from ..functions import ROOT_TABLES

@@ -15,7 +15,7 @@ import numpy as np
 from ...block import Field, Stream, Words, described
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
-from ...nn.arithmetic.average import average
+from ...nn.arithmetic.forward import average
 from ..functions import INVERSE, ROOT_TABLES
 from ..instruction import POOLS, Instruction, Kind
 from ..memory.chunks import Chunk

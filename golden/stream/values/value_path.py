@@ -14,11 +14,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, described, rows_of
+from ...block import Field, Spec, Stream, Words, described, packets_of, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Integers
 from ...memories.plan import MemoryShape
-from ...packets import packets_of
 from ...rng.urng import BIT
 from ..memory.chunks import Chunk, Place
 from .activation_function import ActivationFunctionSpec

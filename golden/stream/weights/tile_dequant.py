@@ -14,16 +14,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, described, rows_of
+from ...block import Field, Spec, Stream, Words, described, last_flags, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
 from ...nf4.nf4_dequant import Nf4DequantSpec
-from ...packets import last_flags
 from ...rng.perturbation import cycles_of
 from ...rng.urng import BIT
+from ..frozen_base import BLOCK, WEIGHT, dequantise
 from ..machine.core_size import CoreSize
 from ..machine.layout import scale_beats
-from ..nf4_weights import BLOCK, WEIGHT, dequantise
 
 BEAT_CODES = 2 * BEAT
 BEAT_VALUES = BEAT // 4

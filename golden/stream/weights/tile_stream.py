@@ -17,10 +17,9 @@ from ...axi.bus import ADDRESS_BITS, BEAT, BEAT_COUNT_BITS
 from ...block import Field, Spec, Stream, Words, described, rows_of
 from ...errors import UserError
 from ...fixed import Format, Integers
-from ...memories.fifo import fifo_memory
-from ...memories.plan import MemoryShape
+from ...memories.plan import MemoryShape, fifo_memory
 from ...rng.perturbation import cycles_of
-from ..nf4_weights import BLOCK
+from ..frozen_base import BLOCK
 from .tensor_sequencer import CorrectionReads, Reads, TensorSequencerSpec, words_of
 from .tile_dequant import BEAT_VALUES, MATRICES, WORD, TensorKind
 

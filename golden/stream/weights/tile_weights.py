@@ -13,14 +13,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, described, rows_of
+from ...block import Field, Spec, Stream, Words, described, last_flags, rows_of
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Overflow, narrow
 from ...memories.plan import MemoryShape
-from ...packets import last_flags
 from ...rng.perturbation import cycles_of
 from ...rng.urng import BIT
-from ..nf4_weights import BLOCK, WEIGHT
+from ..frozen_base import BLOCK, WEIGHT
 from .tile_dequant import (
     BEAT_CODES,
     BEAT_VALUES,

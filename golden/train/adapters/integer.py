@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from ...datasets.dataset import Samples
 from ...fixed import Q4_12, Q8_16, Floats, Integers
 from ...importers.layers.folding import Parameters
-from ...lora.adapters import Adapters, AdapterSizes, scheduled_rate
-from ...lora.epoch_loss import LOSS
+from ...lora.adapters import Adapters, AdapterSizes, added, last_layer_sizes, scheduled_rate, untuned_layer
+from ...lora.early_stop import LOSS
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
-from ...lora.last_layer import added, last_layer_sizes, untuned_layer
 from ...lora.update_noise import UpdateNoise
 from ...models.network import Network
 from ...nn.arithmetic.loss import Loss

@@ -1,4 +1,4 @@
-"""Fine-tuning methods of InstantFT (sections 2, 3) and Skip2-LoRA (sections 2 to 4)."""
+"""Methods of InstantFT (sections 2, 3) and Skip2-LoRA (sections 2 to 4), with default settings by network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import prod
 
 from ...errors import UserError
-from ...lora.last_layer import Tuned
+from ...lora.adapters import Tuned
 from ...models.network import Network
 
 
@@ -144,3 +144,32 @@ def adapter_shapes(network: Network, method: Method, rank: int = 4) -> tuple[Ada
     if method.adapters is AdapterPlacement.SKIP:
         outputs = dict.fromkeys(outputs, network.classes)
     return tuple(AdapterShape(at, stage.inputs, outputs[at], rank) for at, stage in stages)
+
+
+@dataclass(frozen=True)
+class AdapterDefaults:
+    """Epochs and learning rate for batches of 20.
+
+    Parameters
+    ----------
+    epochs : int
+    rate : float
+    """
+
+    epochs: int
+    rate: float
+
+
+_DEFAULTS = {
+    "lenet5-mnist": AdapterDefaults(10, 0.1),  # InstantFT, section 5.1
+    "lenet5-svhn": AdapterDefaults(10, 0.025),
+    "fan": AdapterDefaults(300, 0.003),  # epochs: Skip2-LoRA, section 5.2; the paper does not give rates
+    "har": AdapterDefaults(600, 0.01),
+    "digits": AdapterDefaults(20, 0.1),
+}
+_OTHER = AdapterDefaults(10, 0.05)
+
+
+def adapter_defaults(network: str) -> AdapterDefaults:
+    """Defaults of a preset network, or those for any other network."""
+    return _DEFAULTS.get(network, _OTHER)

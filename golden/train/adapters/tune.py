@@ -17,8 +17,7 @@ from ...fixed import Integers
 from ...importers.layers.folding import deployed_module, described, folded
 from ...importers.layers.own_tensors import stage_tensors, user_state
 from ...lora.adapters import rate_of
-from ...lora.early_stop import EarlyStop
-from ...lora.epoch_loss import LARGEST_SUM, LOSS
+from ...lora.early_stop import LARGEST_SUM, LOSS, EarlyStop
 from ...lora.update_noise import NOISE_NUMBER_BITS
 from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec

@@ -13,14 +13,12 @@ from torch import nn
 
 from ...models.network import Network
 from .client import FederatedClient
-from .configuration import LARGEST_STEPS, FederatedConfig
+from .configuration import LARGEST_STEPS, FederatedConfig, FederatedRates
 from .cost_model import cut_of, memory_bytes, part_flops, step_flops
-from .defaults import FederatedRates
 from .fedavg import fedavg
 from .federated_model import FederatedModel, LabelledSamples
-from .federation import FederationResult, RoundMetrics, federate
+from .federation import FederationResult, RoundMetrics, Transport, federate
 from .model import SplitModel
-from .transport import Transport
 
 BASELINE_QUERIES = 5
 """Perturbations per step of plain federated zeroth order."""

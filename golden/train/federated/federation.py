@@ -1,4 +1,4 @@
-"""Federation in one process: a server, its clients, and messages as bytes between them."""
+"""Federation in one process: a server, its clients, and messages as bytes, in any order and with faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ...errors import UserError
 from .client import Client, FederatedClient
 from .federated_model import FederatedModel, LabelledSamples
 from .server import Server
-from .transport import Transport, Uploads, shuffled
 
 
 @dataclass(frozen=True)
@@ -131,3 +130,38 @@ def _received(server: Server, clients: Sequence[FederatedClient], uploads: Uploa
             continue  # the server records the reason
         identical &= torch.equal(server.rebuilt(client), clients[client].integers())
     return identical
+
+
+Uploads = list[tuple[str, bytes]]
+"""Sender and bytes of each message of a round."""
+Transport = Callable[[int, Uploads], Uploads]
+"""Delivers the messages of a round, given its number, to the server."""
+
+
+def shuffled(seed: int) -> Transport:
+    """Make a transport that delivers messages in random order."""
+
+    def deliver(number: int, uploads: Uploads) -> Uploads:
+        order = np.random.default_rng([seed, 4, number]).permutation(len(uploads))
+        return [uploads[at] for at in order]
+
+    return deliver
+
+
+def faulty(seed: int) -> Transport:
+    """Make a transport with fault injection: random order, one lost message, one damaged message per round.
+
+    The message is lost in the first round. A damaged message has one bit changed; the correct one follows.
+    """
+    deliver = shuffled(seed)
+
+    def deliver_with_faults(number: int, uploads: Uploads) -> Uploads:
+        arrived = deliver(number, uploads)
+        if number == 0 and len(arrived) > 1:
+            arrived.pop()
+        sender, whole = arrived[0]
+        at = int(np.random.default_rng([seed, 5, number]).integers(8 * len(whole)))
+        damaged = (int.from_bytes(whole, "little") ^ 1 << at).to_bytes(len(whole), "little")
+        return [(sender, damaged), *arrived]
+
+    return deliver_with_faults

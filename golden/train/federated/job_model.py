@@ -18,8 +18,7 @@ from ...zo.scalars import Moves, Scalars
 from ...zo.split import Split
 from ...zo.step_settings import StepSettings
 from ..metrics import accuracy, cross_entropy
-from ..zo.integer_run import loss_of
-from ..zo.integer_tuning import eps_shift_of
+from ..zo.integer import eps_shift_of, loss_of
 from ..zo.transformer_tuning import LARGEST_EPS
 from .configuration import FederatedConfig
 from .federated_model import Totals

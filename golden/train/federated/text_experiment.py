@@ -27,14 +27,12 @@ from ..text.objective import TextObjective
 from ..text.sentence_model import SentenceModel
 from ..text.tasks import Texts, TextTask
 from ..zo.transformer_tuning import places_of
-from .configuration import FederatedConfig
+from .configuration import FederatedConfig, FederatedRates
 from .cost_model import saved
-from .defaults import FederatedRates
 from .experiment import BASELINE_QUERIES, FederatedExperiment, Figures, RoundProgress, Run, figures
 from .fedavg import FirstOrder, fedavg
-from .federation import FederationResult
+from .federation import FederationResult, Transport
 from .job_model import JobModel
-from .transport import Transport
 
 _FLOAT = 4
 LORA = FirstOrder(

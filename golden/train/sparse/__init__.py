@@ -1,8 +1,7 @@
 """Sensitive-sparse zeroth order: a few weights per layer are tuned in 16 bits, the others are frozen in NF4."""
 
-from .linear import SparseLinear
+from .linear import SparseLinear, densify, sparsify
 from .masks import Mask, coverage, overlap, random_mask, sensitive, squared_gradients
-from .model import densify, sparsify
 
 __all__ = [
     "Mask",

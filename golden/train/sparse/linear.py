@@ -5,6 +5,10 @@ sensitive values are one vector of float32 parameters: a zeroth-order step is of
 number and would be lost. The forward pass and `to_linear` use the values rounded to 16 bits.
 
 The weight is dequantised in groups of whole rows, so that besides the codes only one group is in memory.
+
+Weights are quantised as in QLoRA and bitsandbytes: blocks of 64 in memory order, float32 scales. Levels, midpoints and
+the rule for ties are those of `golden.nf4.codec`, which quantises Q8.16 integers in blocks of channels. Here everything
+is PyTorch, on any device.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import UserError
-from .blocks import BLOCK, dequantise, quantise
+from ...nf4.codec import CODES, MIDPOINTS
+from .masks import Mask, linears
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -226,3 +231,127 @@ def _prepare(module: nn.Module, _: Any) -> None:
     """Hook after loading a state dict; a function, not a bound method, so that it also works in a copy of the layer."""
     assert isinstance(module, SparseLinear)
     module._prepare()
+
+
+BLOCK = 64
+"""Weights that share a scale, as in QLoRA."""
+BLOCK_BYTES = BLOCK // 2 + 4
+"""Bytes of a block: codes and a float32 scale."""
+_CHUNK = 1 << 14
+"""Blocks quantised at a time: float64 thresholds take thirty times the memory of the codes."""
+_MIDPOINTS = torch.from_numpy(MIDPOINTS).double()
+_LEVELS = torch.from_numpy(CODES)
+_PAIRS = torch.stack([_LEVELS.repeat_interleave(16), _LEVELS.repeat(16)], dim=1)
+"""Levels of both codes of a byte: (256, 2)."""
+
+
+def quantise(flat: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantise weights to codes and scales.
+
+    Thresholds are compared exactly; a weight at a threshold gets the lower code. A block of zeros has scale 0, codes 0.
+
+    Parameters
+    ----------
+    flat : Tensor (weights,)
+        Floats; the last block is padded with zeros.
+
+    Returns
+    -------
+    codes : Tensor (blocks, 32) of uint8
+        Two codes per byte, the first in the high nibble.
+    scales : Tensor (blocks,) of float32
+        Largest magnitude of each block.
+
+    Raises
+    ------
+    UserError
+        If a weight is NaN or infinite in float32.
+    """
+    blocks = functional.pad(flat.detach().float(), (0, -len(flat) % BLOCK)).view(-1, BLOCK)
+    scales = blocks.abs().amax(dim=1)
+    if not scales.isfinite().all():
+        raise UserError("a weight is NaN or infinite: it has no NF4 code; repair the model first")
+    codes = torch.empty(len(blocks), BLOCK // 2, dtype=torch.uint8, device=flat.device)
+    midpoints = _MIDPOINTS.to(flat.device)
+    for at in range(0, len(blocks), _CHUNK):
+        # a product of two float32 is exact in float64; the code is the number of thresholds below the weight
+        borders = scales[at : at + _CHUNK, None].double() * midpoints
+        chunk = torch.searchsorted(borders, blocks[at : at + _CHUNK].double()).to(torch.uint8)
+        codes[at : at + _CHUNK] = chunk[:, ::2] << 4 | chunk[:, 1::2]
+    return codes, scales
+
+
+def dequantise(codes: Tensor, scales: Tensor) -> Tensor:
+    """Dequantise: level times scale in float32, as in bitsandbytes, (blocks * 64,).
+
+    Parameters
+    ----------
+    codes : Tensor (blocks, 32) of uint8
+    scales : Tensor (blocks,) of float32
+    """
+    levels = functional.embedding(codes.int(), _PAIRS.to(codes.device))
+    return levels.view(-1, BLOCK).mul_(scales[:, None]).view(-1)
+
+
+def unpack(codes: Tensor) -> Tensor:
+    """Unpack codes to one per byte: (blocks * 64,) of uint8 from (blocks, 32)."""
+    return torch.stack([codes >> 4, codes & 15], dim=2).view(-1)
+
+
+def sparsify(
+    module: nn.Module, mask: Mask, *, dtype: torch.dtype = torch.float16, unpacked: bool = False
+) -> list[nn.Parameter]:
+    """Replace the layers in a mask by `SparseLinear`, and freeze all other parameters.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Changed in place, layer by layer, so that memory for a second copy is not needed. A layer that occurs several
+        times is replaced everywhere.
+    mask : Mask
+    dtype, unpacked
+        Arguments of `SparseLinear`.
+
+    Returns
+    -------
+    list of Parameter
+        Sensitive weights in the order of the module's layers: the parameters for the optimiser.
+
+    Raises
+    ------
+    UserError
+        If the mask is empty, or has a layer that is not in `masks.linears` or is the module itself; nothing is changed
+        then. Also as `SparseLinear` does.
+    """
+    layers = linears(module)
+    if not mask:
+        raise UserError("the mask has no layer: there would be nothing to tune")
+    for name in mask:
+        if name not in layers:
+            raise UserError(f"{name!r} is not a linear layer with a weight of its own here: use a mask of this module")
+        if not name:
+            raise UserError("the module is a linear layer itself: use SparseLinear, or put it into an nn.Sequential")
+    module.requires_grad_(False)
+    tuned = []
+    for name in [name for name in layers if name in mask]:
+        # drop the reference, so that its memory is free before the next layer
+        layer = layers.pop(name)
+        sparse = SparseLinear(layer, mask[name], dtype=dtype, unpacked=unpacked)
+        _replace(module, layer, sparse.train(layer.training))
+        tuned.append(sparse.values)
+    return tuned
+
+
+def densify(module: nn.Module) -> None:
+    """Replace every `SparseLinear` by an `nn.Linear` in float32 that does not require gradients."""
+    for layer in list(module.modules()):
+        if isinstance(layer, SparseLinear):
+            linear = layer.to_linear().requires_grad_(False)
+            _replace(module, layer, linear.train(layer.training))
+
+
+def _replace(module: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    for parent in module.modules():
+        # `named_children` lists a repeated child once
+        for name in [name for name, child in parent._modules.items() if child is old]:
+            setattr(parent, name, new)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, fields
 
 from torch import nn
 
-from .blocks import BLOCK, BLOCK_BYTES
-from .linear import SparseLinear
+from .linear import BLOCK, BLOCK_BYTES, SparseLinear
 from .masks import count_of, linears
 
 INDEX_BYTES = 4

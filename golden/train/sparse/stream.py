@@ -13,8 +13,7 @@ from ...block import Words
 from ...errors import UserError
 from ...fixed import Q4_12
 from ...zo.weight_path import SCALE, WeightPathSpec
-from .blocks import BLOCK, unpack
-from .linear import SparseLinear
+from .linear import BLOCK, SparseLinear, unpack
 
 
 @torch.no_grad()

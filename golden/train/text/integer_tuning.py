@@ -22,7 +22,7 @@ from ...transformer.float_model import last_float
 from ..sparse.masks import Mask
 from ..zo.delta_file import Delta
 from ..zo.finetune import ZoSettings
-from ..zo.tile_order import TileOrder
+from ..zo.parameter_order import TileOrder
 from ..zo.transformer_tuning import (
     COMPARED,
     LabelledInputs,

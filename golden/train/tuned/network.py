@@ -25,9 +25,8 @@ from ...importers.layers.own_tensors import (
     stage_tensors,
     user_state,
 )
-from ...lora.adapters import Adapters, AdapterSizes
+from ...lora.adapters import Adapters, AdapterSizes, Tuned, last_layer_sizes, untuned_layer
 from ...lora.job import Job
-from ...lora.last_layer import Tuned, last_layer_sizes, untuned_layer
 from ...models.batch_norm import Floats64, StageParameters
 from ...models.layers import Linear, Weighted
 from ...models.module import module_of

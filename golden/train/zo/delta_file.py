@@ -24,9 +24,8 @@ from ...models.checkpoint import load_saved, save_state
 from ...rng.pezo import PezoSpec
 from ...settings import build, settings_of
 from ...zo.deltas import DELTA, PerturbationTable
-from .array_order import ArrayOrder
+from .parameter_order import ArrayOrder, TileOrder
 from .periodic import Periodic
-from .tile_order import TileOrder
 from .weights import IntegerWeights
 
 LAYOUT = "fabtune-delta-1"

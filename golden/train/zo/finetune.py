@@ -18,9 +18,8 @@ from ...fixed import Format, Integers
 from ...zo.split import WHOLE, Split
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..sparse.masks import count_of
-from .defaults import EPS
 from .delta_file import Delta, base_digest
-from .methods import METHODS, integer_source_of, source_of, start_of
+from .methods import EPS, METHODS, integer_source_of, source_of, start_of
 from .optimiser import ZerothOrder
 from .periodic import Periodic
 from .schedule import Schedule, descend

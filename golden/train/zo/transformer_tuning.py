@@ -28,11 +28,9 @@ from ..metrics import accuracy, cross_entropy
 from ..sparse.masks import Mask
 from .delta_file import Delta
 from .finetune import ZoSettings
-from .integer import ZerothOrderProgress, step_orders, take_steps
-from .integer_run import IntegerRun
-from .integer_tuning import check_steps, source_of, step_settings
+from .integer import IntegerRun, ZerothOrderProgress, check_steps, source_of, step_orders, step_settings, take_steps
 from .methods import start_of
-from .tile_order import TileOrder
+from .parameter_order import TileOrder
 
 TunedKind = Literal["all", "norms"]
 TUNED: tuple[TunedKind, ...] = get_args(TunedKind)

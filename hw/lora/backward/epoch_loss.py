@@ -5,7 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.fixed import Q4_12
-from ....golden.lora.epoch_loss import INDEX_BITS, LARGEST_SUM, LOGARITHMS, LOSS, OCTAVES
+from ....golden.lora.early_stop import INDEX_BITS, LARGEST_SUM, LOGARITHMS, LOSS, OCTAVES
 from ...nn.interfaces import PARAMETER
 from ...primitives.pipeline import Pipeline, delayed
 

@@ -7,9 +7,9 @@ from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
 from ....golden.fixed import Q8_16
+from ....golden.stream.frozen_base import BLOCK
 from ....golden.stream.instruction import NO_WORD, Kind
 from ....golden.stream.machine.limits import whole
-from ....golden.stream.nf4_weights import BLOCK
 from ....golden.stream.weights.tensor_sequencer import TensorSequencerSpec
 from ....golden.stream.weights.tile_dequant import BEAT_VALUES, BLOCKS_BITS, LENGTH_BITS, TensorKind
 from ....golden.stream.weights.tile_weights import OffsetKind

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
 from ....golden.nf4.nf4_dequant import CODE
-from ....golden.stream.nf4_weights import SCALE_BITS, WEIGHT
+from ....golden.stream.frozen_base import SCALE_BITS, WEIGHT
 from ....golden.stream.weights.tile_dequant import (
     BEAT_CODES,
     BLOCKS_BITS,

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.stream.nf4_weights import WEIGHT
+from ....golden.stream.frozen_base import WEIGHT
 from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, TileWeightsSpec
 from ...ports import elements, layout
 from ...primitives.ram import ram

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
-from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.frozen_base import BLOCK
 from ....golden.stream.weights.tensor_sequencer import BEAT_NUMBER
 from ....golden.stream.weights.tile_dequant import LENGTH_BITS, MATRICES, TensorKind
 from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.utils import exact_log2
 
 from ....golden.fixed import Q8_16
-from ....golden.stream.nf4_weights import WEIGHT
+from ....golden.stream.frozen_base import WEIGHT
 from ....golden.stream.weights.tile_dequant import BEAT_VALUES, MATRICES, Beats, TensorKind
 from ....golden.stream.weights.tile_weights import OFFSET, OffsetKind, TileWeightsSpec
 from ...ports import elements, members

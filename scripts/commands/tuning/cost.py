@@ -56,7 +56,7 @@ def command(
     """
     from ....golden.train.adapters.cost_model import cost
     from ....golden.train.adapters.methods import METHODS
-    from ....golden.transformer.presets import TRANSFORMERS
+    from ....golden.transformer.sample_model import TRANSFORMERS
     from ...own_network import OwnNetwork
     from ...tuning.transformer_cost import TransformerCost, is_transformer, show
 

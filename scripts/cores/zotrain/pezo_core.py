@@ -12,13 +12,13 @@ from ....boards.estimate.estimate import estimate_spec
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.datasets.tasks import task_of
 from ....golden.importers.layers.folding import folded
-from ....golden.models.presets import preset
+from ....golden.models.text import preset
 from ....golden.rng.gaussian_array import GaussianArraySpec
 from ....golden.rng.perturbation import POSITIONS
 from ....golden.settings import build
 from ....golden.train.pretrain import pretrained, pretraining_defaults
-from ....golden.train.zo.defaults import zo_defaults
 from ....golden.train.zo.integer import IntegerZerothOrder
+from ....golden.train.zo.methods import zo_defaults
 from ....golden.train.zo.schedule import Schedule
 from ....sim.cores.zotrain.step_cycles import step_cycles
 from ...tables.options import Options, Rows

@@ -16,8 +16,8 @@ from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
 from ....golden.lora.early_stop import EarlyStop
 from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from ....golden.lora.images import adapters_image, adapters_of
 from ....golden.lora.job import BatchResult, Job
+from ....golden.lora.memory_layout import adapters_image, adapters_of
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ...compiled.comparison import Comparison, compare
 from ...compiled.device import SimulatedDevice
@@ -44,7 +44,7 @@ class TuningJob:
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
     stop_loss : int, optional
-        Largest loss of an epoch, or of its validation, that ends the job, see `golden.lora.epoch_loss`.
+        Largest loss of an epoch, or of its validation, that ends the job, see `golden.lora.early_stop`.
     validation : array of int, optional
         Indices of the samples that are run behind each epoch, and not learnt from.
     patience : int

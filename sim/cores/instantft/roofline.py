@@ -11,7 +11,7 @@ from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.errors import UserError
 from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
-from ....golden.lora.images import adapters_image
+from ....golden.lora.memory_layout import adapters_image
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ...compiled.device import SimulatedDevice
 from ...compiled.roofline import CoreRoofline, Roofline, RooflineJob, Work

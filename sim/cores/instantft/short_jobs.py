@@ -10,7 +10,7 @@ from ....boards.cores.instantft.job import FineTuner
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.fixed import Q8_16, Integers
 from ....golden.lora.adapters import Adapters
-from ....golden.lora.images import adapters_image
+from ....golden.lora.memory_layout import adapters_image
 from ....golden.models.network import Network
 from ....golden.nn.arithmetic.random_parameters import random_parameters
 from ...compiled.comparison import wrong_counts

@@ -13,8 +13,8 @@ from ....golden.cores.instantft.registers import REGISTERS, Command
 from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
 from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from ....golden.lora.images import cache_image, logits_image
 from ....golden.lora.job import Job
+from ....golden.lora.memory_layout import cache_image, logits_image
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ...phase import Phase
 from ..recorded_job import RecordedJob

@@ -13,7 +13,7 @@ from ....golden.errors import UserError
 from ....golden.fixed import Integers
 from ....golden.rng.pezo import PezoSpec
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
-from ....golden.train.zo.integer_tuning import source_of, step_settings
+from ....golden.train.zo.integer import source_of, step_settings
 from ....golden.train.zo.transformer_tuning import TransformerTuning
 from ....golden.zo.memory_layout import StepOrder
 from ...compiled.session import Dram

@@ -14,7 +14,7 @@ from ....golden.models.network import Network
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.rng.pezo import PezoSpec
 from ....golden.train.federated.configuration import FederatedConfig
-from ....golden.train.zo.array_order import ArrayOrder
+from ....golden.train.zo.parameter_order import ArrayOrder
 from ...compiled.comparison import simulated_core
 from .tune import TUNER
 

@@ -16,7 +16,7 @@ from ....golden.rng.pezo import PezoSpec
 from ....golden.train.conversion import Converter, core_inputs
 from ....golden.train.tuned.network import TunedNetwork
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
-from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, core_settings, source_of
+from ....golden.train.zo.integer import IntegerTuning, check_settings, core_settings, source_of
 from ....golden.train.zo.methods import METHODS
 from ...compiled.comparison import simulated_core
 from ...compiled.session import Dram

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....golden.block import Words, joined
+from ....golden.block import Words, joined, last_flags
 from ....golden.fixed import Q8_16
-from ....golden.packets import last_flags
 from ....golden.stream.softmax.attention_sequencer import AttentionOperation, AttentionSequencerSpec
 from ....golden.stream.softmax.attention_softmax import FRACTIONS, REPEATS
 from ...phase import Phase

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....golden.block import Words, joined
+from ....golden.block import Words, joined, last_flags, packets_of
 from ....golden.fixed import Q8_16
-from ....golden.packets import last_flags, packets_of
 from ....golden.stream.attention import Q6_12, weights
 from ....golden.stream.forward import SHIFT
 from ....golden.stream.softmax.context_scale import ContextScaleSpec

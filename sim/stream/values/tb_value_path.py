@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....golden.block import Words, joined, rows_of
+from ....golden.block import Words, joined, last_flags, rows_of
 from ....golden.fixed import Q8_16, Integers
-from ....golden.packets import last_flags
 from ....golden.stream.forward import SHIFT, WEIGHT_BITS
 from ....golden.stream.instruction import Join, Kind
 from ....golden.stream.norms import Q11_16

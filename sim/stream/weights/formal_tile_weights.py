@@ -8,7 +8,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Mux, Signal
 from amaranth.utils import exact_log2
 
-from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.frozen_base import BLOCK
 from ....golden.stream.weights.tile_weights import TileWeightsSpec
 from ...formal.checker import Checker
 from ...formal.inside import parts_of, variables_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....golden.block import Words
 from ....golden.fixed import Integers
-from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.frozen_base import BLOCK
 from ....golden.stream.weights.tile_dequant import BEAT_VALUES, MATRICES, Beats, TensorKind, TileDequantSpec
 from ...phase import Phase
 from ...stimulus import two_jobs

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....golden.block import Words
 from ....golden.rng.perturbation import cycles_of
-from ....golden.stream.nf4_weights import BLOCK
+from ....golden.stream.frozen_base import BLOCK
 from ....golden.stream.weights.tensor_sequencer import BEAT_NUMBER, CorrectionReads, Reads, words_of
 from ....golden.stream.weights.tile_dequant import MATRICES, TensorKind
 from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec

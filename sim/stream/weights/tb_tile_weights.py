@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....golden.block import Words, joined
-from ....golden.stream.nf4_weights import BLOCK, WEIGHT
+from ....golden.stream.frozen_base import BLOCK, WEIGHT
 from ....golden.stream.weights.tile_dequant import MATRICES, TensorKind
 from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, OffsetKind, Operation, TileWeightsSpec
 from ...phase import Phase

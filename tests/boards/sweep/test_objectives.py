@@ -10,16 +10,16 @@ from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.boards.sweep import objectives
 from fabtune.boards.sweep.design import Workload, design_of
 from fabtune.boards.sweep.objectives import accuracy, cycles, dram_bytes, resources
-from fabtune.golden.datasets.digits import digits
 from fabtune.golden.datasets.drift import Drift
+from fabtune.golden.datasets.images import digits
 from fabtune.golden.errors import UserError
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.train.adapters.tune import AdapterSettings, tune
 from fabtune.golden.train.zo.finetune import ZoSettings
-from fabtune.golden.train.zo.integer_tuning import IntegerTuning
+from fabtune.golden.train.zo.integer import IntegerTuning
 from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.golden.zo.memory_layout import StepOrder
 

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from fabtune.golden.datasets.idx import read_idx, read_pair
+from fabtune.golden.datasets.images import read_idx, read_pair
 from fabtune.golden.errors import UserError
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)

@@ -7,9 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from fabtune.golden.datasets import archive
-from fabtune.golden.datasets.archive import read_arrays
-from fabtune.golden.datasets.npz import inputs_of, npz
+from fabtune.golden.datasets.npz import inputs_of, npz, read_arrays
 from fabtune.golden.errors import UserError
 
 RNG = np.random.default_rng(0)
@@ -224,7 +222,7 @@ def test_arrays_are_of_the_machines_order_of_bytes(tmp_path):
 
 def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
     path = saved(tmp_path, np.savez_compressed)
-    monkeypatch.setattr(archive, "LIMIT", 1000)
+    monkeypatch.setattr("fabtune.golden.datasets.npz.LIMIT", 1000)
     assert set(read_arrays(path, ["x_tune"])) == {"x_tune"}  # only requested arrays count
     with pytest.raises(UserError, match="more than the limit of 1000"):
         npz(path)

@@ -10,7 +10,7 @@ import pytest
 from fabtune.golden.datasets.fan import stop_begins
 from fabtune.golden.datasets.tasks import TASKS, network_for, task_of
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 
 RNG = np.random.default_rng(0)
 NAMED = [name for name in TASKS if name != "npz:FILE"]

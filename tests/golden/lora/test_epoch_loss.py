@@ -7,10 +7,9 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.lora.early_stop import EarlyStop
-from fabtune.golden.lora.epoch_loss import LARGEST_SUM, LOSS, sample_losses
+from fabtune.golden.lora.adapters import last_layer_sizes, untuned_layer
+from fabtune.golden.lora.early_stop import LARGEST_SUM, LOSS, EarlyStop, sample_losses
 from fabtune.golden.lora.job import Job
-from fabtune.golden.lora.last_layer import last_layer_sizes, untuned_layer
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters

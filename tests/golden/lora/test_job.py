@@ -14,7 +14,7 @@ from fabtune.golden.lora.job import Job
 from fabtune.golden.lora.update_noise import UpdateNoise
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.nn.arithmetic.forward import StageIntegers
 from fabtune.golden.rng.urng import UrngSpec
 

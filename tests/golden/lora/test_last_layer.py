@@ -6,8 +6,8 @@ from math import floor
 import numpy as np
 import pytest
 
+from fabtune.golden.lora.adapters import added, last_layer_sizes, untuned_layer
 from fabtune.golden.lora.job import Job
-from fabtune.golden.lora.last_layer import added, last_layer_sizes, untuned_layer
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters

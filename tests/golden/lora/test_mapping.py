@@ -8,13 +8,12 @@ import pytest
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12
 from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.lora.images import adapters_image, adapters_of, update_order
 from fabtune.golden.lora.mapping import AdapterMapping
+from fabtune.golden.lora.memory_layout import adapters_image, adapters_of, update_order
 from fabtune.golden.lora.update_noise import UpdateNoise
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network, deployed
-from fabtune.golden.models.presets import NETWORKS
-from fabtune.golden.models.text import network_from
+from fabtune.golden.models.text import NETWORKS, network_from
 
 OWN = Network(
     "own", (2, 11, 9), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(6, 2), Relu(), Flatten(), Linear(3))

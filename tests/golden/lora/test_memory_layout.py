@@ -7,7 +7,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import REGISTERS
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.images import adapters_of, cache_image, logits_image, logits_of
+from fabtune.golden.lora.memory_layout import adapters_of, cache_image, logits_image, logits_of
 from fabtune.golden.nn.arithmetic.forward import StageIntegers
 
 SPEC = InstantftSpec(network="digits")

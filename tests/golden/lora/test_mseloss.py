@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
 from fabtune.golden.lora.mseloss import MselossSpec, mse_gradient, rate_scale
-from fabtune.golden.packets import last_flags
 
 
 def test_by_hand():

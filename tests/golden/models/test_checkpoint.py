@@ -16,7 +16,7 @@ from torch import nn
 from fabtune.golden.errors import UserError
 from fabtune.golden.models.checkpoint import load_into, load_saved, load_state, save_state
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 
 
 @pytest.fixture

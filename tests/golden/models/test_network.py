@@ -21,9 +21,8 @@ from fabtune.golden.models.layers import (
     Relu,
 )
 from fabtune.golden.models.network import Network, deployed
-from fabtune.golden.models.presets import NETWORKS, preset
 from fabtune.golden.models.stages import after_cut
-from fabtune.golden.models.text import network_from, text_of
+from fabtune.golden.models.text import NETWORKS, network_from, preset, text_of
 
 
 def network(*layers, shape=(1, 8, 8)):
@@ -140,7 +139,7 @@ def test_an_input_that_is_neither_vector_nor_image_is_refused(shape):
 
 
 def test_descriptions_do_not_need_pytorch():
-    code = "import sys, fabtune.golden.models.presets; sys.exit('torch' in sys.modules)"
+    code = "import sys, fabtune.golden.models.text; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.lora.forward_cache import record_layout
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.nf4.codec import (
     CODES,
     LEVELS,

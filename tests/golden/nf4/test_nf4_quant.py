@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.errors import UserError
 from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
-from fabtune.golden.packets import last_flags
 
 
 def stream(*blocks):

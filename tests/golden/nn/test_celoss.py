@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.nn.celoss import CelossSpec
 from fabtune.golden.nn.softmax import SoftmaxTables
-from fabtune.golden.packets import last_flags
 
 
 def gradients(probabilities, lengths, labels):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16
 from fabtune.golden.nn.softmax import SoftmaxSpec, SoftmaxTables
-from fabtune.golden.packets import last_flags
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10, 100])

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.rng.lfsr import Lfsr
-from fabtune.golden.rng.phases import spread
+from fabtune.golden.rng.lfsr import Lfsr, spread
 from fabtune.golden.rng.urng import UrngSpec
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.frozen_base import frozen_base
-from fabtune.golden.stream.nf4_weights import Nf4Weights
+from fabtune.golden.stream.frozen_base import Nf4Weights, frozen_base
 
 from ...own_transformers import encoder
 

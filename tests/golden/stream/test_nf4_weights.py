@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.nf4.codec import quantise_floats
-from fabtune.golden.stream.nf4_weights import Nf4Weights
+from fabtune.golden.stream.frozen_base import Nf4Weights
 
 FORM = Format(1, 17)
 

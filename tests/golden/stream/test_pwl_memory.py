@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import Format
-from fabtune.golden.stream.functions import TABLES
-from fabtune.golden.stream.pwl import PiecewiseLinear
+from fabtune.golden.stream.functions import TABLES, PiecewiseLinear
 from fabtune.golden.stream.pwl_memory import FunctionMemory
 
 # begins at 1.2, which an unsigned result without integer bits does not hold

@@ -5,7 +5,7 @@ import pytest
 
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.models.batch_norm import StageParameters
-from fabtune.golden.train.range_advice import fitting_scale, samples_advice, stages_advice
+from fabtune.golden.train.dynamic_range import fitting_scale, samples_advice, stages_advice
 
 
 def samples_of(*values):

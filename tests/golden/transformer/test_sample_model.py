@@ -10,8 +10,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 from fabtune.golden.transformer.float_model import run_float
 from fabtune.golden.transformer.layers import layer_starts
-from fabtune.golden.transformer.presets import mlp_20m, patches, vit_digits
-from fabtune.golden.transformer.sample_model import SampleModule, SampleTransformer
+from fabtune.golden.transformer.sample_model import SampleModule, SampleTransformer, mlp_20m, patches, vit_digits
 
 RANDOM = np.random.default_rng(5)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import q8_16_of_bytes
-from fabtune.golden.models.presets import NETWORKS
-from fabtune.golden.models.text import network_from
+from fabtune.golden.models.text import NETWORKS, network_from
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 
 

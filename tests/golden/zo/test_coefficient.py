@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.errors import UserError
-from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.coefficient import (
     COEFFICIENT,
     LARGEST_BATCH,

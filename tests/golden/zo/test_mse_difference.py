@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.loss_difference import DIFFERENCE
 from fabtune.golden.zo.mse_difference import (
     ERROR,

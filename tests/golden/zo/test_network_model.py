@@ -7,7 +7,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
-from fabtune.golden.train.zo.array_order import ArrayOrder
+from fabtune.golden.train.zo.parameter_order import ArrayOrder
 from fabtune.golden.zo.mapping import PerturbationMapping
 from fabtune.golden.zo.network_model import NetworkModel, check_cut
 

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.errors import UserError
-from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.sparse_add import SparseAddSpec
 
 SPEC = SparseAddSpec(lanes=8, index_bits=6)

@@ -8,8 +8,7 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Narrower, narrow
-from fabtune.golden.models.presets import NETWORKS
-from fabtune.golden.models.text import network_from
+from fabtune.golden.models.text import NETWORKS, network_from
 from fabtune.golden.nn.arithmetic.forward import forward
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.array.mapping import Mapping

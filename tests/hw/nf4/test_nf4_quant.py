@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
-from fabtune.golden.packets import last_flags
 from fabtune.sim.phase import Phase
 from fabtune.sim.verify import verify_phases
 

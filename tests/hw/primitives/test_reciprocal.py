@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.nn.arithmetic.average import Reciprocal, average
+from fabtune.golden.nn.arithmetic.forward import Reciprocal, average
 from fabtune.hw.primitives.reciprocal import ReciprocalDivider
 
 from ..simulation import simulate

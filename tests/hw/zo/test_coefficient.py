@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.packets import last_flags
+from fabtune.golden.block import last_flags
 from fabtune.golden.zo.coefficient import LARGEST_SHIFT, CoefficientSpec
 from fabtune.hw.zo.coefficient import Coefficient
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.packets import last_flags
+from fabtune.golden.block import last_flags
 from fabtune.golden.zo.loss_difference import LossDifferenceSpec
 from fabtune.hw.zo.loss_difference import LossDifference
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.packets import last_flags
+from fabtune.golden.block import last_flags
 from fabtune.golden.zo.mse_difference import MseDifferenceSpec
 from fabtune.hw.zo.mse_difference import MseDifference
 

@@ -14,7 +14,7 @@ from fabtune.boards.host.driver import Core
 from fabtune.golden.importers.layers.folding import folded
 from fabtune.golden.importers.layers.user_model import user_module
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import NETWORKS
+from fabtune.golden.models.text import NETWORKS
 from fabtune.golden.nn.array.images import frozen_image
 from fabtune.golden.registry import CORES
 from fabtune.golden.settings import restored

@@ -14,7 +14,7 @@ from fabtune.boards.fit import BoardFit
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.settings import build
 
 MODEL = """

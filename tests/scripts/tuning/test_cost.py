@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabtune.golden.importers.transformers.language_models.shapes import PUBLISHED
-from fabtune.golden.models.presets import NETWORKS
-from fabtune.golden.models.text import text_of
+from fabtune.golden.models.text import NETWORKS, text_of
 from fabtune.sim.cores.zostream import step_cycles
 from fabtune.sim.cores.zostream.step_cycles import StepCycles
 

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from safetensors.torch import load_file
 from torch import nn
 
-from fabtune.golden.datasets.digits import digits
+from fabtune.golden.datasets.images import digits
 from fabtune.golden.models.checkpoint import load_saved
 from fabtune.sim.cores.instantft.tune import InstantftTuner
 

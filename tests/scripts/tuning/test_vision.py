@@ -7,8 +7,7 @@ import pytest
 from safetensors.torch import save_file
 
 from fabtune.golden.models.checkpoint import load_saved
-from fabtune.golden.transformer.presets import vit_digits
-from fabtune.golden.transformer.sample_model import SampleModule
+from fabtune.golden.transformer.sample_model import SampleModule, vit_digits
 
 pytestmark = pytest.mark.usefixtures("sentences")
 

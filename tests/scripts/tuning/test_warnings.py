@@ -10,7 +10,7 @@ from fabtune.golden.importers.layers.exported import network_of
 from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning
 from fabtune.golden.train.metrics import cross_entropy
 from fabtune.golden.train.zo.finetune import FineTuning, ZoSettings
-from fabtune.golden.train.zo.integer_tuning import IntegerTuning, core_settings
+from fabtune.golden.train.zo.integer import IntegerTuning, core_settings
 from fabtune.golden.train.zo.network_objective import NetworkObjective
 from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.scripts.tuning.tuning import warnings_of

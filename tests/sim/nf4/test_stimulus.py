@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from fabtune.golden.block import packets_of
 from fabtune.golden.nf4.codec import LEVELS, quantise
 from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
-from fabtune.golden.packets import packets_of
 from fabtune.sim.nf4 import tb_nf4_dequant, tb_nf4_quant
 
 

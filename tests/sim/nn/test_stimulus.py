@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fabtune.golden.block import packets_of
 from fabtune.golden.nn.softmax import SoftmaxSpec, SoftmaxTables
-from fabtune.golden.packets import packets_of
 from fabtune.sim.nn.tb_softmax import EDGES, stimulus
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fabtune.golden.block import packets_of
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.packets import packets_of
 from fabtune.golden.zo.coefficient import COEFFICIENT, LARGEST_SHIFT, STEP_DIFFERENCE, CoefficientSpec
 from fabtune.golden.zo.loss_difference import LossDifferenceSpec
 from fabtune.golden.zo.sparse_add import SparseAddSpec

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.packets import last_flags
+from fabtune.golden.block import last_flags
 from fabtune.golden.zo.sparse_add import SparseAddSpec
 from fabtune.golden.zo.weight_path import WeightPathSpec
 from fabtune.sim.phase import Phase

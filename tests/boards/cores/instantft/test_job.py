@@ -15,10 +15,9 @@ from fabtune.boards.host.driver import Core, CoreError
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import CORE, Command, Error
 from fabtune.golden.errors import UserError
-from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.lora.images import adapters_image
+from fabtune.golden.lora.adapters import Adapters, untuned_layer
 from fabtune.golden.lora.job import Job
-from fabtune.golden.lora.last_layer import untuned_layer
+from fabtune.golden.lora.memory_layout import adapters_image
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice

@@ -20,11 +20,10 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.train.conversion import Converter
 from fabtune.golden.train.federated.client import Client, ClientTask
 from fabtune.golden.train.federated.configuration import FederatedConfig
-from fabtune.golden.train.federated.federation import federate
+from fabtune.golden.train.federated.federation import faulty, federate
 from fabtune.golden.train.federated.model import SplitModel
 from fabtune.golden.train.federated.server import Server
-from fabtune.golden.train.federated.transport import faulty
-from fabtune.golden.train.zo.array_order import ArrayOrder
+from fabtune.golden.train.zo.parameter_order import ArrayOrder
 from fabtune.golden.train.zo.periodic import Periodic
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice

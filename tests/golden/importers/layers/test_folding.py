@@ -11,7 +11,7 @@ from fabtune.golden.importers.layers.folding import deployed_module, folded
 from fabtune.golden.models.layers import BatchNorm, Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import Network, deployed
-from fabtune.golden.models.presets import NETWORKS
+from fabtune.golden.models.text import NETWORKS
 
 RELU_FIRST = Network(
     "relu-first",

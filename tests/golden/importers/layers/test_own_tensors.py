@@ -12,7 +12,7 @@ from fabtune.golden.importers.layers.folding import folded
 from fabtune.golden.importers.layers.own_tensors import StageTensors, own_state, returned, stage_tensors
 from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 
 from ....own_modules import SHAPES, Convolutional, Residual, drawn
 

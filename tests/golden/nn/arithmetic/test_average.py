@@ -7,7 +7,7 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
-from fabtune.golden.nn.arithmetic.average import Reciprocal, average
+from fabtune.golden.nn.arithmetic.forward import Reciprocal, average
 
 COUNTS = (1, 2, 3, 4, 6, 9, 15, 16, 25, 36, 49, 64, 100, 121, 125, 196, 225, 1000, 1024, 3136)
 

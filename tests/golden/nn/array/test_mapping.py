@@ -11,11 +11,9 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, narrow
 from fabtune.golden.models.layers import Convolution, Depthwise, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network, deployed
-from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.stages import Stage, stages_of
-from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.arithmetic.average import average
-from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION, StageIntegers, run
+from fabtune.golden.models.text import NETWORKS, network_from
+from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION, StageIntegers, average, run
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.array.activation_layout import sample_is_map
 from fabtune.golden.nn.array.copies import copy_of, segments, tail_lanes

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fabtune.golden.fixed import Q8_16, Narrower
-from fabtune.golden.nn.arithmetic.average import average
+from fabtune.golden.nn.arithmetic.forward import average
 from fabtune.golden.stream.attention import Q6_12, ROTATION, Attention, causal
 from fabtune.golden.stream.functions import ACTIVATIONS as FUNCTIONS
 from fabtune.golden.stream.instruction import ACTIVATIONS, POOLS, Buffer, Join, Kind, shifted_format

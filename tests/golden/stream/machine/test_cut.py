@@ -6,12 +6,12 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower
+from fabtune.golden.stream.frozen_base import Nf4Weights
 from fabtune.golden.stream.instruction import NO_WORD
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, digest
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.golden.stream.machine.program import ProgramError, decode_program, program_of
 from fabtune.golden.stream.machine.schedule import Schedule
-from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.transformer_model import TransformerModel
 from tests.golden.stream.machine.program_machine import Machine
 from tests.golden.stream.machine.test_layout import made

@@ -8,11 +8,10 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.stream.attention import rotations
 from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
-from fabtune.golden.stream.frozen_base import frozen_base
+from fabtune.golden.stream.frozen_base import Nf4Weights, frozen_base
 from fabtune.golden.stream.machine.core_size import CoreSize
 from fabtune.golden.stream.machine.cost_model import StepCost
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, StreamLayout, matrix_beats
-from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.words import tile_places
 from fabtune.golden.transformer.blocks import Positions
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder

@@ -11,7 +11,7 @@ from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.importers.transformers.language_models.folder import read_folder
-from fabtune.golden.stream.frozen_base import frozen_base
+from fabtune.golden.stream.frozen_base import Nf4Weights, frozen_base
 from fabtune.golden.stream.instruction import (
     NO_WORD,
     shifted_format,
@@ -21,7 +21,6 @@ from fabtune.golden.stream.machine.cost_model import on_paper
 from fabtune.golden.stream.machine.layout import HEADER_BEATS as STREAM_HEADER
 from fabtune.golden.stream.machine.layout import StreamLayout, digest
 from fabtune.golden.stream.machine.program import HEADER_BEATS, decode_program, program_of
-from fabtune.golden.stream.nf4_weights import Nf4Weights
 from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.stream.words import tile_places
 from fabtune.golden.train.text.classifier import default_folder

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fabtune.golden.block import last_flags
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Narrower
-from fabtune.golden.packets import last_flags
 from fabtune.golden.stream.attention import Attention, causal
 from fabtune.golden.stream.instruction import shifted_format
 from fabtune.golden.stream.softmax.attention_softmax import AttentionSoftmaxSpec, SoftmaxOperation

@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.block import joined
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Narrower
-from fabtune.golden.nn.arithmetic.average import average
+from fabtune.golden.nn.arithmetic.forward import average
 from fabtune.golden.stream.instruction import POOLS, Buffer, Instruction, Kind
 from fabtune.golden.stream.memory.chunks import Place
 from fabtune.golden.stream.norms import unit_rows

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fabtune.golden.axi.bus import BEAT
+from fabtune.golden.block import last_flags
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.packets import last_flags
 from fabtune.golden.stream.instruction import Kind, shifted_format
 from fabtune.golden.stream.machine.core_size import CoreSize
 from fabtune.golden.stream.machine.layout import HEADER_BEATS

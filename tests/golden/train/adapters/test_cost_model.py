@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.train.adapters.cost_model import cost
 from fabtune.golden.train.adapters.methods import METHODS
 

@@ -13,8 +13,7 @@ from fabtune.golden.lora.adapters import rate_of
 from fabtune.golden.lora.mseloss import rate_scale
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import deployed
-from fabtune.golden.models.presets import preset
-from fabtune.golden.models.text import network_from
+from fabtune.golden.models.text import network_from, preset
 from fabtune.golden.train.adapters.integer import IntegerEngine
 from fabtune.golden.train.adapters.methods import METHODS, adapter_shapes
 from fabtune.golden.train.adapters.tune import STOCHASTIC, AdapterSettings, engine_of

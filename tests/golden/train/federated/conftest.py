@@ -8,7 +8,7 @@ import pytest
 from fabtune.golden.datasets.tasks import task_of
 from fabtune.golden.importers.layers.folding import deployed_module
 from fabtune.golden.models.network import deployed
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of
 from fabtune.golden.train.federated.federation import federate

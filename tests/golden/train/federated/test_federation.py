@@ -13,8 +13,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.models.layers import Linear
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import Network, deployed
-from fabtune.golden.models.presets import NETWORKS, preset
-from fabtune.golden.models.text import network_from
+from fabtune.golden.models.text import NETWORKS, network_from, preset
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
@@ -22,12 +21,11 @@ from fabtune.golden.train.federated.client import Client
 from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, saving, stage_of, step_flops
 from fabtune.golden.train.federated.fedavg import fedavg
-from fabtune.golden.train.federated.federation import federate
+from fabtune.golden.train.federated.federation import faulty, federate
 from fabtune.golden.train.federated.message import Message
 from fabtune.golden.train.federated.model import SplitModel
 from fabtune.golden.train.federated.server import Server, average
 from fabtune.golden.train.federated.shards import shards
-from fabtune.golden.train.federated.transport import faulty
 from fabtune.golden.train.zo import Periodic
 from fabtune.golden.zo.scalars import Scalars
 

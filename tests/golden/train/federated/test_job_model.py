@@ -16,11 +16,10 @@ from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
 from fabtune.golden.stream.transformer_model import TransformerModel, padded
 from fabtune.golden.train.federated.client import Client, ClientTask
 from fabtune.golden.train.federated.configuration import FederatedConfig
-from fabtune.golden.train.federated.federation import federate
+from fabtune.golden.train.federated.federation import faulty, federate
 from fabtune.golden.train.federated.job_model import JobModel
 from fabtune.golden.train.federated.server import Server
 from fabtune.golden.train.federated.shards import shards
-from fabtune.golden.train.federated.transport import faulty
 from fabtune.golden.train.zo.methods import integer_source_of
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.split import Split

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.train.federated.configuration import FederatedConfig
+from fabtune.golden.train.federated.configuration import FederatedConfig, FederatedRates
 from fabtune.golden.train.federated.cost_model import step_flops
-from fabtune.golden.train.federated.defaults import FederatedRates
+from fabtune.golden.train.federated.federation import faulty
 from fabtune.golden.train.federated.shards import shards
 from fabtune.golden.train.federated.text_experiment import (
     TextExperiment,
@@ -18,7 +18,6 @@ from fabtune.golden.train.federated.text_experiment import (
     mean_work,
     tuned_parameters,
 )
-from fabtune.golden.train.federated.transport import faulty
 from fabtune.golden.train.text.classifier import TextClassifier
 from fabtune.golden.train.text.sentence_model import sentence_model
 from fabtune.golden.train.text.tasks import Texts

@@ -6,7 +6,7 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.nf4 import codec as nf4
-from fabtune.golden.train.sparse.blocks import BLOCK, BLOCK_BYTES, dequantise, quantise, unpack
+from fabtune.golden.train.sparse.linear import BLOCK, BLOCK_BYTES, dequantise, quantise, unpack
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_part_of_a_block_is_filled_with_zeros():
 def test_more_blocks_than_are_quantised_at_a_time(monkeypatch):
     flat = torch.randn(10 * BLOCK)
     whole = quantise(flat)
-    monkeypatch.setattr("fabtune.golden.train.sparse.blocks._CHUNK", 3)
+    monkeypatch.setattr("fabtune.golden.train.sparse.linear._CHUNK", 3)
     assert all(torch.equal(a, b) for a, b in zip(whole, quantise(flat), strict=True))
 
 

@@ -17,8 +17,7 @@ from fabtune.golden.importers.layers.user_model import user_network
 from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.checkpoint import load_saved, save_state
 from fabtune.golden.models.module import module_of
-from fabtune.golden.models.presets import preset
-from fabtune.golden.models.text import network_from
+from fabtune.golden.models.text import network_from, preset
 from fabtune.golden.nn.arithmetic.forward import StageIntegers, run
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning
@@ -29,7 +28,7 @@ from fabtune.golden.train.tuned.network import LowRankAdapter, TunedNetwork
 from fabtune.golden.train.tuned.onnx_file import model_of
 from fabtune.golden.train.tuned.run_file import Run, by_title, run_metadata
 from fabtune.golden.train.zo.finetune import ZoSettings
-from fabtune.golden.train.zo.integer_tuning import IntegerTuning, core_settings
+from fabtune.golden.train.zo.integer import IntegerTuning, core_settings
 from fabtune.golden.train.zo.schedule import Schedule
 
 from ....own_modules import SHAPES, Convolutional, Residual, drawn, perceptron

@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.datasets.tasks import task_of
 from fabtune.golden.fixed import q8_16_of_bytes
 from fabtune.golden.importers.layers.folding import folded
-from fabtune.golden.models.presets import preset
+from fabtune.golden.models.text import preset
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.train.pretrain import Pretraining, pretrained

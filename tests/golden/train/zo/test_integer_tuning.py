@@ -17,8 +17,13 @@ from fabtune.golden.importers.layers.folding import folded
 from fabtune.golden.models.checkpoint import load_saved
 from fabtune.golden.train.zo.delta_file import Delta
 from fabtune.golden.train.zo.finetune import FineTuning, ZoSettings
-from fabtune.golden.train.zo.integer import IntegerZerothOrder
-from fabtune.golden.train.zo.integer_tuning import IntegerTuning, check_settings, core_settings, eps_shift_of
+from fabtune.golden.train.zo.integer import (
+    IntegerTuning,
+    IntegerZerothOrder,
+    check_settings,
+    core_settings,
+    eps_shift_of,
+)
 from fabtune.golden.train.zo.methods import start_of
 from fabtune.golden.train.zo.network_objective import NetworkObjective
 from fabtune.golden.train.zo.schedule import Schedule

@@ -12,9 +12,9 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.settings import build
 from fabtune.golden.stream.words import TensorWords
-from fabtune.golden.train.zo.array_order import ArrayOrder
 from fabtune.golden.train.zo.finetune import ZoSettings
-from fabtune.golden.train.zo.integer_tuning import core_settings, source_of
+from fabtune.golden.train.zo.integer import core_settings, source_of
+from fabtune.golden.train.zo.parameter_order import ArrayOrder
 
 POOL = core_settings(ZoSettings("pezo-pool"))
 

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from fabtune.golden.datasets.digits import digits
+from fabtune.golden.datasets.images import digits
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.sparse import random_mask
 from fabtune.golden.train.zo.finetune import ZoSettings
-from fabtune.golden.train.zo.integer_tuning import core_settings
+from fabtune.golden.train.zo.integer import core_settings
 from fabtune.golden.train.zo.sample_tuning import SampleTuning
 from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.golden.train.zo.transformer_tuning import Selection
 from fabtune.golden.transformer.layers import layer_starts
-from fabtune.golden.transformer.presets import vit_digits
-from fabtune.golden.transformer.sample_model import SampleModule
+from fabtune.golden.transformer.sample_model import SampleModule, vit_digits
 from fabtune.golden.zo.job import ZerothOrderJob
 
 SETTINGS = core_settings(ZoSettings(rate=2e-4, eps=2.0**-10, schedule=Schedule(4, 5)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.lora.epoch_loss import LARGEST_SUM, correct_samples, sample_losses
+from fabtune.golden.lora.early_stop import LARGEST_SUM, correct_samples, sample_losses
 from fabtune.hw.lora.backward.epoch_loss import EpochLoss
 
 from ...play import play_interface

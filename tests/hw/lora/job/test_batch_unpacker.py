@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.fixed import q8_16_of_bytes
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.images import cache_image
+from fabtune.golden.lora.memory_layout import cache_image
 from fabtune.golden.nn.array.images import samples_image
 from fabtune.hw.lora.job.batch_unpacker import BatchUnpacker
 

@@ -5,7 +5,7 @@ import pytest
 
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.images import cache_image
+from fabtune.golden.lora.memory_layout import cache_image
 from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
 from fabtune.hw.lora.job.record_packer import RecordPacker
 

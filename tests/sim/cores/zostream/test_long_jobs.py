@@ -17,17 +17,17 @@ import torch
 from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.datasets.dataset import Samples, Task
-from fabtune.golden.datasets.digits import digits
+from fabtune.golden.datasets.images import digits
 from fabtune.golden.train.text.classifier import default_folder
 from fabtune.golden.train.text.integer_tuning import SentenceTuning
 from fabtune.golden.train.text.sentence_model import read_model, with_prompts, with_words
 from fabtune.golden.train.text.tasks import text_task
 from fabtune.golden.train.zo.finetune import ZoSettings
-from fabtune.golden.train.zo.integer_tuning import core_settings
+from fabtune.golden.train.zo.integer import core_settings
 from fabtune.golden.train.zo.sample_tuning import SampleTuning
 from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.golden.train.zo.transformer_tuning import Selection
-from fabtune.golden.transformer.presets import mlp_20m, vit_digits
+from fabtune.golden.transformer.sample_model import mlp_20m, vit_digits
 from fabtune.sim.compiled.comparison import simulated_core
 from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
 from fabtune.sim.cores.zostream.job import StreamJob

@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.zo.finetune import ZoSettings
-from fabtune.golden.train.zo.integer_tuning import core_settings
+from fabtune.golden.train.zo.integer import core_settings
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.sim.compiled.tuner import transformer_tuner_of
 from fabtune.sim.cores.zostream.tune import TRANSFORMER_TUNER, used

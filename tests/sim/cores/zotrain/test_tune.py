@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.presets import preset
-from fabtune.golden.models.text import network_from
+from fabtune.golden.models.text import network_from, preset
 from fabtune.golden.train.zo.finetune import ZoSettings
-from fabtune.golden.train.zo.integer_tuning import core_settings
+from fabtune.golden.train.zo.integer import core_settings
 from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.sim.cores.zotrain.tune import TUNER
 

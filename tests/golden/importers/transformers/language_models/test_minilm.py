@@ -7,7 +7,7 @@ import torch
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.importers.transformers.language_models.folder import read_folder
 from fabtune.golden.stream.forward import IntegerTransformer, weight_formats
-from fabtune.golden.stream.nf4_weights import Nf4Weights
+from fabtune.golden.stream.frozen_base import Nf4Weights
 from fabtune.golden.train.text.classifier import default_folder
 
 transformers = pytest.importorskip("transformers")

@@ -1,4 +1,4 @@
-"""Reader of IDX files, the format of MNIST and Fashion-MNIST, plain or gzipped.
+"""Tasks on images: scikit-learn's digits, and MNIST and Fashion-MNIST from their four IDX files, plain or gzipped.
 
 An IDX file is two zero bytes, the type of a value (8 for uint8, the only one read here), the number of dimensions, each
 dimension as four bytes, big end first, and then the values, the last dimension fastest. Source: the MNIST page, "The
@@ -17,10 +17,65 @@ from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 from ..errors import UserError
-from .archive import DEFLATE
-from .dataset import Samples
+from .dataset import Samples, Task
+from .files import find
+from .npz import DEFLATE
+
+CLASSES = 10
+TUNE = 1024
+"""Tuning images out of the 10,000 test images; the others are the test. InstantFT, section 5.1, tunes on 1,024 random
+test images and does not say on which it tests."""
+FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+def mnist(name: str, data_dir: Path | None, seed: int) -> Task:
+    """Load the task: pre-train on the training images, tune on 1,024 random test images, test on the others; no drift.
+
+    Parameters
+    ----------
+    name : str
+        "mnist" or "fashion-mnist", also the folder in `data_dir`; the files have the same names in both.
+    data_dir : Path or None
+    seed : int
+        Seed of the choice of the 1,024.
+    """
+    paths = find(name, data_dir, name, FILES, (".gz", ""))
+    other = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}[name]
+    if paths[0].resolve().parent.name == other:
+        raise UserError(f"--data-dir {data_dir} has {other}, not {name}: same file names, other images")
+    train, rest = (_images(images, labels) for images, labels in (paths[:2], paths[2:]))
+    if len(rest) <= TUNE:
+        raise UserError(f"{paths[2]}: {len(rest)} images, but {TUNE} are tuned on and the test needs others")
+    order = np.random.default_rng(seed).permutation(len(rest))
+    return Task(name, train, rest[order[:TUNE]], rest[order[TUNE:]])
+
+
+def _images(images: Path, labels: Path) -> Samples:
+    samples = read_pair(images, labels)
+    if samples.shape != (1, 28, 28):
+        raise UserError(f"{images}: images of {samples.shape[1]} x {samples.shape[2]} pixels instead of 28 x 28")
+    return samples.check(str(labels), CLASSES)
+
+
+PRETRAIN, TUNE = 800, 500
+"""Number of samples; the remaining 497 of the 1,797 are the test."""
+
+
+def digits(seed: int) -> Task:
+    """Load the 1,797 images in random order, split in three, without drift.
+
+    Images are (n, 1, 8, 8); their 17 grey levels 0 to 16 are scaled to 0 to 255. Source: the test part of "Optical
+    Recognition of Handwritten Digits", UCI, from scikit-learn.
+    """
+    source = load_digits()
+    order = np.random.default_rng(seed).permutation(len(source.target))
+    pixels = np.rint(source.images[order, None] * (255 / 16)).astype(np.uint8)
+    samples = Samples(pixels, source.target[order].astype(np.int64))
+    return Task("digits", samples[:PRETRAIN], samples[PRETRAIN : PRETRAIN + TUNE], samples[PRETRAIN + TUNE :])
+
 
 _UINT8 = 8
 _LIMIT = 1 << 30

@@ -1,13 +1,19 @@
-"""Order in which a core perturbs the parameters of a network: that of the words of its multipliers' memories."""
+"""Order in which a core perturbs parameters.
+
+Of a network of layers it is the order of the words in the multipliers' memories; of a transformer tile by tile, as they
+are read, beside their frozen base.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import UserError
@@ -16,8 +22,9 @@ from ...models.batch_norm import StageParameters
 from ...models.network import Network, deployed
 from ...models.text import network_from, text_of
 from ...nn.arithmetic.forward import StageIntegers
-from ...nn.array.mapping import Mapping
+from ...nn.array.mapping import Mapping as ArrayMapping
 from ...rng.perturbation import PerturbationSource
+from ...stream.words import sensitive_word
 from ...zo.job import ZerothOrderJob
 from ...zo.mapping import PerturbationMapping
 from ...zo.network_model import NetworkModel, check_cut
@@ -74,7 +81,7 @@ class ArrayOrder:
     def mapping(self) -> PerturbationMapping:
         """Words of a perturbation."""
         network = network_from(self.network)
-        return PerturbationMapping(Mapping.of(network, self.lanes, self.columns, pairs="perturbed"))
+        return PerturbationMapping(ArrayMapping.of(network, self.lanes, self.columns, pairs="perturbed"))
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -160,3 +167,58 @@ class ArrayWeights(IntegerWeights):
 def flat(stages: Sequence[StageIntegers]) -> list[Integers]:
     """Weight and bias of all stages, one after the other."""
     return [values for stage in stages for values in (stage.weight, stage.bias)]
+
+
+@dataclass(frozen=True)
+class TileOrder:
+    """Order of a transformer's parameters, see `golden.stream.words`, and what they are offsets of.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Size of a tile.
+    base : str
+        Kind of the frozen matrices, see `golden.stream.frozen_base`.
+    sensitive : tuple of (str, tuple of int)
+        Of tensors that are tuned in part their name and the places of the values, ascending.
+    cut : int
+        First operation of the part with perturbations of its own; 0: there is none.
+
+    Raises
+    ------
+    UserError
+        If places are not ascending.
+    """
+
+    lanes: int
+    columns: int
+    base: str
+    sensitive: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    cut: int = 0
+
+    def __post_init__(self) -> None:
+        for name, places in self.sensitive:
+            if not places or places[0] < 0 or (np.diff(places) <= 0).any():
+                raise UserError(f"places of {name} are not ascending")
+
+    def __str__(self) -> str:
+        return f"{self.lanes} x {self.columns} {self.base}" + (f" cut {self.cut}" if self.cut else "")
+
+    @classmethod
+    def parse(cls, text: str, sensitive: Mapping[str, NDArray[Any]]) -> TileOrder:
+        """Make the order of a text, and of places by name."""
+        text, _, cut = text.partition(" cut ")
+        size, base = text.rsplit(" ", 1)
+        lanes, columns = map(int, size.split(" x "))
+        own = sorted((name, tuple(map(int, places))) for name, places in sensitive.items())
+        return cls(lanes, columns, base, tuple(own), int(cut or 0))
+
+    @property
+    def width(self) -> int:
+        """Parameters of a word; where tensors are tuned in part, of a word of these."""
+        return sensitive_word(self.columns) if self.sensitive else self.lanes * self.columns
+
+    @property
+    def places(self) -> dict[str, Integers]:
+        """Places of the sensitive values of each tensor."""
+        return {name: np.array(places) for name, places in self.sensitive}
