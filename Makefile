@@ -82,7 +82,7 @@ style: $(INSTALLED) $(TCLINT)
 
 types: $(INSTALLED)
 	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
-	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.hw -p fabtune.sim -p fabtune.boards -p fabtune.scripts
+	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.hw -p fabtune.sim -p fabtune.boards -p fabtune.mutation -p fabtune.scripts
 
 # the root is the source folder, so that links mean the same on a forge
 SPHINX := $(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs

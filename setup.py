@@ -2,7 +2,7 @@
 
 from setuptools import find_packages, setup
 
-HOUSES = ("golden", "hw", "sim", "boards", "scripts")
+HOUSES = ("golden", "hw", "sim", "boards", "mutation", "scripts")
 
 setup(
     packages=[

@@ -16,7 +16,7 @@ from fabtune.golden.registry import BLOCKS
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "adding-a-block.md"
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
-ROOMS = ("golden", "hw", "sim", "boards", "scripts")
+ROOMS = ("golden", "hw", "sim", "boards", "mutation", "scripts")
 
 
 def missing(page):

@@ -14,7 +14,8 @@ HOUSES = {
     "hw": {"golden"},
     "boards": {"hw", "golden"},
     "sim": {"boards", "hw", "golden"},
-    "scripts": {"sim", "boards", "hw", "golden"},
+    "mutation": {"sim", "boards", "hw", "golden"},
+    "scripts": {"mutation", "sim", "boards", "hw", "golden"},
 }
 """Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HOUSES = ("golden", "hw", "sim", "boards", "scripts")
+HOUSES = ("golden", "hw", "sim", "boards", "mutation", "scripts")
 
 
 @pytest.fixture(scope="module")

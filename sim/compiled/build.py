@@ -46,7 +46,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     waves : "vcd" or "saif", optional
         What a session can write, see `Session.waves`; slower.
     faults : bool
-        Whether the core has faults in it, of which a session chooses one: `sim.mutation.faults.mutants`.
+        Whether the core has faults in it, of which a session chooses one: `mutation.faults.mutants`.
 
     Returns
     -------

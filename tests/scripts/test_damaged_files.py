@@ -25,8 +25,8 @@ from fabtune.golden.train.tuned.run_file import LAYOUT, Run
 from fabtune.golden.train.zo.delta_file import Delta
 from fabtune.golden.train.zo.periodic import Periodic
 from fabtune.hw.top import ports_of
+from fabtune.mutation.record import Record
 from fabtune.sim.captures.capture import read_capture
-from fabtune.sim.mutation.record import Record
 
 EXAMPLES = int(os.environ.get("FABTUNE_FUZZ", 2000))
 """Damaged files of each format in the slow tests."""

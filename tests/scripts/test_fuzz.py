@@ -125,7 +125,7 @@ def _no_work():
             *("boards.estimate.estimate.estimate_spec", "boards.estimate.estimate.estimate_verilog"),
             *("scripts.imports.network.estimate_spec", "scripts.sweep.run.run_trials"),
             *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),
-            *("sim.mutation.block_campaign.netlist", "sim.mutation.core_campaign.netlist"),
+            *("mutation.block_campaign.netlist", "mutation.core_campaign.netlist"),
         )
     ]
     for place in places:  # before any is replaced: a module that is imported later would keep what stands there

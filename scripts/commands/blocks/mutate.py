@@ -14,7 +14,7 @@ from ...display import show_json, show_table
 from ...options import FILE, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 if TYPE_CHECKING:
-    from ....sim.mutation.record import Score
+    from ....mutation.record import Score
 
 RECORDS = Path("build/mutation")
 _OPTIONS = (
@@ -92,13 +92,13 @@ def command(
     """
     from ....golden.cores.core import CoreSpec
     from ....golden.registry import BLOCKS
+    from ....mutation.block_campaign import BlockCampaign, BlockSettings
+    from ....mutation.campaign import Campaign
+    from ....mutation.core_campaign import CoreCampaign, CoreSettings
+    from ....mutation.record import Result, score_of, scores_by_component
+    from ....mutation.rule_campaign import RuleCampaign, RuleSettings
+    from ....mutation.summary import summary
     from ....sim.formal.proofs import proved_names
-    from ....sim.mutation.block_campaign import BlockCampaign, BlockSettings
-    from ....sim.mutation.campaign import Campaign
-    from ....sim.mutation.core_campaign import CoreCampaign, CoreSettings
-    from ....sim.mutation.record import Result, score_of, scores_by_component
-    from ....sim.mutation.rule_campaign import RuleCampaign, RuleSettings
-    from ....sim.mutation.summary import summary
 
     if block is None:
         refuse_options((*_OPTIONS, "as_json"), "no BLOCK")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ...golden.errors import UserError
-from ...golden.files import whole
+from ..golden.errors import UserError
+from ..golden.files import whole
 from .faults import CellFault
 
 Status = Literal["killed", "equivalent", "survived", "undecided"]

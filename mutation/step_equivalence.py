@@ -21,10 +21,10 @@ import tempfile
 from pathlib import Path
 from threading import Lock
 
-from ...hw.verilog import Emitted
-from ..formal.abc import run_abc
-from ..formal.localization import PART, WHOLE, localize
-from ..formal.prover import prove_output
+from ..hw.verilog import Emitted
+from ..sim.formal.abc import run_abc
+from ..sim.formal.localization import PART, WHOLE, localize
+from ..sim.formal.prover import prove_output
 from .core_graph import CoreGraph, Pair
 
 CONFLICTS = 100_000

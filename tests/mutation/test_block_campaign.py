@@ -8,12 +8,12 @@ from amaranth.hdl import Mux, Signal
 from fabtune.golden.errors import UserError
 from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw.zo.perturb import Perturb
-from fabtune.sim.mutation import block_campaign as module
-from fabtune.sim.mutation import campaign as campaign_module
-from fabtune.sim.mutation import faults as faults_module
-from fabtune.sim.mutation.block_campaign import BlockCampaign, BlockSettings
-from fabtune.sim.mutation.faults import list_faults
-from fabtune.sim.mutation.record import score_of, scores_by_component
+from fabtune.mutation import block_campaign as module
+from fabtune.mutation import campaign as campaign_module
+from fabtune.mutation import faults as faults_module
+from fabtune.mutation.block_campaign import BlockCampaign, BlockSettings
+from fabtune.mutation.faults import list_faults
+from fabtune.mutation.record import score_of, scores_by_component
 
 SPEC = PerturbSpec()
 

@@ -10,8 +10,8 @@ from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw import yosys
 from fabtune.hw.top import Port, Wire
 from fabtune.hw.verilog import emit
-from fabtune.sim.mutation import equivalence as module
-from fabtune.sim.mutation.equivalence import equivalence
+from fabtune.mutation import equivalence as module
+from fabtune.mutation.equivalence import equivalence
 
 STAGE = """
 module stage(clk, rst, i_valid, i_ready, i_data, o_valid, o_ready, o_data);

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.sim.mutation import campaign, rule_campaign
-from fabtune.sim.mutation.faults import CellFault, CellNetlist, list_faults
-from fabtune.sim.mutation.record import score_of
-from fabtune.sim.mutation.rule_campaign import RuleCampaign, RuleSettings
+from fabtune.mutation import campaign, rule_campaign
+from fabtune.mutation.faults import CellFault, CellNetlist, list_faults
+from fabtune.mutation.record import score_of
+from fabtune.mutation.rule_campaign import RuleCampaign, RuleSettings
 from fabtune.sim.primitives import formal_rounding
 
 SETTINGS = RuleSettings(faults=24, seconds=10)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...golden.errors import UserError
-from ...golden.registry import BLOCKS
+from ..golden.errors import UserError
+from ..golden.registry import BLOCKS
 from .record import Result, Score, read_record, score_of
 
 _COLUMNS = ("faults", "killed", "equivalent", "undecided", "survived")

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...golden.block import Spec
-from ...golden.cache import digest_of, source_digest
-from ...golden.errors import UserError
-from ...hw.verilog import Emitted
-from ..bench.plan import bench_plan
-from ..scenario import scenario
-from ..simulator import require, simulate_mutants
+from ..golden.block import Spec
+from ..golden.cache import digest_of, source_digest
+from ..golden.errors import UserError
+from ..hw.verilog import Emitted
+from ..sim.bench.plan import bench_plan
+from ..sim.scenario import scenario
+from ..sim.simulator import require, simulate_mutants
 from .activation import never_active
 from .campaign import Campaign, CampaignSettings
 from .equivalence import Equivalence, equivalence

@@ -8,8 +8,8 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
-from fabtune.sim.mutation.activation import never_active
-from fabtune.sim.mutation.faults import CellFault, CellNetlist, prepared
+from fabtune.mutation.activation import never_active
+from fabtune.mutation.faults import CellFault, CellNetlist, prepared
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...hw import yosys
-from ...hw.verilog import Emitted
+from ..hw import yosys
+from ..hw.verilog import Emitted
 from .channels import valid_of
 from .constants import always_zero
 from .faults import PORT

@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ... import __version__
-from ...golden.cache import digest_of, package_version
+from .. import __version__
+from ..golden.cache import digest_of, package_version
 from .faults import CellFault, CellNetlist, list_faults
 from .record import Record, Result, refuse_other_file
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...hw.verilog import Emitted
+from ..hw.verilog import Emitted
 
 _AXI_CHANNEL = re.compile(r"(\w+_(?:aw|w|b|ar|r))valid")
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...hw import yosys
-from ...hw.verilog import Emitted
-from ..formal.checker import BROKEN
-from ..formal.prover import TOP, prove_text
+from ..hw import yosys
+from ..hw.verilog import Emitted
+from ..sim.formal.checker import BROKEN
+from ..sim.formal.prover import TOP, prove_text
 from .channels import channels, valid_of
 from .netlist_passes import OPEN_MEMORIES
 

@@ -11,17 +11,17 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw.verilog import emit
+from fabtune.mutation import campaign
+from fabtune.mutation import core_campaign as module
+from fabtune.mutation.core_campaign import CoreCampaign, CoreSettings, Stage, Verdict
+from fabtune.mutation.faults import CellFault, CellNetlist, list_faults, mutants, netlist
+from fabtune.mutation.record import Result, scores_by_component
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.comparison import observable
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
 from fabtune.sim.cores.zotrain import trials
-from fabtune.sim.mutation import campaign
-from fabtune.sim.mutation import core_campaign as module
-from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings, Stage, Verdict
-from fabtune.sim.mutation.faults import CellFault, CellNetlist, list_faults, mutants, netlist
-from fabtune.sim.mutation.record import Result, scores_by_component
 from fabtune.sim.trials import exercise
 
 from ...small_cores import zotrain

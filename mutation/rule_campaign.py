@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...golden.cache import source_digest
-from ...golden.errors import UserError
-from ...hw.verilog import Emitted
-from ..formal.proofs import checker_of, formal_module
-from ..formal.prover import TOP, design_of, prove_text
+from ..golden.cache import source_digest
+from ..golden.errors import UserError
+from ..hw.verilog import Emitted
+from ..sim.formal.proofs import checker_of, formal_module
+from ..sim.formal.prover import TOP, design_of, prove_text
 from .campaign import Campaign, CampaignSettings
 from .faults import CellFault, CellNetlist, mutant, prepared
 from .record import Result, judged

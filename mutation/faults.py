@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...golden.block import Spec
-from ...golden.errors import UserError
-from ...hw import naming, yosys
-from ...hw.power_up import with_power_up
-from ...hw.source_names import names_from_source
-from ...hw.top import TopWrapper
-from ...hw.verilog import Emitted, component, emit
+from ..golden.block import Spec
+from ..golden.errors import UserError
+from ..hw import naming, yosys
+from ..hw.power_up import with_power_up
+from ..hw.source_names import names_from_source
+from ..hw.top import TopWrapper
+from ..hw.verilog import Emitted, component, emit
 
 PORT = "mutant"
 """Input of a design with many faults, which chooses one."""

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from ...golden.cache import digest_of, source_digest
-from ...golden.cores.core import CoreSpec
-from ...hw.verilog import Emitted
-from ..compiled.build import build
-from ..compiled.comparison import observable
-from ..simulator import compiler
-from ..trials.contract import trials_of
-from ..trials.exercise import Comparison, Exercise
+from ..golden.cache import digest_of, source_digest
+from ..golden.cores.core import CoreSpec
+from ..hw.verilog import Emitted
+from ..sim.compiled.build import build
+from ..sim.compiled.comparison import observable
+from ..sim.simulator import compiler
+from ..sim.trials.contract import trials_of
+from ..sim.trials.exercise import Comparison, Exercise
 from .campaign import Campaign, CampaignSettings
 from .faults import CellFault, CellNetlist, mutants, netlist
 from .record import Result, Status, judged

@@ -11,8 +11,8 @@ from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw import yosys
 from fabtune.hw.top import Port, Wire
 from fabtune.hw.verilog import emit
-from fabtune.sim.mutation.faults import PORT
-from fabtune.sim.mutation.step_equivalence import StepEquivalence
+from fabtune.mutation.faults import PORT
+from fabtune.mutation.step_equivalence import StepEquivalence
 
 CASES = {
     "an output": "",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...hw import yosys
+from ..hw import yosys
 
 TABLE_BITS = 1024
 """Bits of a memory that is never written up to which it is left where others are taken out."""

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from fabtune.sim.mutation.constants import always_zero
+from fabtune.mutation.constants import always_zero
 
 INPUTS, REGISTERS, GATES = 2, 4, 12
 

@@ -11,8 +11,8 @@ from fabtune.golden.nn.celoss import CelossSpec
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw import yosys
-from fabtune.sim.mutation.equivalence import equivalence
-from fabtune.sim.mutation.faults import PORT, list_faults, mutant, mutants, netlist, prepared
+from fabtune.mutation.equivalence import equivalence
+from fabtune.mutation.faults import PORT, list_faults, mutant, mutants, netlist, prepared
 
 SPEC = PerturbSpec()
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from ...hw import yosys
-from ..formal.checker import BROKEN
-from ..formal.prover import CUTS, TOP, prove_text
+from ..hw import yosys
+from ..sim.formal.checker import BROKEN
+from ..sim.formal.prover import CUTS, TOP, prove_text
 from .faults import CellFault, CellNetlist
 from .netlist_passes import WATCH
 
