@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.bus import ADDRESS_BITS, BEAT_COUNT_BITS
 from ..primitives.fifo import Fifo
 from ..primitives.registers import data_register, replicas
+from ..probe import probe
 from .memory_port import ReadPort
 
 OUTSTANDING = 32
@@ -88,6 +89,7 @@ class ReadInterleave(wiring.Component):
             ]
         with m.Elif(moves):
             m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
+        probe(self, active=active, final=final, left=left, turn=turn, begins=begins)
         return m
 
     def _commands(self, m: Module, commands: list[wiring.PureInterface], reads: Fifo) -> None:

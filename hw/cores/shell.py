@@ -16,6 +16,7 @@ from ...golden.cores.shell import RESET, Address, CoreRegisters, Setting
 from ..axi.axi_registers import AxiRegisters
 from ..axi.bus import Lite
 from ..axi.memory_port import OFFSET_BITS, CommandFault, beat_number, byte_address
+from ..probe import probe
 
 DRAIN_CYCLES = 16
 """Cycles from `abort` to the first look at `quiet`: a burst that was issued just before must be counted by then."""
@@ -189,10 +190,11 @@ class Shell(wiring.Component):
             Cat(registers.error_address, registers.error_address_high).eq(self._error_address),
         ]
         refusal = self._refusal(m, checks)
-        with m.FSM():
+        with m.FSM() as fsm:
             self._check_and_run(m, len(checks), refusal)
             self._drain_and_end(m)
         self._count(m, registers.command_strobe & ~self._busy | registers.clear, self._busy)
+        probe(self, fsm)
         return m
 
     def _refusal(self, m: Module, checks: Sequence[Check]) -> tuple[Signal, Signal, Signal]:

@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 from ...golden.lora.adapter import AdapterSpec
 from ..nn.mac import MacArray
 from ..ports import elements, members
+from ..probe import probe
 from .backward.backward_engine import BackwardEngine
 from .engine_interfaces import VALUES
 
@@ -18,7 +19,11 @@ class Adapter(wiring.Component):
     """
 
     def __init__(self, spec: AdapterSpec) -> None:
-        self.spec = spec
+        self.spec, mapping = spec, spec.mapping
+        words = mapping.words_per_cycle
+        terms = mapping.adapter_rows * mapping.lanes * words
+        self.array = MacArray(mapping.lanes, mapping.columns, terms, spec.batch, words)
+        self.engine = BackwardEngine(mapping, spec.batch, self.array, halves=1)
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
@@ -26,9 +31,7 @@ class Adapter(wiring.Component):
         m = Module()
         spec, mapping = self.spec, self.spec.mapping
         words = mapping.words_per_cycle
-        terms = mapping.adapter_rows * mapping.lanes * words
-        array = MacArray(mapping.lanes, mapping.columns, terms, spec.batch, words)
-        engine = BackwardEngine(mapping, spec.batch, array, halves=1)
+        array, engine = self.array, self.engine
         move = Signal()
         m.submodules.array, m.submodules.engine = EnableInserter(move)(array), EnableInserter(move)(engine)
         wiring.connect(m, engine.array, array.port)
@@ -71,6 +74,8 @@ class Adapter(wiring.Component):
             m.d.sync += busy.eq(1)
         with m.If(batch.done & move):
             m.d.sync += [busy.eq(0), closed.eq(0), count.eq(0), samples.eq(0), address.eq(0), fresh.eq(1)]
+        probe(self, move=move, loaded=loaded, count=count, samples=samples, closed=closed, busy=busy, wanted=wanted)
+        probe(self, row=row, last_row=last_row)
         return m
 
     def _results(self, m: Module, engine: BackwardEngine, move: Signal) -> None:

@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 from ...golden.fixed import Q4_12
 from ...golden.nn.celoss import LABEL, CelossSpec
 from ..ports import members
+from ..probe import probe
 
 
 class Celoss(wiring.Component):
@@ -40,4 +41,5 @@ class Celoss(wiring.Component):
                 with m.If(word.last):
                     m.d.sync += number.eq(0)
         m.d.comb += [result.gradient.eq(gradient), result.last.eq(last)]
+        probe(self, full=full, last=last)
         return m

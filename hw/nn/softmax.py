@@ -14,6 +14,7 @@ from ...golden.fixed import Q4_12, Q8_16
 from ...golden.nn.softmax import SoftmaxSpec
 from ..ports import members
 from ..primitives.ram import ram
+from ..probe import probe
 
 
 class Softmax(wiring.Component):
@@ -90,7 +91,7 @@ class Softmax(wiring.Component):
 
         step = Signal(range(spec.octaves + 1))
         logit = self.i.payload.logit
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("take"):
                 m.d.comb += [self.i.ready.eq(1), write.en.eq(self.i.valid), write.data.eq(logit)]
                 with m.If(self.i.valid):
@@ -124,6 +125,7 @@ class Softmax(wiring.Component):
             with m.If(move):
                 m.d.sync += written.eq(Mux(final[-1], 0, written + 1))
         m.d.comb += write.addr.eq(written)
+        probe(self, fsm, move=move)
         return m
 
     def _quotient(
@@ -163,6 +165,7 @@ class Softmax(wiring.Component):
                 probability.eq(_even(total, dropped, len(probability))),
             ]
         m.d.comb += [self.o.payload.probability.eq(probability), self.o.payload.last.eq(final[-1])]
+        probe(self, flow=flow, final=final)
         return flow[-1]
 
     def _table(self, m: Module, name: str, move: Value) -> memory.ReadPort:

@@ -7,6 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.memories.plan import fifo_memory
+from ..probe import probe
 from .ram import ram
 
 
@@ -88,4 +89,5 @@ class Fifo(wiring.Component):
             level.eq(level + Cat(write ^ read, (read & ~write).replicate(bits))),
             self.o.valid.eq(read | (self.o.valid & ~self.o.ready)),
         ]
+        probe(self, level=level)
         return m

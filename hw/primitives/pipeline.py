@@ -98,6 +98,11 @@ class Placed:
         plain = self._copies[cycles]
         return plain if self._layout is None else data.View(self._layout, plain)
 
+    @property
+    def later(self) -> list[Value]:
+        """The value one cycle behind its stage, two cycles, and so on up to the latest stage at which it is read."""
+        return self._copies[1:]
+
 
 def delayed(m: Module, value: Value, cycles: int, name: str = "delayed", reset_less: bool = False) -> Value:
     """Delay a value by a fixed number of cycles.

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, ShapeLike, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..probe import probe
 from .fifo import Fifo
 
 
@@ -37,4 +38,5 @@ class ReadyFifo(wiring.Component):
         full = (stored == self._depth + 1) | (takes & (stored == self._depth))
         m.d.comb += [self.i.ready.eq(ready), words.i.valid.eq(takes), words.i.payload.eq(self.i.payload)]
         m.d.sync += [stored.eq(stored + takes - gives), ready.eq(gives | ~full)]
+        probe(self, stored=stored, ready=ready)
         return m

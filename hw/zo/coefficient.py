@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 from ...golden.zo.coefficient import COEFFICIENT, RATE, SHIFT, STEP_DIFFERENCE, CoefficientSpec
 from ..ports import members
 from ..primitives.rounding import RoundSaturate, saturate
+from ..probe import probe
 
 
 class Coefficient(wiring.Component):
@@ -45,7 +46,7 @@ class Coefficient(wiring.Component):
         takes = Signal(init=1)
         m.d.comb += self.i.ready.eq(takes)
         count, shifts_left = Signal(range(RATE.width)), Signal(SHIFT.width, name="left", reset_less=True)
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("take"), m.If(self.i.valid):
                 m.d.sync += total.eq(total + sample.difference)
                 with m.If(sample.last):
@@ -78,4 +79,5 @@ class Coefficient(wiring.Component):
                 with m.If(self.o.ready):
                     m.d.sync += [total.eq(0), takes.eq(1)]
                     m.next = "take"
+        probe(self, fsm, takes=takes)
         return m

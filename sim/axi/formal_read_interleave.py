@@ -11,7 +11,7 @@ from amaranth.hdl import Signal, Value
 
 from ...hw.axi.read_interleave import OUTSTANDING, ReadInterleave
 from ..formal.checker import Checker
-from ..formal.inside import parts_of, variables_of
+from ..formal.inside import parts_of, probe_of
 
 CUT = ("memories",)
 PORTS = 3
@@ -46,7 +46,7 @@ def check(checker: Checker, part: ReadInterleave) -> None:
     # the read whose beats come, followed from where it leaves the FIFO
     turn, left = Signal.like(told, name="turn"), Signal.like(asked.payload.beats, name="left")
     waiting = Signal(range(2 * OUTSTANDING), name="waiting")
-    inside = variables_of(checker.block)
+    inside = probe_of(checker.block)
     given, begins, popped = checker.moves("read_beats"), inside.begins, Signal(name="popped_once")
     m.d.sync += [left.eq(left - given), waiting.eq(waiting + checker.moves("kept") - popped), popped.eq(begins)]
     # it stays on offer for the cycle in which it begins and the next one

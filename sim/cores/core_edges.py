@@ -27,7 +27,7 @@ from amaranth.hdl import Cat
 
 from ...golden.cores.shell import SHELL
 from ..formal.checker import Checker
-from ..formal.inside import cleared_by, leave_out, parts_of, state_of
+from ..formal.inside import cleared_by, leave_out, parts_of, probe_of
 from .formal_memory_system import READER, WRITER, edges, idle
 
 _BUSY = next(item for item in SHELL if item.name == "status").field("busy").low
@@ -62,15 +62,16 @@ def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] 
     shell, trainer = parts_of(checker.block).shell.part, trainer_of(core)
     for name in inside:
         leave_out(checker, trainer, name)
-        trainer = getattr(parts_of(trainer), name)
+        trainer = parts_of(trainer)[name]
     leave_out(checker, trainer, "memory", *keep)
     moves = {name: checker.moves(f"control_{name}") for name in ("aw", "w", "b")}
     answer = (checker.streams["control_b"].valid, moves["b"], 1)
     for half in ("aw", "w"):
         checker.balance(f"control_b_of_{half}", [(moves[half], 1)], [answer], 2)
     checker.words("control_ar", "control_r", capacity=1, drained=2)
-    runs, stops = (Cat(state_of(shell, state) for state in states).any() for states in _MOVING)
-    checker.lemma("held", shell.control.hold | runs | state_of(shell, "STOP"))
+    states = probe_of(shell)
+    runs, stops = (Cat(states.state(name) for name in names).any() for names in _MOVING)
+    checker.lemma("held", shell.control.hold | runs | states.state("STOP"))
     rest = ~(runs | stops)
     with cleared_by(checker, parts_of(core).trainer.active):
         edges(checker, trainer.memory, rest)
@@ -82,5 +83,5 @@ def trainer_of(core: Any, *inside: str) -> Any:
     """Give the trainer inside the tree that resets it, or a part of it."""
     found = parts_of(core).trainer.part
     for name in inside:
-        found = getattr(parts_of(found), name)
+        found = parts_of(found)[name]
     return found

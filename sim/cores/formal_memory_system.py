@@ -91,7 +91,7 @@ def edges(checker: Checker, part: MemorySystem, rest: Value | int = 0) -> None:
     parts = parts_of(part)
     for port in range(part.ports):
         with checker.lemmas_end():
-            reader = ReadEdge(checker, f"reader{port}", getattr(parts, f"read{port}"))
+            reader = ReadEdge(checker, f"reader{port}", parts[f"read{port}"])
             checker.rule(f"reader{port}_rest", ~Value.cast(rest) | reader.memory.quiet)
         if port:
             offered = (checker.streams[f"writer{port}_{half}"].valid for half in ("aw", "w"))
@@ -107,7 +107,7 @@ def edges(checker: Checker, part: MemorySystem, rest: Value | int = 0) -> None:
 def idle(part: MemorySystem) -> Value:
     """High while all managers of a memory system are idle: of the reads of each port, and of what is written."""
     parts = parts_of(part)
-    return Cat(parts.write0.idle, *(getattr(parts, f"read{port}").idle for port in range(part.ports))).all()
+    return Cat(parts.write0.idle, *(parts[f"read{port}"].idle for port in range(part.ports))).all()
 
 
 def _bad(checker: Checker, name: str) -> Signal:
@@ -142,7 +142,7 @@ def _faults(checker: Checker, part: MemorySystem) -> None:
     found = Signal(name="found")
     errors, true = [], []
     for half in ("read", "write"):
-        manager = getattr(parts, f"{half}0")
+        manager = parts[f"{half}0"]
         code, address = (Signal.like(each) for each in (manager.error, manager.error_address))
         m.d.sync += [code.eq(manager.error), address.eq(manager.error_address)]
         errors.append(manager.error)

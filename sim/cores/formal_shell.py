@@ -12,7 +12,7 @@ from amaranth.hdl import Cat, Signal
 from ...golden.cores.shell import Address, CoreRegisters, Counter, Setting
 from ...hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY, Check, Shell
 from ..formal.checker import Checker
-from ..formal.inside import parts_of, state_of
+from ..formal.inside import parts_of, probe_of
 
 
 class Command(IntEnum):
@@ -58,7 +58,7 @@ def check(checker: Checker, shell: Shell) -> None:
     `abort`, that begins once nothing was outstanding. ``bus_b_of_aw``, ``bus_b_of_w``, ``bus_r_words``: one answer for
     each access of the host.
     """
-    m, control, registers = checker.m, shell.control, parts_of(shell).registers
+    m, control, registers, idle = checker.m, shell.control, parts_of(shell).registers, probe_of(shell).state("IDLE")
     moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b")}
     answer = (checker.streams["bus_b"].valid, moves["b"], 1)
     for half in ("aw", "w"):
@@ -85,7 +85,7 @@ def check(checker: Checker, shell: Shell) -> None:
     ]
     at_reset = [getattr(registers, item.name) == item.reset for item in CORE.map.accessed("RW", "W", "W1S", "R")]
     rest = [registers.command_strobe, shell.interrupt, control.abort, shell.clear, control.start]
-    checker.rule("reset_state", ~before["cleared"] | (Cat(at_reset).all() & ~Cat(rest).any() & state_of(shell, "IDLE")))
+    checker.rule("reset_state", ~before["cleared"] | (Cat(at_reset).all() & ~Cat(rest).any() & idle))
     checker.rule("reset_kept", ~before["pending"] | pending | before["cleared"])
     checker.rule("reset_busy", ~(before["pending"] & pending) | registers.status[0])
     checker.rule("reset_starts_nothing", ~(pending & control.start))

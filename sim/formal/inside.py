@@ -11,6 +11,7 @@ from typing import Any
 from amaranth.hdl import Elaboratable, EnableInserter, Module, ResetInserter, Signal, Value
 from amaranth.lib.wiring import Out
 
+from ...hw.probe import Probe
 from .checker import Checker
 
 _VARIABLES = "_elaborated_variables"
@@ -20,6 +21,12 @@ _VARIABLES = "_elaborated_variables"
 def parts_of(component: Any) -> Any:
     """Give the parts of a component by name, as attributes: a rule may read their ports."""
     return _elaborated(component).submodules
+
+
+def probe_of(component: Any) -> Probe:
+    """Give the values that a component shows to rules, and the states of its state machine, see `hw.probe`."""
+    _elaborated(component)
+    return vars(component).get("probe") or Probe(component)
 
 
 def variables_of(component: Any, method: str = "elaborate") -> SimpleNamespace:

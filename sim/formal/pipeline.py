@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Signal, Value
 
 from ...golden.block import Spec
 from .checker import Checker
-from .inside import variables_of
+from .inside import probe_of
 
 
 def check_stages(checker: Checker, spec: Spec, entering: str) -> Value:
@@ -24,7 +24,7 @@ def check_stages(checker: Checker, spec: Spec, entering: str) -> Value:
     moves, under_way = ~given.valid | given.ready, Signal(spec.latency, name="under_way")
     with m.If(moves):
         m.d.sync += under_way.eq(Cat(checker.moves(entering), under_way[:-1]))
-    checker.lemma("stages", variables_of(checker.block).valid == under_way)
+    checker.lemma("stages", probe_of(checker.block).valid == under_way)
     checker.rule("o_latency", given.valid == under_way[-1])
     return moves
 

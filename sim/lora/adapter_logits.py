@@ -16,7 +16,7 @@ from ...hw.lora.backward.logit_head import LABEL_READ, MULTIPLY, READ, SUM
 from ...hw.primitives.pipeline import delayed
 from ...hw.primitives.rounding import RoundSaturate
 from ..formal.checker import Checker
-from ..formal.inside import enabled_by, parts_of, state_of, variables_of
+from ..formal.inside import enabled_by, parts_of, probe_of
 from .observed_batch import ObservedBatch
 
 _LATE = ("BACKWARD", "LEAVE", "COLUMNS", "SETTLE")
@@ -50,14 +50,14 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     """
     m, classes, adapters = checker.m, spec.classes, spec.mapping.adapters
     o, logits = checker.streams["o"], checker.streams["logits"]
-    block = variables_of(checker.block)
-    engine, move, count = block.engine, block.move, block.count
+    block = probe_of(checker.block)
+    engine, move, count = checker.block.engine, block.move, block.count
     sequencer, head = engine.sequencer, engine.head
-    parts, walk = parts_of(head), variables_of(sequencer)
-    sums, gradients = variables_of(head, "_logits"), variables_of(head, "_gradients")
+    parts, walk = parts_of(head), probe_of(sequencer)
+    sums, logit_fifo = probe_of(head), parts.waiting
     start, finished = engine.batch.start, head.finished
-    idle, forward = state_of(sequencer, "IDLE"), walk.forward
-    late = Cat(state_of(sequencer, state) for state in _LATE).any()
+    idle, forward = walk.state("IDLE"), walk.forward
+    late = Cat(walk.state(state) for state in _LATE).any()
 
     checker.lemma("updates_leave", ~o.valid | late)
     checker.lemma(
@@ -82,16 +82,17 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
         ),
     )
 
-    fifo = variables_of(sums.logit_fifo)
-    level, depth, waiting = fifo.inner_level, fifo.inner_depth, sums.logit_fifo.r_rdy
-    follows = fifo.consume + level
+    storage, depth, waiting = parts_of(logit_fifo).storage, logit_fifo.depth - 1, logit_fifo.r_rdy
+    [produce], [consume] = ([port.addr for port in ports] for ports in (storage.write_ports, storage.read_ports))
+    level = (logit_fifo.level - waiting)[: len(logit_fifo.level)]
+    follows = consume + level
     checker.lemma(
         "logits_wait",
-        (fifo.produce == Mux(follows >= depth, follows - depth, follows)) & (fifo.consume < depth) & (level <= depth),
+        (produce == Mux(follows >= depth, follows - depth, follows)) & (consume < depth) & (level <= depth),
     )
     stored = []
     for number in range(classes * spec.batch):
-        port, address = fifo.storage.read_port(domain="comb"), fifo.consume + number
+        port, address = storage.read_port(domain="comb"), consume + number
         m.d.comb += port.addr.eq(Mux(address >= depth, address - depth, address))
         stored.append(port.data[-1])
 
@@ -111,13 +112,13 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
         summed = _line(checker, sums.issue & sums.end_of_adapters, sums.settle_cycles, "sum_line")
         marked = _line(checker, sums.class_number == classes - 1, sums.settle_cycles, "mark_line")
         rounding = READ + MULTIPLY + SUM + RoundSaturate.LATENCY
-        rounded = _line(checker, gradients.issue & gradients.end_of_classes, rounding, "gradient_line")
+        rounded = _line(checker, sums.dh_issue & sums.end_of_classes, rounding, "gradient_line")
 
     checker.lemma(
         "lines_followed",
-        (sums.logit_fifo.w_en == summed[-1])
-        & (sums.logit_fifo.w_data[-1] == marked[-1])
-        & (gradients.dh_valid == rounded[-1])
+        (logit_fifo.w_en == summed[-1])
+        & (logit_fifo.w_data[-1] == marked[-1])
+        & (sums.dh_valid == rounded[-1])
         & (head.forward.base_valid == issued[-1]),
     )
 
@@ -126,9 +127,9 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
         place = given + ahead
         return Cat(place == end for end in range(classes - 1, classes * (spec.batch + 1), classes)).any()
 
-    quotient, loss = variables_of(parts.softmax, "_quotient"), variables_of(parts.celoss)
-    in_loss = ~parts.softmax.i.ready + _count(quotient.final) + (loss.full & loss.last)
-    left = Mux(gradients.issue, adapters - gradients.adapter, 0) + _count(rounded) + gradients.done_adapters
+    softmax, loss = probe_of(parts.softmax), probe_of(parts.celoss)
+    in_loss = ~parts.softmax.i.ready + _count(softmax.final) + (loss.full & loss.last)
+    left = Mux(sums.dh_issue, adapters - sums.dh_adapter, 0) + _count(rounded) + sums.done_adapters
     held = waiting + level
     counted = {
         "samples_issued": (
@@ -164,9 +165,9 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     together["logits_marked"] = ~waiting | (engine.logits.payload.last == is_last(Value.cast(0)))
     together["steps_counted"] = _all(
         ~sums.issue | ((sums.class_number < classes) & (sums.adapter < adapters)),
-        ~gradients.issue | ((gradients.class_number < classes) & (gradients.adapter < adapters)),
-        gradients.done_adapters < adapters,
-        (quotient.final & ~quotient.flow) == 0,
+        ~sums.dh_issue | ((sums.dh_class < classes) & (sums.dh_adapter < adapters)),
+        sums.done_adapters < adapters,
+        (softmax.final & ~softmax.flow) == 0,
     )
     checker.lemmas_together(together)
     flags = [(sequencer.enable, sequencer.last, sequencer.within)]
@@ -178,15 +179,14 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
         ends += _line(checker, ends[-1], across, "hidden_line")
     borders = accumulate(spec.mapping.rows_per_adapter)
     walked = adapters * walk.sample + _count([walk.row >= border for border in borders])
-    position = variables_of(head).position
     checker.lemma("hidden_followed", head.forward.hidden_valid == ends[-1])
     checker.lemma(
         "hidden_counted",
         Mux(
             idle,
             _count(ends) == 0,
-            (position + _count(ends) == Mux(forward, walked, adapters * count))
-            & (position >= adapters * (sums.sample + sums.issue))
+            (sums.position + _count(ends) == Mux(forward, walked, adapters * count))
+            & (sums.position >= adapters * (sums.sample + sums.issue))
             & (sums.hidden_required == adapters * (sums.sample + 1)),
         ),
     )
@@ -198,12 +198,11 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     checker.passes("sample_summed", gone & (sums.sample < count) & ~sums.issue & logits.ready, wait)
     checker.passes("sums_end", sums.issue, head.entries + 1)
     checker.passes("logit_comes", (_count(summed) + level != 0) & ~waiting, sums.settle_cycles + 3)
-    softmax = variables_of(parts.softmax)
     steps = {"sum": classes, "finish": 4, "normalise": parts.softmax.spec.octaves + 1, "give": classes}
     for state, cycles in steps.items():
-        checker.passes(f"softmax_{state}_ends", state_of(parts.softmax, state) & softmax.move, cycles + 1)
+        checker.passes(f"softmax_{state}_ends", softmax.state(state) & softmax.move, cycles + 1)
     checker.passes("probability_taken", parts.softmax.o.valid & ~parts.softmax.o.ready, head.entries + LABEL_READ + 1)
-    checker.passes("gradients_end", gradients.issue, head.entries + 1)
+    checker.passes("gradients_end", sums.dh_issue, head.entries + 1)
     steps = {
         "BACKWARD": spec.mapping.adapter_rows * max(spec.batch, sequencer.period),
         "LEAVE": walk.leave,
@@ -211,7 +210,7 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
         "SETTLE": walk.settle,
     }
     for state, cycles in steps.items():
-        checker.passes(f"{state.lower()}_ends", state_of(sequencer, state) & move, cycles + 1)
+        checker.passes(f"{state.lower()}_ends", walk.state(state) & move, cycles + 1)
     checker.balance("logits_words", gains, [(logits.valid, checker.moves("logits"), 1)], classes * spec.batch)
 
 

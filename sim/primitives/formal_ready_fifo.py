@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...hw.primitives.ready_fifo import ReadyFifo
 from ..formal.checker import Checker
-from ..formal.inside import variables_of
+from ..formal.inside import parts_of, probe_of
 
 DEPTH, WIDTH = 2, 2
 
@@ -16,9 +16,8 @@ def part() -> ReadyFifo:
 
 def check(checker: Checker, part: ReadyFifo) -> None:
     """Add the rules; what is counted is what the FIFO has, which never keeps words to itself while none is on offer."""
-    given, inside = checker.streams["i"], variables_of(part)
-    words = inside.words
-    level = variables_of(words).level
+    given, inside, words = checker.streams["i"], probe_of(part), parts_of(part).words
+    level = probe_of(words).level
     held = (level + 1)[: len(level)]
     checker.lemmas_together(
         {

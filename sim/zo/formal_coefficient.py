@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...golden.zo.coefficient import LARGEST_SHIFT, CoefficientSpec
 from ..formal.checker import Checker
-from ..formal.inside import state_of, variables_of
+from ..formal.inside import probe_of
 
 SPEC = CoefficientSpec()
 
@@ -14,7 +14,8 @@ def check(checker: Checker, spec: CoefficientSpec) -> None:
     longest = spec.latency_of(LARGEST_SHIFT)
     rate = checker.streams["rate"]
     checker.assume(~rate.valid | (rate.payload.shift <= LARGEST_SHIFT))
-    checker.lemma("takes", variables_of(checker.block).takes == state_of(checker.block, "take"))
+    inside = probe_of(checker.block)
+    checker.lemma("takes", inside.takes == inside.state("take"))
     ends = checker.moves("i") & checker.payload("i").last
     given = checker.streams["o"]
     spend = [(given.valid, checker.moves("o"), 1)]

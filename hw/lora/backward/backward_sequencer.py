@@ -14,6 +14,7 @@ from ...nn.interfaces import PARAMETER
 from ...ports import elements
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register, replicas
+from ...probe import probe
 from ...rng.urng import Urng
 from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead, SavedParameters
 from .update import Updater
@@ -146,7 +147,7 @@ class BackwardSequencer(wiring.Component):
             last_row.eq(row == mapping.adapter_rows + mapping.logit_rows - 1),
             of_logits.eq(row >= mapping.adapter_rows if mapping.logit_rows > 1 else last_row),
         ]
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.sync += [sample.eq(0), row.eq(0), entry.eq(0)]
                 m.d.sync += [
@@ -227,6 +228,7 @@ class BackwardSequencer(wiring.Component):
         if mapping.loss == "mse":
             # the address of the last row is used a cycle later
             m.d.sync += self.waits.eq(waits_for_gradients)
+        probe(self, fsm, forward=forward, final=final, row=row, sample=sample, leave=leave, settle=settle)
         return m
 
     def _is_constant(self, row: Signal) -> Value:

@@ -19,6 +19,7 @@ from ...primitives.adder_tree import adder_tree
 from ...primitives.pipeline import Pipeline
 from ...primitives.ram import ram
 from ...primitives.rounding import RoundSaturate
+from ...probe import probe
 from ..engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead, TargetRead
 from ..job_interfaces import LabelWrite
 from ..mseloss import Mseloss
@@ -119,6 +120,7 @@ class LogitHead(wiring.Component):
             gradients, loss_clipped = self._labelled(m, labels, logit_fifo)
         dh_clipped = self._gradients(m, platform, b, h, gradients)
         m.d.sync += self.clipped.eq(sum(dh_clipped, Value.cast(logit_clipped)) + loss_clipped)
+        probe(self, position=position)
         return m
 
     def _hidden(self, m: Module, h: memory.Memory) -> Signal:
@@ -322,6 +324,8 @@ class LogitHead(wiring.Component):
             m.d.sync += base_count.eq(base_count + 1)
         with m.If(self.start):
             m.d.sync += [base_count.eq(0), sample.eq(0), hidden_required.eq(adapters), origin.eq(0)]
+        probe(self, sample=sample, base_count=base_count, hidden_required=hidden_required, settle_cycles=settle_cycles)
+        probe(self, issue=issue, class_number=class_number, adapter=adapter, end_of_adapters=end_of_adapters)
         return rounding.clipped & valid
 
     def _bases(
@@ -446,6 +450,8 @@ class LogitHead(wiring.Component):
                 m.d.sync += [done_adapters.eq(0), self.finished.eq(self.finished + 1)]
         with m.If(self.start):
             m.d.sync += [sample.eq(0), origin.eq(0), dh_address.eq(0), done_adapters.eq(0), self.finished.eq(0)]
+        probe(self, dh_issue=issue, dh_class=class_number, dh_adapter=adapter, end_of_classes=end_of_classes)
+        probe(self, dh_valid=dh_valid, done_adapters=done_adapters)
         return clipped
 
     def _gradient(

@@ -7,6 +7,7 @@ from ....golden.stream.array.array_path import APART, ArrayPathSpec, TileKind
 from ...ports import elements, layout, members, shape
 from ...primitives.fifo import Fifo
 from ...primitives.registers import replicas
+from ...probe import probe
 from .partial_sums import PartialSums
 from .tile_array import TileArray
 
@@ -141,6 +142,8 @@ class ArrayPath(wiring.Component):
         m.d.sync += spare.eq(Mux(taken & last, room > 1, room.any()) | leaves)
         with m.If(active & room[-1]):
             m.d.sync += attention.eq(other)
+        probe(self, active=active, swap=swap, other=other, left=left, final=final, alike=alike, may_pass=may_pass)
+        probe(self, attention=attention, taken=taken, room=room, spare=spare, tag=tag)
         return attention, leaves
 
     def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Value:
@@ -154,6 +157,7 @@ class ArrayPath(wiring.Component):
         of_next = [(rows != 0) & (rows < APART - age) for age in range(APART - 1)]
         short = [Mux(order.o.ready, one, flag) for one, flag in zip(of_next, few, strict=True)]
         m.d.sync += [Cat(recent).eq(Cat(taken, recent)), Cat(few).eq(Cat(short))]
+        probe(self, recent=recent, few=few)
         return Cat(flag & one for flag, one in zip((taken, *recent), short, strict=True)).any()
 
     def _sums(self, m: Module, sums: PartialSums, attention: Signal, leaves: Signal) -> None:

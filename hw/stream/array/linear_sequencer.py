@@ -6,6 +6,7 @@ from amaranth.utils import exact_log2
 
 from ....golden.stream.array.linear_sequencer import LinearSequencerSpec
 from ...ports import members
+from ...probe import probe
 
 
 class LinearSequencer(wiring.Component):
@@ -75,4 +76,6 @@ class LinearSequencer(wiring.Component):
                 m.d.sync += [tile.eq(0), line.eq(settings.source), groups.eq(groups - 1)]
             with m.If(final_row & final):
                 m.d.sync += active.eq(0)
+        probe(self, active=active, settings=settings, row=row, minus=minus, first=first, ends=ends, filled=filled)
+        probe(self, ahead=ahead, tile=tile, line=line, tiles=tiles, groups=groups)
         return m

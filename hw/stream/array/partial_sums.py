@@ -10,6 +10,7 @@ from ...primitives.fifo import Fifo
 from ...primitives.mux_tree import mux_tree
 from ...primitives.ram import ram
 from ...primitives.registers import data_register, replicas
+from ...probe import probe
 
 
 class PartialSums(wiring.Component):
@@ -68,6 +69,8 @@ class PartialSums(wiring.Component):
             before = read_port.data[number * TOTAL.width : (number + 1) * TOTAL.width].as_signed()
             m.d.sync += total.eq(term + Mux(begin, 0, before))
         self._drain(m, queue, leaves)
+        probe(self, adds=adds, read_row=read_row, write=write, added_row=added_row)
+        probe(self, places=places, completes=completes, complete=complete)
         return m
 
     def _drain(self, m: Module, queue: Fifo, leaves: Signal) -> None:

@@ -9,6 +9,7 @@ from ....golden.stream.array.tile_array import Q4_14, SUM, TileArraySpec
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register, replicas
+from ...probe import probe
 
 
 class TileArray(wiring.Component):
@@ -24,6 +25,7 @@ class TileArray(wiring.Component):
 
     def __init__(self, spec: TileArraySpec) -> None:
         self.spec = spec
+        self.columns = [TileColumn(spec.lanes) for _ in range(spec.columns)]
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
@@ -54,7 +56,7 @@ class TileArray(wiring.Component):
             operands.append(skew.place("inputs", value, f"x{lane}", reset_less=True).at("operand"))
         weights = elements(beat, streams["w"].fields[0])
         for number, result in enumerate(elements(self.o.payload.sum, streams["o"].fields[0])):
-            column = TileColumn(spec.lanes)
+            column = self.columns[number]
             m.submodules[f"column{number}"] = EnableInserter(move)(column)
             m.d.comb += [column.x[lane].eq(operand) for lane, operand in enumerate(operands)]
             m.d.comb += [into.eq(weights[half * spec.columns + number]) for half, into in enumerate(column.w)]
@@ -65,6 +67,8 @@ class TileArray(wiring.Component):
             given = Signal.like(self.x.payload.tag, name="given_tag")
             pipeline.load(given, tag.at("cascades"))
             m.d.comb += self.o.payload.tag.eq(given)
+            probe(self, tags=[*tag.later, given])
+        probe(self, valid=valid)
         return m
 
     def _load(self, m: Module, move: Signal, swapped: Signal, complete: Signal) -> tuple[Signal, Signal]:
@@ -147,4 +151,5 @@ class TileColumn(wiring.Component):
         even, odd = totals
         result = data_register(m, self.o, "sum")
         m.d.sync += result.eq(even + odd)
+        probe(self, weights=active)
         return m

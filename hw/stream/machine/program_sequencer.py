@@ -12,6 +12,7 @@ from ....golden.stream.machine.program import HEADER_BEATS, MAGIC, VERSION
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout, members
 from ...primitives.ram import ram
+from ...probe import probe
 from .instruction_checker import CHECKED, InstructionChecker
 
 _BITS = 8 * BEAT
@@ -70,7 +71,7 @@ class ProgramSequencer(wiring.Component):
             *(getattr(status, name).eq(Mux(loaded, getattr(fields, name), 0)) for name in COUNTS),
             Value.cast(self.o.payload).eq(packed),
         ]
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("command"):
                 m.d.comb += self.command.ready.eq(1)
                 # what is on offer may be none: it counts once it is taken
@@ -148,6 +149,8 @@ class ProgramSequencer(wiring.Component):
                 m.d.comb += self.status.valid.eq(1)
                 with m.If(self.status.ready):
                     m.next = "command"
+        probe(self, fsm, loaded=loaded, running=running, final=final, index=index, address=address, fetched=fetched)
+        probe(self, fields=fields, writes=write.en)
         return m
 
     def _header(self, m: Module, fields: Any, beats: Value, failed: Value) -> Value:

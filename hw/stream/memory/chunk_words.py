@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...primitives.fifo import Fifo
 from ...primitives.mux_tree import mux_tree
 from ...primitives.registers import replicas
+from ...probe import probe
 
 
 class ChunkWords(wiring.Component):
@@ -72,4 +73,5 @@ class ChunkWords(wiring.Component):
         places = Signal(range(self._depth + 1), init=self._depth)
         m.d.comb += self.room.eq(places >= self._words)
         m.d.sync += places.eq(places + (self.o.valid & self.o.ready) - Mux(self.asked, self._words, 0))
+        probe(self, full=full, word=word, stays=stays, keeps=keeps, places=places)
         return m

@@ -13,6 +13,7 @@ from ....golden.stream.memory.sample_loader import UNIT, SampleLoaderSpec, Statu
 from ....golden.stream.memory.samples import ROW
 from ....golden.stream.norms import Q11_16
 from ...ports import elements, members
+from ...probe import probe
 from .chunk_line import ChunkLine
 
 
@@ -40,7 +41,7 @@ class SampleLoader(wiring.Component):
         m.d.comb += self.done.payload.status.eq(status)
         gathered = self._gather(m, begins, rows, last)
         written = self._write(m, begins, rows, last, wide, base, stride)
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.operation.ready.eq(1)
                 m.d.sync += [rows.eq(given.rows), base.eq(given.base), stride.eq(given.stride), wide.eq(given.wide)]
@@ -62,6 +63,7 @@ class SampleLoader(wiring.Component):
                 m.d.comb += self.done.valid.eq(1)
                 with m.If(self.done.ready):
                     m.next = "IDLE"
+        probe(self, fsm, rows=rows, last=last)
         return m
 
     def _gather(self, m: Module, begins: Value, rows: Signal, last: Signal) -> Value:
@@ -92,6 +94,7 @@ class SampleLoader(wiring.Component):
                 m.d.sync += [ends.eq(Mux(ends, last_unit == 0, units == 1)), more.eq(~ends | (tokens != 1))]
         with m.If(fills):
             m.d.sync += [self._full.eq(1), self._unit.eq(Cat(kept, data))]
+        probe(self, beat=beat, units=units, tokens=tokens, ends=ends, more=more)
         return ~more
 
     def _write(
@@ -136,4 +139,5 @@ class SampleLoader(wiring.Component):
                 m.d.sync += active.eq(plus != rows - 1)
         with m.If(begins):
             m.d.sync += [groups.eq(last_group), plus.eq(0), minus.eq(rows), active.eq(1)]
+        probe(self, active=active, side=side, groups=groups, plus=plus)
         return ~active

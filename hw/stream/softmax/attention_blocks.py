@@ -9,6 +9,7 @@ from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
 from ....golden.stream.softmax.attention_softmax import REPEATS
 from ...ports import layout, member, shape
 from ...primitives.registers import data_register
+from ...probe import probe
 from ..memory.chunk_line import ChunkLine
 
 SETTINGS = ("causal", "factor", "fraction", "query_shift", "key_shift", "value_shift", "output_shift")
@@ -107,7 +108,7 @@ class AttentionBlocks(wiring.Component):
         m.d.sync += over.eq(shared == one.heads)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("idle"):
                 m.d.comb += self.operation.ready.eq(1)
                 with m.If(self.operation.valid):
@@ -168,6 +169,7 @@ class AttentionBlocks(wiring.Component):
             with m.State("final"), m.If(free):
                 self._give(m, before, one.destination, one.values, contexts=1, final=1)
                 m.next = "idle"
+        probe(self, fsm, settings=settings, group=group)
         return m
 
     def _lines(self, m: Module, settings: data.View) -> tuple[ChunkLine, ChunkLine]:

@@ -11,6 +11,7 @@ from ....golden.stream.array.array_path import TileKind
 from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
 from ...ports import member
 from ...primitives.registers import data_register
+from ...probe import probe
 from ..memory.chunk_line import ChunkLine
 from .attention_blocks import phase_layout, settings_layout
 
@@ -103,6 +104,7 @@ class KeyReads(wiring.Component):
                 read.part.eq(line.part),
                 Value.cast(read.zero).eq(self._zero(block, number == 0, last_line)),
             ]
+        probe(self, active=active, block=block, row=row)
         return m
 
     def _zero(self, block: Any, first_line: Value, last_line: Value) -> Value:

@@ -6,6 +6,7 @@ from amaranth.lib import wiring
 from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
 from ...ports import members
 from ...primitives.registers import data_register
+from ...probe import probe
 from .attention_blocks import AttentionBlocks
 from .attention_contexts import ContextPlaces, ContextWriter
 from .attention_reads import KeyReads, QueryReads
@@ -72,6 +73,7 @@ class AttentionSequencer(wiring.Component):
             m.d.sync += [self.done.valid.eq(1), done.clipped.eq(counted + writer.clipped)]
         with m.Elif(self.done.ready):
             m.d.sync += self.done.valid.eq(0)
+        probe(self, busy=busy, owed=owed, owes=owes, counted=counted)
         return m
 
     def _give(

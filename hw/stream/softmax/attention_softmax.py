@@ -9,6 +9,7 @@ from ....golden.stream.softmax.attention_softmax import REPEATS, AttentionSoftma
 from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register, replicas
+from ...probe import probe
 from .attention_scores import AttentionScores
 from .attention_weights import AttentionWeights
 from .key_tiles import KeyTiles, block_layout
@@ -28,17 +29,19 @@ class AttentionSoftmax(wiring.Component):
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
         self.spec = spec
+        layout = block_layout(spec.queries, spec.keys, REPEATS.width)
+        self.phases = [_Phase(layout, name) for name in ("come", "weigh", "read")]
+        self.weights = AttentionWeights(spec)
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        layout = block_layout(spec.queries, spec.keys, REPEATS.width)
-        come, weigh, read = (_Phase(layout, name) for name in ("come", "weigh", "read"))
+        (come, weigh, read), weights = self.phases, self.weights
         m.submodules.banks = banks = ScoreBanks(spec)
         m.submodules.scores = scores = AttentionScores(spec)
         move = Signal()
-        m.submodules.weights = EnableInserter(move)(weights := AttentionWeights(spec))
+        m.submodules.weights = EnableInserter(move)(weights)
         busy, filled, weighted, freed = (Signal(2, name=name) for name in ("busy", "filled", "weighted", "freed"))
         taken = self._come(m, come, scores, busy)
         emptied = self._weigh(m, come, weigh, (scores, weights, banks), filled, move)
@@ -61,6 +64,7 @@ class AttentionSoftmax(wiring.Component):
             Value.cast(self.inverse.payload).eq(Value.cast(weights.inverse)),
             move.eq(~self.inverse.valid | self.inverse.ready),
         ]
+        probe(self, move=move, busy=busy, filled=filled, weighted=weighted)
         return m
 
     def _come(self, m: Module, come: "_Phase", scores: AttentionScores, busy: Signal) -> Value:
@@ -118,6 +122,7 @@ class AttentionSoftmax(wiring.Component):
             scores.begins.eq(fresh & (groups.query == 0)),
             scores.ends.eq(last & groups.ends),
         ]
+        probe(self, word=word, step=step, last=last)
         return Cat(begin & ~bank, begin & bank)
 
     def _weigh(
@@ -165,6 +170,7 @@ class AttentionSoftmax(wiring.Component):
             weights.largest.eq(scores.largest),
             weights.clipped.eq(Mux(query == 0, Mux(block.bank, scores.clipped[1], scores.clipped[0]), 0)),
         ]
+        probe(self, part=part, query=query, edge=edge, finish=finish)
         return Cat(finish & ~block.bank, finish & block.bank)
 
     def _read(
@@ -231,6 +237,7 @@ class AttentionSoftmax(wiring.Component):
             ("last", last.at("word")),
         ):
             pipeline.load(getattr(payload, name), value)
+        probe(self, offered=offered, offers=offers, row_valid=valid, row_ends=ends.later, row_banks=bank.later)
 
 
 class _Phase:

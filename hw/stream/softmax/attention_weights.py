@@ -11,6 +11,7 @@ from ...ports import shape
 from ...primitives.adder_tree import adder_tree
 from ...primitives.pipeline import Pipeline
 from ...primitives.shifter import RoundingShifter
+from ...probe import probe
 from ..pwl import PiecewiseLinear
 from .attention_scores import place_layout
 
@@ -133,6 +134,7 @@ class AttentionWeights(wiring.Component):
             self.inverse.last.eq(final.at("inverse").any()),
             self.inverse.clipped.eq(clipped),
         ]
+        probe(self, ending=ending)
         return m
 
     def _weights(self, m: Module, pipeline: Pipeline) -> list[Value]:

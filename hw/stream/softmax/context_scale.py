@@ -13,6 +13,7 @@ from ...primitives.pipeline import Pipeline
 from ...primitives.ram import ram
 from ...primitives.registers import replicas
 from ...primitives.shifter import RoundingShifter
+from ...probe import probe
 
 _MEAN = Format(Q6_12.integer + CONTEXT_GUARD + 1, Q6_12.fraction)
 """At most twice the largest value, with the guard bits."""
@@ -89,6 +90,7 @@ class ContextScale(wiring.Component):
         if spec.tag:
             tag = pipeline.place("input", given.tag, "tag", reset_less=True)
             m.d.comb += self.o.payload.tag.eq(tag.at("output"))
+        probe(self, valid=valid, last_full=last_full)
         return m
 
     def _table(self, m: Module, platform: object, accept: Value) -> tuple[Value, Value, Value]:
@@ -117,4 +119,5 @@ class ContextScale(wiring.Component):
         for bank in range(2):
             m.d.sync += full[bank].eq(full[bank] & ~(frees & (out == bank)) | fills & (into == bank))
         m.d.sync += there.eq(fills & (into == out ^ frees) | Mux(frees, full.bit_select(~out, 1), there))
+        probe(self, full=full, into=into, out=out, there=there)
         return read.data[INVERSE.width :], read.data[: INVERSE.width], there

@@ -5,6 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from ...probe import probe
+
 
 def block_layout(queries: int, keys: int, repeats: int) -> data.StructLayout:
     """Layout of a block of queries, as it goes from part to part; numbers are those of the last one, from 0 on.
@@ -95,4 +97,5 @@ class KeyTiles(wiring.Component):
             with m.Elif(last_query):
                 m.d.sync += [self.tile.eq(following), following.eq(following + 1)]
                 m.d.sync += self.query.eq(Mux(block.causal & ~own[-1], own, 0))
+        probe(self, following=following, repeat=repeat)
         return m

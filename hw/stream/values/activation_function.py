@@ -13,6 +13,7 @@ from ...ports import elements, members
 from ...primitives.pipeline import Pipeline
 from ...primitives.rounding import RoundSaturate
 from ...primitives.shifter import shift_left
+from ...probe import probe
 from ..pwl import PiecewiseLinear
 
 
@@ -49,6 +50,7 @@ class ActivationFunction(wiring.Component):
         m.d.comb += [move.eq(~self.o.valid | self.o.ready), self.i.ready.eq(move)]
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
+        probe(self, valid=valid)
         # always the same bits are rounded off
         left = pipeline.place("input", ~given.output_shift, "left", reset_less=True).at("difference")
         whole, plain = Signal(), Signal()

@@ -12,6 +12,7 @@ from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register
 from ...primitives.rounding import saturate_to
 from ...primitives.shifter import RoundingShifter, shift_left
+from ...probe import probe
 from .requantize import ROUNDED
 
 MOST_DROPPED = Q8_16.fraction + SHIFT.maximum
@@ -52,6 +53,7 @@ class Elementwise(wiring.Component):
         m.d.comb += [move.eq(~self.o.valid | self.o.ready), self.i.ready.eq(move)]
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
+        probe(self, valid=valid)
         kinds = {name: given.kind == number for number, name in enumerate(KINDS)}
         multiplies = kinds["multiply"] | kinds["square"]
         plain = pipeline.place("input", kinds["none"], "plain", reset_less=True).at("operands")

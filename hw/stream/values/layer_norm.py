@@ -15,6 +15,7 @@ from ...primitives.fifo import Fifo
 from ...primitives.pipeline import Pipeline, Placed
 from ...primitives.ram import ram
 from ...primitives.registers import replicas
+from ...probe import probe
 from .norm_lane import NormLane
 from .row_deviation import RowDeviation
 from .row_sums import RowSums
@@ -101,6 +102,7 @@ class LayerNorm(wiring.Component):
                     write.en.eq(loading & given.valid & (factors != number) & (at[: exact_log2(groups)] == group)),
                 ]
                 ports[-1].append(storage.read_port())
+        probe(self, loading=loading, second=second, side=side)
         return ports
 
     def _rows(self, m: Module, begin: Signal) -> tuple[Any, Any, Signal]:
@@ -157,6 +159,7 @@ class LayerNorm(wiring.Component):
             names.o.ready.eq(leaves),
         ]
         self._names = names.o
+        probe(self, taking=taking, first=first, taken=at, rows_left=left, rows_room=room)
         return rows.o, statistics.o, leaves
 
     def _values(self, m: Module, rows: Any, statistics: Any, leaves: Signal, ports: list[list[Any]]) -> Value:
@@ -182,6 +185,7 @@ class LayerNorm(wiring.Component):
         wiring.connect(m, results.o, wiring.flipped(o))
         word = _Word(step, last, Cat(at, self._names.payload[0]), rows.payload, statistics.payload)
         m.d.comb += results.i.valid.eq(self._lanes(m, word, ports, results.i.payload))
+        probe(self, step=step, given=at, values_left=left, values_room=room)
         return self._active & (left == 0) & (room == WORDS_UNDER_WAY)
 
     def _lanes(self, m: Module, word: "_Word", ports: list[list[Any]], found: Any) -> Value:
@@ -240,6 +244,7 @@ class LayerNorm(wiring.Component):
                 found.clipped_scaled[number].eq(lane.clipped_scaled),
                 found.clipped[number].eq(lane.clipped),
             ]
+        probe(self, under_way=under_way)
         return pipeline.place_flag("word", word.step, under_way).at("result")
 
 

@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 from ....golden.stream.values.norm_path import NormPathSpec
 from ...ports import elements, members
 from ...primitives.mux_tree import mux_tree
+from ...probe import probe
 from ..memory.chunk_line import ChunkLine
 from .layer_norm import LayerNorm
 
@@ -55,6 +56,7 @@ class NormPath(wiring.Component):
         self._read(m, begin, words)
         self._take(m, norm, begin, words)
         self._write(m, norm, begin, end, words)
+        probe(self, active=active, told=told)
         return m
 
     def _line(self, m: Module, name: str, begin: Value, moves: Value, ends: Value) -> tuple[ChunkLine, Signal]:
@@ -94,6 +96,7 @@ class NormPath(wiring.Component):
             m.d.sync += [reading.eq(1), chunk.eq(0)]
         with m.Elif(moves):
             m.d.sync += [chunk.eq(Mux(ends, 0, chunk + 1)), reading.eq(~ends | (row != self._last_row))]
+        probe(self, reading=reading, chunk=chunk, read_row=row)
 
     @property
     def _last_row(self) -> Value:
@@ -125,6 +128,7 @@ class NormPath(wiring.Component):
             m.d.sync += [word.eq(0), row.eq(0)]
         with m.Elif(taken):
             m.d.sync += [word.eq(Mux(ends, 0, word + 1)), row.eq(row + ends)]
+        probe(self, word=word, taken_row=row, ends=ends, closes=closes)
 
     def _write(self, m: Module, norm: LayerNorm, begin: Value, end: Signal, words: int) -> None:
         """Collect words of results to chunks, write them, and count what was clipped."""
@@ -172,3 +176,4 @@ class NormPath(wiring.Component):
                     m.d.sync += old.eq(value)
         m.d.comb += end.eq(self.done.valid & self.done.ready)
         m.d.sync += self.done.valid.eq(final[1] | (self.done.valid & ~self.done.ready))
+        probe(self, part=part, written_row=row, held=held, marked=marked, final=final)

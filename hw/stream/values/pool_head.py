@@ -9,6 +9,7 @@ from amaranth.utils import exact_log2
 from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...ports import elements, members
 from ...primitives.registers import replicas
+from ...probe import probe
 from ..memory.chunk_line import ChunkLine
 from .operand_reads import operand_reads
 from .pooling.pool_average import PoolAverage
@@ -75,6 +76,7 @@ class PoolHead(wiring.Component):
         m.d.sync += self._last_item.eq(settings.rows - 1)
         self._reads(m, source, unit)
         self._states(m, source, destination, average, unit)
+        probe(self, outside=outside, beyond=beyond)
         return m
 
     def _reads(self, m: Module, source: ChunkLine, unit: UnitRows) -> None:
@@ -136,7 +138,7 @@ class PoolHead(wiring.Component):
                 )
             ),
         ]
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.operation.ready.eq(1)
                 m.d.sync += [settings.eq(self.operation.payload), step.eq(0), self._item.eq(0)]
@@ -211,6 +213,7 @@ class PoolHead(wiring.Component):
                     m.next = "IDLE"
         with m.If(unit.o.valid):
             m.d.comb += [self.write.valid.eq(1), destination.advance.eq(self.write.ready)]
+        probe(self, fsm, step=step, rounds=rounds)
 
 
 def _place(payload: Any, line: ChunkLine, row: Value) -> list[Any]:

@@ -13,6 +13,7 @@ from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register
 from ...primitives.rounding import saturate_to
 from ...primitives.shifter import RoundingShifter, shift_left
+from ...probe import probe
 
 ROUNDED = Format(Q11_16.width + 1, 0)
 """Format of a rounded sum: a bit wider than the widest result, so that it tells what is beyond that."""
@@ -45,6 +46,7 @@ class Requantize(wiring.Component):
         m.d.comb += [move.eq(~self.o.valid | self.o.ready), self.i.ready.eq(move)]
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
+        probe(self, valid=valid)
         places = Signal(range(MOST_DROPPED + 1), reset_less=True)
         lacking = Mux(given.form >= FORMATS.index(Q6_12), Q8_16.fraction - Q6_12.fraction, 0)
         pipeline.load(places, given.fraction + given.output_shift + lacking)

@@ -9,6 +9,7 @@ from ....golden.stream.values.rotary import RotarySpec
 from ...ports import elements, members, shape
 from ...primitives.fifo import Fifo
 from ...primitives.registers import data_register
+from ...probe import probe
 from .operand_reads import operand_reads
 from .rotation.head_turn import HeadTurn
 from .rotation.head_walk import HeadWalk
@@ -126,7 +127,7 @@ class Rotary(wiring.Component):
             self._rows.i.payload.eq(row),
         ]
         clipped = data_register(m, self.done.payload.clipped, "clipped")
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += [self.operation.ready.eq(1), turn.begin.eq(1)]
                 m.d.sync += [settings.eq(self.operation.payload), position.eq(0)]
@@ -157,3 +158,4 @@ class Rotary(wiring.Component):
                 m.d.comb += self.done.valid.eq(1)
                 with m.If(self.done.ready):
                     m.next = "IDLE"
+        probe(self, fsm)

@@ -8,6 +8,7 @@ from ....golden.axi.bus import BEAT
 from ...axi.bursts import BurstSplitter, command
 from ...axi.memory_port import ReadPort
 from ...primitives.ready_fifo import ReadyFifo
+from ...probe import probe
 
 
 class ReadAhead(wiring.Component):
@@ -66,4 +67,5 @@ class ReadAhead(wiring.Component):
             taken.eq(self.o.valid & self.o.ready),
         ]
         m.d.sync += [asked.eq(asks.valid & asks.ready), free.eq(free - Mux(asked, length, 0) + taken)]
+        probe(self, asked=asked, length=length, taken=taken, free=free)
         return m

@@ -15,6 +15,7 @@ from ....golden.stream.weights.tile_dequant import BEAT_VALUES, BLOCKS_BITS, LEN
 from ....golden.stream.weights.tile_weights import OffsetKind
 from ...ports import layout, members
 from ...primitives.registers import data_register
+from ...probe import probe
 
 _LANE_TILES_BITS = BLOCKS_BITS + 3
 """Bits of the tiles of a group of outputs: at most 8 of each record."""
@@ -73,7 +74,7 @@ class TensorSequencer(wiring.Component):
                 Cat(line, first).eq(0),
                 idle.eq(~self.operation.valid),
             ]
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"), m.If(self.operation.valid):
                 m.next = "SIZES"
             with m.State("SIZES"):
@@ -111,6 +112,7 @@ class TensorSequencer(wiring.Component):
                         first.eq(Mux(wraps | (first == spec.numbers - 1), 0, first + 1)),
                         row_word.eq(row_word + Mux(wraps, whole(one.outputs, spec.lanes), 0)),
                     ]
+        probe(self, fsm, idle=idle, bias=bias, main=main, rows=rows)
         return m
 
     def _tensor(

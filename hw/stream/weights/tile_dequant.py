@@ -19,6 +19,7 @@ from ...ports import elements, members
 from ...primitives.mux_tree import mux_tree
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import replicas
+from ...probe import probe
 
 
 class TileDequant(wiring.Component):
@@ -114,6 +115,8 @@ class TileDequant(wiring.Component):
             values.last.eq(last),
             values.error.eq(error),
         ]
+        probe(self, at=at, coded=coded, scaling=scaling, skipping=skipping, sticky=sticky)
+        probe(self, entering=entering, part=part, room=room)
         return m
 
     def _begin(self, m: Module, nf4: Value, tiled: Value, settings: tuple[Signal, ...]) -> Signal:

@@ -12,6 +12,7 @@ from ...ports import elements, layout
 from ...primitives.ram import ram
 from ...primitives.registers import replicas
 from ...primitives.rounding import saturate
+from ...probe import probe
 
 
 class TileReplay(wiring.Component):
@@ -135,6 +136,8 @@ class TileReplay(wiring.Component):
                 flags.tile.eq(Mux(drain, tiles[1], tiles[0])),
             ]
         self._sums(m, move, flags, weights, turned)
+        probe(self, fill=fill, drain=drain, there=there, both=both, own=own, following=following, waits=waits)
+        probe(self, at=at, side=side, start=start, end=end, final=final, needs=needs, read=read, valid=valid)
         return m
 
     def _sums(self, m: Module, move: Signal, flags: Any, weights: list[Signal], turned: list[Signal]) -> None:

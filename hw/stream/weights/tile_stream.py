@@ -15,6 +15,7 @@ from ...axi.memory_port import byte_address
 from ...ports import members
 from ...primitives.fifo import Fifo
 from ...primitives.registers import data_register
+from ...probe import probe
 from .read_ahead import ReadAhead
 
 _TENSORS = 4
@@ -82,6 +83,7 @@ class TileStream(wiring.Component):
         with m.If(begins):
             m.d.sync += place.number.eq(asked.o.payload.number)
         self._tile(m, asked.o.payload, begins, comes, place.tile)
+        probe(self, tensor_ends=ends)
         return asked.empty & ~active
 
     def _tile(self, m: Module, given: Any, begins: Value, comes: Value, tile: Value) -> None:
@@ -166,6 +168,7 @@ class TileStream(wiring.Component):
         with m.If(moves):
             m.d.sync += half.eq(~half & ~final)
         _count(m, lists.o.payload, (active, final, left), lists.o.valid & lists.o.ready, moves)
+        probe(self, list_ends=ends)
         return lists.empty & ~active
 
 

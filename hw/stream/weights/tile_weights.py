@@ -15,6 +15,7 @@ from ...primitives.mux_tree import mux_tree
 from ...primitives.pipeline import Pipeline
 from ...primitives.registers import replicas
 from ...primitives.rounding import saturate
+from ...probe import probe
 from .tile_dequant import TileDequant
 from .tile_replay import TileReplay
 
@@ -114,6 +115,8 @@ class TileWeights(wiring.Component):
             replay.error.eq(wrong | failed),
             replay.tile.eq(tile),
         ]
+        probe(self, active=active, matrix=settings.matrix, corrected=settings.corrected, tile=tile, final=final)
+        probe(self, at=at, filling=filling, correcting=correcting, corrects=corrects, wrong=wrong)
         return m
 
     def _operation(
@@ -162,6 +165,7 @@ class TileWeights(wiring.Component):
         m.d.sync += [there.eq(given.valid | ~loads), reached.eq(is_final | Mux(loads, next_one, mine))]
         with m.If(loads):
             m.d.sync += correction.eq(given.payload)
+        probe(self, correction=correction, there=there, reached=reached, correction_used=used)
         return Held(correction, there, reached, used)
 
     def _values(
@@ -224,6 +228,7 @@ class TileWeights(wiring.Component):
         place, error = checked.at("operands")[:-1], checked.at("operands")[-1]
         written = Cat(good & settings.matrix, place[: exact_log2(spec.weights)])
         written = pipeline.place("operands", written, "written", reset_less=True).at("result")
+        probe(self, keeps=keeps, under_way=under_way)
         return Values(
             enough,
             move & enough & last_lane,
@@ -261,6 +266,7 @@ class TileWeights(wiring.Component):
             m.d.sync += [number.eq(settings.first), within.eq(0)]
         field = spec.streams()["offsets"].fields[0]
         plus, minus = (mux_tree(number, elements(getattr(word, side), field)) for side in ("plus", "minus"))
+        probe(self, word_used=used)
         return plus, minus
 
     def _write(

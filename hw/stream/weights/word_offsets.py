@@ -21,6 +21,7 @@ from ...primitives.mux_tree import mux_tree
 from ...primitives.pipeline import Pipeline
 from ...primitives.ram import ram
 from ...primitives.rounding import saturate
+from ...probe import probe
 from ...zo.deltas.perturbation_numbers import PerturbationNumbers
 from .offset_rounding import OffsetRounding
 from .word_place import WordPlace
@@ -40,6 +41,7 @@ class WordOffsets(wiring.Component):
     def __init__(self, spec: WordOffsetsSpec) -> None:
         self.spec = spec
         super().__init__(members(spec))
+        self.walk = _Walk(spec)
         # a delta that is stored, for a monitor in the component around this one
         self.stored, self.delta = Signal(), Signal(DELTA.width)
         self.row, self.column = Signal(range(spec.times)), Signal(range(spec.row_words))
@@ -66,7 +68,7 @@ class WordOffsets(wiring.Component):
         )
         # the collected word, and that on offer
         assert pipeline.latency("issue", "offset") + 2 == self.spec.latency
-        walk = _Walk(self.spec)
+        walk = self.walk
         inside = Signal(pipeline.latency("issue", "sum"))
         flags = pipeline.place_flag("issue", walk.issue & ~walk.gives, inside)
         self._go_on(m, walk)
@@ -82,6 +84,7 @@ class WordOffsets(wiring.Component):
             self.delta.eq(into.data),
         ]
         self._save(m, walk, flags.at("operands"), delta)
+        probe(self, inside=inside)
         return m
 
     # -- control ---------------------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ class WordOffsets(wiring.Component):
                 m.d.sync += walk.table.eq(given.table)
         nothing = given.count == 0
         ends = walk.word_ends & walk.is_last
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += free.eq(1)
                 with m.If(taken):
@@ -139,6 +142,7 @@ class WordOffsets(wiring.Component):
                 m.d.comb += self.done.valid.eq(1)
                 with m.If(self.done.ready):
                     m.next = "IDLE"
+        probe(self, fsm, free=free)
 
     def _begin(self, m: Module, nothing: Value, requests: Value) -> None:
         """Begin the walk of a command that is taken, if it has rows or words."""
@@ -191,6 +195,7 @@ class WordOffsets(wiring.Component):
                 walk.numbers_left.eq(walk.numbers_left - 1),
                 walk.word_ends.eq(walk.numbers_left == 1),
             ]
+        probe(self, wraps=wraps)
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
@@ -261,6 +266,7 @@ class WordOffsets(wiring.Component):
         wide = pipeline.place("issue", walk.wide, "wide", reset_less=True).at("offset")
         numbers = [Mux(wide, one.o, saturate(one.o, WEIGHT_OFFSET.width)) for one in roundings]
         self._collect(m, walk, numbers, gives.at("offset"), ends.at("offset"))
+        probe(self, gives=gives.later, ends=ends.later)
         return above[: DELTA.width]
 
     def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
@@ -284,6 +290,7 @@ class WordOffsets(wiring.Component):
                 m.d.sync += offered.eq(word)
         begins = walk.issue & walk.gives & (walk.numbers_left == self.spec.n - 1)
         m.d.sync += walk.ahead.eq(walk.ahead + begins - (offsets.valid & offsets.ready))
+        probe(self, complete=complete, offers=offers)
 
     def _save(self, m: Module, walk: "_Walk", changes: Value, delta: Signal) -> None:
         """Shift the deltas of a beat together; the next beat begins when it was taken."""
@@ -300,6 +307,7 @@ class WordOffsets(wiring.Component):
         with m.If(shifts):
             m.d.sync += [beat.eq(Cat(beat, delta)[DELTA.width :]), number.eq(number + 1)]
             m.d.sync += self.save.valid.eq(number == PER_BEAT - 1)
+        probe(self, number=number)
 
 
 def _numbers(spec: WordOffsetsSpec, kind: Value) -> Value:

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....golden.stream.weights.word_offsets import WORD
 from ...primitives.mux_tree import mux_tree
+from ...probe import probe
 
 
 class WordPlace(wiring.Component):
@@ -70,4 +71,5 @@ class WordPlace(wiring.Component):
             m.d.sync += self.turned.eq(0)
         with m.Elif(self.find & ~self.found):
             m.d.sync += self.turned.eq(mux_tree(Cat(quotient, self.turned), twice))
+        probe(self, step=step)
         return m

@@ -15,7 +15,7 @@ from ....golden.stream.weights.word_offsets import Kind
 from ....hw.cores.zostream.perturbed_deltas import DeltaCommand, PerturbedDeltas
 from ....hw.stream.engine.engine_port import REQUEST
 from ...formal.checker import Checker
-from ...formal.inside import leave_out, variables_of
+from ...formal.inside import leave_out, probe_of
 
 _COMMANDED = ("kind", "table", "factor", "count")
 """Fields of a command that go on to the deltas; the others are for the generator."""
@@ -29,7 +29,7 @@ def part() -> PerturbedDeltas:
 
 def check(checker: Checker, part: PerturbedDeltas) -> None:
     """Add the rules: a command is offered, unchanged, until it is taken, and requests wait meanwhile."""
-    m, own, request, inside = checker.m, part.command, part.request, variables_of(part)
+    m, own, request, inside = checker.m, part.command, part.request, probe_of(part)
     leave_out(checker, part)
     for name in ("offsets", "save"):  # those of the deltas, whose rules they have
         checker.inner(name, getattr(part, name))
@@ -81,7 +81,7 @@ def _position(checker: Checker, part: PerturbedDeltas, command: tuple[Any, Signa
             m.d.sync += mark.eq(following)
     # words are those of the command that the deltas took last, and the next one comes behind its end
     checker.assume(~passes | (started & ~waits))
-    checker.lemma("counted", ~started | (variables_of(part, "_draw").left == left))
+    checker.lemma("counted", ~started | (probe_of(part).left == left))
     checker.rule("position", part.at == position)
     checker.rule("taken_together", words.ready == generator.o.ready)
     # the generator reads them with its last word alone, whose command is held or was

@@ -15,7 +15,7 @@ from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....hw.axi.memory_port import byte_address
 from ....hw.cores.zostream.zostream import Zostream
 from ...formal.checker import Checker
-from ...formal.inside import cleared_by, parts_of, state_of, variables_of
+from ...formal.inside import cleared_by, parts_of, probe_of, state_of, variables_of
 from ..core_edges import core_rules, shrink, trainer_of
 
 CUT = ("memories",)
@@ -98,8 +98,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
 def _programs(checker: Checker, trainer: Any) -> None:
     """Only a program that was accepted is run; a refused one has its reason as the code."""
     program, engine = trainer.program, trainer.engine
-    looks, fails = state_of(program, "LOOK"), state_of(program, "FAILED")
-    idle, runs = state_of(program, "IDLE"), state_of(program, "RUN")
+    looks, fails, idle, runs = (probe_of(program).state(name) for name in ("LOOK", "FAILED", "IDLE", "RUN"))
     checker.lemma("valid_at_rest", ~program.valid | idle | runs)
     checker.lemma("failed_for_ever", program.failed == fails)
     checker.rule("accepted_alone", ~engine.start | program.valid)

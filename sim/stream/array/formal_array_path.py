@@ -7,14 +7,14 @@ not take, for nothing waits behind the array.
 from __future__ import annotations
 
 from itertools import combinations
-from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 from amaranth.lib import data
 
 from ....golden.stream.array.array_path import APART, ArrayPathSpec, TileKind
+from ....hw.probe import Probe
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = ArrayPathSpec(lanes=6, columns=1, sums=4, drain=1, queries=2)
 CUT = ("multipliers", "memories")
@@ -25,22 +25,21 @@ def check(checker: Checker, spec: ArrayPathSpec) -> None:
     block, order = checker.block, checker.streams["order"]
     sizes = (order.payload.rows != 0) & (order.payload.rows <= spec.sums) & (order.payload.kind <= max(TileKind))
     checker.assume(~order.valid | sizes)
-    rows, streams = variables_of(block, "_rows"), checker.streams
+    rows, streams = probe_of(block), checker.streams
     offered = [streams[name].valid for name in ("sums", "scores", "contexts")]
     checker.rule("kinds_apart", ~rows.taken | (rows.other == rows.attention))
     checker.rule("sums_apart", ~Cat(one & other for one, other in combinations(offered, 2)).any())
     _never_wait(checker, spec, rows)
 
 
-def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: SimpleNamespace) -> None:
+def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: Probe) -> None:
     """Prove that the partial sums take each row as the array gives it: there is room, and its sum is at hand."""
     parts = parts_of(checker.block)
-    array, sums = variables_of(parts.array), parts.partial_sums
-    own, queue = variables_of(sums), variables_of(variables_of(sums).queue)
-    layout = checker.block._tag
-    tags = [data.View(layout, tag) for tag in (*array.tag._copies[1:], array.given)]
-    stages = list(zip(array.valid, tags, strict=True))
-    stored = (queue.level + 1)[: len(queue.level)] + own.queue.o.valid
+    array, sums = probe_of(parts.array), parts.partial_sums
+    own, queue = probe_of(sums), parts_of(sums).queue
+    layout, level = checker.block._tag, probe_of(queue).level
+    stages = list(zip(array.valid, [data.View(layout, tag) for tag in array.tags], strict=True))
+    stored = (level + 1)[: len(level)] + queue.o.valid
     # a row is inside the array, it waits in the queue, or its last part is on offer
     inside = sum((valid & tag.last for valid, tag in stages), Value.cast(0))
     offered = sums.o.valid & (sums.o.payload.part == spec.partial_sums.parts - 1)
@@ -61,35 +60,35 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: SimpleNamespace) ->
             "room": own.places == rows.room + inside + offered,
             "rows_apart": Cat(apart).all(),
             "sums_taken": ~sums.i.valid | sums.i.ready,
-            "queue_taken": ~own.queue.i.valid | own.queue.i.ready,
+            "queue_taken": ~queue.i.valid | queue.i.ready,
         }
     )
 
 
-def _numbers(checker: Checker, rows: SimpleNamespace, stages: list[tuple[Value, Value]]) -> dict[str, Value]:
+def _numbers(checker: Checker, rows: Probe, stages: list[tuple[Value, Value]]) -> dict[str, Value]:
     """Assume the order of a tile's rows; return lemmas about the rows that entered last, and the tile at work.
 
     A row that is not the first of its number comes at least as many rows behind the one before as its tile has.
     """
-    m, own = checker.m, variables_of(checker.block, "_returns")
+    m = checker.m
     numbers = [Signal.like(rows.tag.row, name=f"number{age}") for age in range(APART - 1)]
     with m.If(rows.taken):
         m.d.sync += [into.eq(row) for into, row in zip(numbers, [rows.tag.row, *numbers], strict=False)]
     # such a row comes too early where its tile has more rows than came since
-    early = [~few & (rows.tag.row == number) for few, number in zip(reversed(own.few), numbers, strict=True)]
+    early = [~few & (rows.tag.row == number) for few, number in zip(reversed(rows.few), numbers, strict=True)]
     checker.assume(~rows.taken | rows.tag.first | ~Cat(early).any())
     (valid, newest), (earlier, second), left = *stages, rows.left
-    returns = own.few[0] & valid | own.few[1] & earlier
+    returns = rows.few[0] & valid | rows.few[1] & earlier
     # of few rows there are even fewer behind the first one
     counted = [
         Mux(rows.swap, few == (left + 1 < APART - age), ~few | (left < APART - 2 - age))
-        for age, few in enumerate(own.few)
+        for age, few in enumerate(rows.few)
     ]
     return {
         "few": ~rows.active | Cat(counted).all(),
-        "recent": Cat(own.recent) == Cat(valid, earlier)[: len(own.recent)],
+        "recent": Cat(rows.recent) == Cat(valid, earlier)[: len(rows.recent)],
         "may_pass": rows.may_pass == (rows.active & rows.alike & (~rows.swap | ~returns)),
         "alike": ~rows.active | (rows.alike == (rows.other == rows.attention)),
         "numbers": (~valid | (newest == numbers[0])) & (~earlier | (second == Mux(valid, numbers[1], numbers[0]))),
-        "apart": ~(rows.active & ~rows.swap & own.few[0] & valid & earlier),
+        "apart": ~(rows.active & ~rows.swap & rows.few[0] & valid & earlier),
     }

@@ -9,7 +9,7 @@ from amaranth.hdl import Mux, Signal, Value
 
 from ....golden.stream.array.linear_sequencer import LinearSequencerSpec
 from ...formal.checker import Checker
-from ...formal.inside import variables_of
+from ...formal.inside import probe_of
 
 SPEC = LinearSequencerSpec(lanes=4, columns=2, rows=64, wide_rows=4, sums=4)
 
@@ -37,7 +37,7 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
             m.d.sync += busy.eq(~(final_tile & final_group))
     same = (word.row == row) & (word.first == (tile == 0)) & (word.last == final_tile)
     address = (line + row)[: len(word.address)]
-    own = variables_of(checker.block)
+    own = probe_of(checker.block)
     minus = row >= layer.rows
     counters = (own.row == row) & (own.tile == tile) & (own.line == line) & (own.minus == minus)
     left = (
@@ -77,7 +77,7 @@ def _order(checker: Checker, layer: Signal, busy: Value, begins: Value, final: V
     ahead = Signal(2, name="ahead")
     begun = checker.moves("rows_read") & begins
     m.d.sync += ahead.eq(ahead + checker.moves("order") - begun)
-    own = variables_of(checker.block)
+    own = probe_of(checker.block)
     last = busy & final & ~begins
     checker.lemmas_together(
         {

@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ....golden.stream.array.tile_array import TileArraySpec
 from ...formal.checker import Checker
-from ...formal.inside import variables_of
+from ...formal.inside import probe_of
 from ...formal.pipeline import check_stages
 
 SPEC = TileArraySpec(lanes=6, columns=1)
@@ -20,7 +20,7 @@ CUT = ("multipliers",)
 def check(checker: Checker, spec: TileArraySpec) -> None:
     """Add the rules."""
     m, (w, x) = checker.m, (checker.streams[name] for name in ("w", "x"))
-    moves, inside = check_stages(checker, spec, "x"), variables_of(checker.block)
+    moves = check_stages(checker, spec, "x")
     swap, beat = checker.moves("x") & x.payload.swap, checker.moves("w")
     # beats of tiles that no swap has made the active one yet: at most a tile, and the first beat of the next
     ahead = Signal(range(2 * spec.beats), name="ahead")
@@ -28,7 +28,7 @@ def check(checker: Checker, spec: TileArraySpec) -> None:
     checker.lemma("ahead", ahead <= spec.beats + 1)
     checker.rule("x_taken", x.ready == moves & (~x.payload.swap | (ahead >= spec.beats)))
     checker.rule("w_taken", w.ready == moves & (ahead <= spec.beats))
-    _follow(checker, spec, variables_of(inside.column).active, ahead, moves)
+    _follow(checker, spec, probe_of(checker.block.columns[-1]).weights, ahead, moves)
     checker.progress(1)
 
 

@@ -10,7 +10,7 @@ from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program_sequencer import LOAD, ProgramSequencerSpec
 from ...formal.checker import Checker
-from ...formal.inside import leave_out, state_of, variables_of
+from ...formal.inside import leave_out, parts_of, probe_of
 
 SPEC = ProgramSequencerSpec(operations=2, lanes=2, columns=2, rows=4, wide_rows=4, sums=2)
 CUT = ("memories",)
@@ -24,8 +24,8 @@ def check(checker: Checker, spec: ProgramSequencerSpec) -> None:
         m.d.sync += loading.eq(command.payload.run == LOAD)
     # whatever the checks say
     leave_out(checker, checker.block, "memory")
-    inside = variables_of(checker.block)
-    idle, gives, fetches = (state_of(checker.block, state) for state in ("command", "give", "fetch"))
+    inside = probe_of(checker.block)
+    idle, gives, fetches = (inside.state(state) for state in ("command", "give", "fetch"))
     checker.lemmas_together(
         {
             "kind": idle | (inside.running == ~loading),
@@ -42,14 +42,14 @@ def check(checker: Checker, spec: ProgramSequencerSpec) -> None:
 
 def _only_what_is_passed(checker: Checker, spec: ProgramSequencerSpec, loading: Signal) -> None:
     """An instruction that is given is one that the checks of the last load passed, as they all did, from its place."""
-    m, given, inside = checker.m, checker.streams["o"], variables_of(checker.block)
-    checks, fields, index = inside.checker, inside.fields, inside.index
+    m, given, inside = checker.m, checker.streams["o"], probe_of(checker.block)
+    checks, fields, index = parts_of(checker.block).checker, inside.fields, inside.index
     passed, wrong = Signal(16, name="passed"), Signal(name="one_wrong")
-    fetches, gives = (state_of(checker.block, state) for state in ("fetch", "give"))
-    judges = state_of(checker.block, "remainder") | state_of(checker.block, "check")
+    fetches, gives, checks_one = (inside.state(state) for state in ("fetch", "give", "check"))
+    judges = inside.state("remainder") | checks_one
     with m.If(checker.moves("command") & (checker.payload("command").run == LOAD)):
         m.d.sync += [passed.eq(0), wrong.eq(0)]
-    with m.Elif(state_of(checker.block, "check") & checks.ends):
+    with m.Elif(checks_one & checks.ends):
         m.d.sync += [passed.eq(passed + 1), wrong.eq(wrong | (checks.reason != Reason.NONE))]
     at_work = fetches | gives | judges
     fetched = Mux(fetches, inside.fetched, INSTRUCTION_BEATS)
@@ -65,4 +65,4 @@ def _only_what_is_passed(checker: Checker, spec: ProgramSequencerSpec, loading: 
         }
     )
     checker.rule("only_what_is_passed", ~given.valid | ((index < passed) & ~wrong))
-    checker.rule("passed_stays", ~inside.write.en | (loading & ~inside.loaded))
+    checker.rule("passed_stays", ~inside.writes | (loading & ~inside.loaded))

@@ -28,7 +28,7 @@ def check(checker: Checker, spec: ActivationMemorySpec) -> None:
     free, queues = Value.cast(1), parts_of(checker.block)
     place = _Place(checker, spec)
     for name in READERS:
-        read, queue = checker.streams[f"{name}_read"], getattr(queues, f"{name}_queue")
+        read, queue = checker.streams[f"{name}_read"], queues[f"{name}_queue"]
         owed = checker.words(f"{name}_read", name, capacity=READS_AHEAD, drained=READS_AHEAD + spec.latency)
         # what the other readers do with their results holds none up
         checker.takes(f"{name}_read", (owed != READS_AHEAD) & free)

@@ -6,7 +6,7 @@ from amaranth.hdl import Mux, Signal
 
 from ....hw.stream.memory.chunk_words import ChunkWords
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 _WORDS, _DEPTH = 2, 4
 
@@ -24,12 +24,12 @@ def check(checker: Checker, part: ChunkWords) -> None:
     checker.assume(~part.asked | part.room)
     checker.assume(~given.valid | owed.any())
     words = checker.balance("o", [(taken, _WORDS)], [(part.o.valid, checker.moves("o"), 1)], _DEPTH, _WORDS + 4)
-    places = variables_of(part).places
-    checker.lemma("places_counted", places + words + Mux(owed[1], 2 * _WORDS, 0) + Mux(owed[0], _WORDS, 0) == _DEPTH)
-    inner = variables_of(part)
+    inner = probe_of(part)
+    counted = inner.places + words + Mux(owed[1], 2 * _WORDS, 0) + Mux(owed[0], _WORDS, 0)
+    checker.lemma("places_counted", counted == _DEPTH)
     checker.lemma("stays", inner.stays == (inner.full & (inner.word != _WORDS - 1)))
     checker.lemma("keeps", inner.keeps == inner.stays)
-    checker.rule("queue_room", ~variables_of(part).full | parts_of(part).queue.i.ready)
+    checker.rule("queue_room", ~inner.full | parts_of(part).queue.i.ready)
     checker.passes("i_waits", given.valid & ~given.ready, _WORDS)
     ahead, inside, word = Signal.like(words, name="ahead"), Signal(name="inside"), Signal(2, name="word")
     checker.ports["choose"] = choose = Signal(name="choose")

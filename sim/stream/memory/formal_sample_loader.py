@@ -9,7 +9,7 @@ from ....golden.stream.memory.sample_loader import SampleLoaderSpec, Status
 from ....golden.stream.memory.samples import ROW, ROW_BEATS
 from ....hw.primitives.mux_tree import mux_tree
 from ...formal.checker import Checker
-from ...formal.inside import state_of, variables_of
+from ...formal.inside import probe_of
 
 SPEC = SampleLoaderSpec(lanes=16, columns=16, rows=16, wide_rows=8, sums=4)
 MOST = ROW
@@ -49,11 +49,11 @@ def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
 
     Checks of an operation end before the block's own counts begin.
     """
-    block = checker.block
-    begin, inner, gather = state_of(block, "BEGIN"), variables_of(block, "_write"), variables_of(block, "_gather")
-    checks = state_of(block, "CHECK") | begin
+    inner = probe_of(checker.block)
+    begin = inner.state("BEGIN")
+    checks = inner.state("CHECK") | begin
     last, row = inner.last, ROW_BEATS * SPEC.unit // ROW
-    full, whole = inner.self._full, beats.word >= row
+    full, whole = checker.block._full, beats.word >= row
     chunks, written = writes.size[1:], writes.word[1:]
     same = (writes.left == beats.left) & (whole == written + full)
     ahead = (writes.left == beats.left + 1) & full & (written + 1 == chunks) & ~whole
@@ -61,15 +61,15 @@ def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
     checker.lemmas_together(
         {
             "aligned": same | ahead | padding,
-            "tokens": gather.tokens == Mux(checks, 0, beats.left),
+            "tokens": inner.tokens == Mux(checks, 0, beats.left),
             "active": inner.active == (~checks & writes.left.any()),
             "size": (beats.left == 0) | ((last < MOST) & (beats.size == 2 * row)),
             "chunks": (writes.left == 0) | ((last < MOST) & (chunks == last[exact_log2(SPEC.columns) :] + 1)),
-            "beat": beats.word == gather.beat + Mux((gather.tokens != 0) & (gather.units == 0), row, 0),
-            "beat_least": gather.beat < row,
-            "units": (gather.tokens == 0) | (gather.units <= 1),
-            "ends": (gather.tokens == 0) | (gather.ends == (gather.units == 0)),
-            "more": gather.more == gather.tokens.any(),
+            "beat": beats.word == inner.beat + Mux((inner.tokens != 0) & (inner.units == 0), row, 0),
+            "beat_least": inner.beat < row,
+            "units": (inner.tokens == 0) | (inner.units <= 1),
+            "ends": (inner.tokens == 0) | (inner.ends == (inner.units == 0)),
+            "more": inner.more == inner.tokens.any(),
             "loads": ~begin | ((checker.payload("done").status == Status.LOADED) == beats.left.any()),
             "group": ~inner.active | (written + inner.groups + 1 == chunks),
             "side": writes.word[0] == inner.side,

@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ....golden.stream.softmax.attention_sequencer import AttentionSequencerSpec
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, state_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = AttentionSequencerSpec(lanes=8, columns=4, exponentials=2, queries=2, keys=8, rows=16, wide_rows=2, sums=4)
 _GROUPS = 2
@@ -29,11 +29,11 @@ def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
     _chunks(checker, spec)
     _tiles(checker, spec)
     blocks = parts_of(checker.block).blocks
-    inside = variables_of(blocks)
+    inside = probe_of(blocks)
     checker.lemmas_together(
         {
-            "groups": state_of(blocks, "idle") | (inside.settings.groups < _GROUPS),
-            "groups_left": ~state_of(blocks, "advance") | (inside.group < _GROUPS),
+            "groups": inside.state("idle") | (inside.settings.groups < _GROUPS),
+            "groups_left": ~inside.state("advance") | (inside.group < _GROUPS),
         }
     )
     checker.progress(16)
@@ -41,7 +41,7 @@ def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
 
 def _reciprocals(checker: Checker) -> None:
     """Reciprocals pass in the same cycle, of blocks whose scores are asked for."""
-    inside = variables_of(checker.block)
+    inside = probe_of(checker.block)
     checker.lemma("owes", inside.owes == inside.owed.any())
     inverse, out = checker.streams["inverse"], checker.streams["reciprocals"]
     same = [getattr(inverse.payload, name) == getattr(out.payload, name) for name in ("mantissa", "exponent", "last")]
@@ -75,7 +75,7 @@ def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
     with m.Else():
         counted = Mux(checker.moves("inverse"), checker.payload("inverse").clipped, 0)
         m.d.sync += clipped.eq(clipped + Mux(gain, count, 0) + counted)
-    inside, parts = variables_of(checker.block), parts_of(checker.block)
+    inside, parts = probe_of(checker.block), parts_of(checker.block)
     # what is counted within an operation
     checker.lemma("clipped_inside", ~inside.busy | (clipped == (inside.counted + parts.writer.clipped)[: len(clipped)]))
     checker.lemma("counts_inside", inside.busy | ~(gain | checker.moves("inverse")))
@@ -92,7 +92,7 @@ def _tiles(checker: Checker, spec: AttentionSequencerSpec) -> None:
     """Rows of a tile are alike, and as many as `stationary_load` takes; of a value no part is zero."""
     m, read = checker.m, checker.streams["keys_read"]
     keys = parts_of(checker.block).keys
-    inside, line = variables_of(keys), parts_of(keys).line
+    inside, line = probe_of(keys), parts_of(keys).line
     number, turn, part = (
         Signal(range(spec.lanes), name="number"),
         Signal(name="tile_turn"),

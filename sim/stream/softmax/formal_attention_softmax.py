@@ -10,7 +10,7 @@ from amaranth.utils import exact_log2
 from ....golden.stream.softmax.attention_softmax import AttentionSoftmaxSpec
 from ....hw.stream.softmax.key_tiles import KeyTiles
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = AttentionSoftmaxSpec(columns=2, lanes=2, exponentials=1, queries=2, keys=4)
 CUT = ("multipliers", "memories")
@@ -38,20 +38,18 @@ def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
         rows.eq(rows + Mux(begin, _times(given.repeats, asked.pairs(spec.lanes)), 0) - checker.moves("o")),
         inverses.eq(inverses + Mux(begin, given.queries, 0) - checker.moves("inverse")),
     ]
-    block = variables_of(checker.block)
+    block = probe_of(checker.block)
     parts = parts_of(checker.block)
-    come, weigh, read = (getattr(block, name) for name in ("come", "weigh", "read"))
+    come, weigh, read = checker.block.phases
     coming, weighing = come.active | come.over, weigh.active | weigh.over
     blocks = [_Block.of(phase.block) for phase in (come, weigh, read)]
-    query, word = variables_of(checker.block, "_weigh").query, variables_of(checker.block, "_come").word
-    ending = variables_of(block.weights).ending
-    reads = variables_of(checker.block, "_read")
-    read_valid = Cat(reads.valid, reads.offered)
+    query, word, ending = block.query, block.word, probe_of(checker.block.weights).ending
+    read_valid = Cat(block.row_valid, block.offered)
     later = Mux(coming, _times(come.repeats + 1, blocks[0].pairs(spec.lanes)), 0)
     later += Mux(weighing, _times(weigh.block.repeats + 1, blocks[1].pairs(spec.lanes)), 0)
     checker.lemmas_together(
         {
-            "offers": reads.offers == reads.offered,
+            "offers": block.offers == block.offered,
             "one_phase": ~(come.active & come.over) & ~(weigh.active & weigh.over),
             "legal_0": ~coming | blocks[0].legal & (come.repeats < _REPEATS) & (come.block.repeats == 0),
             "legal_1": ~weighing | blocks[1].legal & (weigh.block.repeats < _REPEATS),
@@ -82,18 +80,16 @@ def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None
     A bank is busy while a phase has its block, or its last row goes out. A phase that waits for what the one before has
     stored waits for what is on its way. What is on its way comes in a fixed number of cycles.
     """
-    m, block, parts = checker.m, variables_of(checker.block), parts_of(checker.block)
-    come, weigh, read = (getattr(block, name) for name in ("come", "weigh", "read"))
-    own, rows = variables_of(checker.block, "_weigh"), variables_of(checker.block, "_read")
-    given = variables_of(checker.block, "_come")
-    last_score = given.step & given.last & parts.groups.ends
+    m, block, parts = checker.m, probe_of(checker.block), parts_of(checker.block)
+    come, weigh, read = checker.block.phases
+    last_score = block.step & block.last & parts.groups.ends
     stored, put, held, going = ([] for _ in range(4))
     for bank in range(2):
         stored.append(Signal(spec.score_latency, name=f"stored{bank}"))
         put.append(Signal(spec.weight_latency, name=f"put{bank}"))
         m.d.sync += stored[bank].eq(Cat(last_score & (come.block.bank == bank), stored[bank][:-1]))
         with m.If(block.move):
-            m.d.sync += put[bank].eq(Cat(own.finish & (weigh.block.bank == bank), put[bank][:-1]))
+            m.d.sync += put[bank].eq(Cat(block.finish & (weigh.block.bank == bank), put[bank][:-1]))
         held.append(
             [
                 active & (phase.block.bank == bank)
@@ -106,13 +102,13 @@ def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None
         )
         going.append(
             [
-                rows.valid[place] & rows.ends.at(stage) & (rows.bank.at(stage) == bank)
-                for place, stage in enumerate(("address", "word"))
+                valid & ends & (place == bank)
+                for valid, ends, place in zip(block.row_valid, block.row_ends, block.row_banks, strict=True)
             ]
         )
     checker.rule("last_score", last_score == (checker.moves("scores") & (scores == 1)))
     lemmas = {"stored": parts.scores.stored == Cat(one[-1] for one in stored)}
-    lemmas["put"] = block.weights.put_last == Cat(one[-1] for one in put)
+    lemmas["put"] = checker.block.weights.put_last == Cat(one[-1] for one in put)
     for bank in range(2):
         for name, way in (("stored", stored[bank]), ("put", put[bank])):
             lemmas[f"{name}_one{bank}"] = (way & (way - 1)[: len(way)]) == 0
@@ -129,9 +125,9 @@ def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None
             f"weighted_once{bank}": ~block.weighted[bank] | ~put[bank].any(),
         }
     lemmas["edge"] = ~weigh.active | (
-        own.edge == Mux(weigh.block.causal, weigh.block.first + own.query, weigh.block.keys)
+        block.edge == Mux(weigh.block.causal, weigh.block.first + block.query, weigh.block.keys)
     )
-    lemmas["part"] = ~weigh.active | (own.part <= own.edge >> exact_log2(spec.exponentials))
+    lemmas["part"] = ~weigh.active | (block.part <= block.edge >> exact_log2(spec.exponentials))
     checker.lemmas_together(lemmas)
 
 
@@ -165,19 +161,19 @@ class _Block:
 
 def _inside(tiles: KeyTiles, block: _Block, size: int) -> Value:
     """Whether the place in the tiles is one of the block's."""
-    inside = variables_of(tiles)
+    inside = probe_of(tiles)
     fits = (tiles.query <= block.queries) & (tiles.tile <= block.keys >> exact_log2(size))
     for tile in range(SPEC.keys // size):
         fits &= (tiles.tile != tile) | (tiles.query >= block.begin(tile * size))
-    return fits & (inside.following == tiles.tile + 1) & (inside.repeat <= inside.block.repeats)
+    return fits & (inside.following == tiles.tile + 1) & (inside.repeat <= tiles.block.repeats)
 
 
 def _left(tiles: KeyTiles, block: _Block, size: int) -> Value:
     """Pairs that are left, the present one among them."""
-    inside = variables_of(tiles)
+    inside = probe_of(tiles)
     here = block.queries + 1 - tiles.query + block.pairs(size, tiles.tile)
     # no signed product, whose result is cut
-    later = _times((inside.block.repeats - inside.repeat).as_unsigned(), block.pairs(size))
+    later = _times((tiles.block.repeats - inside.repeat).as_unsigned(), block.pairs(size))
     return (here + later).as_unsigned()
 
 

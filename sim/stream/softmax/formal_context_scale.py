@@ -6,7 +6,7 @@ from amaranth.hdl import Signal
 
 from ....golden.stream.softmax.context_scale import ContextScaleSpec
 from ...formal.checker import Checker
-from ...formal.inside import variables_of
+from ...formal.inside import probe_of
 from ...formal.pipeline import check_stages
 
 SPEC = ContextScaleSpec(lanes=1, queries=2, keys=4)
@@ -20,13 +20,13 @@ def check(checker: Checker, spec: ContextScaleSpec) -> None:
     frees = checker.moves("i") & checker.payload("i").last
     blocks, into, out = Signal(range(3), name="blocks"), Signal(name="into"), Signal(name="out")
     m.d.sync += [blocks.eq(blocks + fills - frees), into.eq(into ^ fills), out.eq(out ^ frees)]
-    table = variables_of(checker.block, "_table")
+    table = probe_of(checker.block)
     count = table.full[0] + table.full[1]
     checker.lemmas_together(
         {
             "blocks_full": (blocks == count) & (table.into == into) & (table.out == out),
             "blocks_in_turn": (blocks != 1) | table.full.bit_select(out, 1),
-            "offered": variables_of(checker.block).last_full == checker.streams["o"].valid,
+            "offered": table.last_full == checker.streams["o"].valid,
             "there": table.there == table.full.bit_select(out, 1),
             "blocks_turn": (into ^ out) == (blocks == 1),
         }

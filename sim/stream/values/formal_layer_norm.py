@@ -11,7 +11,7 @@ from amaranth.hdl import Mux, Signal, Value
 from ....golden.stream.values.layer_norm import ROWS_UNDER_WAY, WORDS_UNDER_WAY, LayerNormSpec
 from ....hw.primitives.fifo import Fifo
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = LayerNormSpec(lanes=4, features=8)
 CUT = ("multipliers", "memories")
@@ -21,43 +21,42 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
     """Add the rules; an operation has rows, and they have features."""
     assert spec.words <= 2
     m, block, parts = checker.m, checker.block, parts_of(checker.block)
-    whole, loads = variables_of(block), variables_of(block, "_parameters")
-    rows, values = variables_of(block, "_rows"), variables_of(block, "_values")
+    inside = probe_of(block)
     operation, o = checker.streams["operation"], checker.streams["o"]
     features, count = operation.payload.features, operation.payload.rows
     checker.assume(~operation.valid | ((features != 0) & (features <= spec.features) & (count != 0)))
-    active, loaded = whole.self._active, whole.self._loaded
+    active, loaded = block._active, block._loaded
     begun, buffered, owed = Signal(8), Signal(9), Signal(9)
     m.d.comb += [begun.eq(_stored(parts.names)), buffered.eq(_stored(parts.rows))]
     m.d.sync += owed.eq(owed + checker.moves("i") - checker.moves("o"))
-    inside = Signal()
-    m.d.comb += inside.eq(~rows.first)
-    width, left = whole.self._word + 1, Mux(rows.taking, rows.left, 0)
+    within = Signal(name="inside")
+    m.d.comb += within.eq(~inside.first)
+    width, left = block._word + 1, Mux(inside.taking, inside.rows_left, 0)
     of_rows = Mux(width == 2, begun << 1, begun)
-    idle = ~rows.taking & ~inside & (begun == 0) & (values.room == WORDS_UNDER_WAY) & (buffered == 0) & (values.at == 0)
+    idle = ~inside.taking & ~within & (begun == 0) & (inside.values_room == WORDS_UNDER_WAY)
+    idle = idle & (buffered == 0) & (inside.given == 0)
     checker.lemmas_together(
         {
-            "results_counted": values.room + _ones(variables_of(block, "_lanes").under_way) + _stored(parts.results)
-            == WORDS_UNDER_WAY,
-            "rows_counted": rows.room + begun == ROWS_UNDER_WAY,
-            "words_counted": ~active | (buffered + values.at + Mux(inside, width - rows.at, 0) == of_rows),
-            "rows_left": ~active | (values.left + inside == left + begun),
-            "rows_taken": Mux(rows.taking, active & (rows.left != 0), ~inside),
-            "within": (rows.at < width) & (values.at < width) | ~active,
+            "results_counted": inside.values_room + _ones(inside.under_way) + _stored(parts.results) == WORDS_UNDER_WAY,
+            "rows_counted": inside.rows_room + begun == ROWS_UNDER_WAY,
+            "words_counted": ~active | (buffered + inside.given + Mux(within, width - inside.taken, 0) == of_rows),
+            "rows_left": ~active | (inside.values_left + within == left + begun),
+            "rows_taken": Mux(inside.taking, active & (inside.rows_left != 0), ~within),
+            "within": (inside.taken < width) & (inside.given < width) | ~active,
             "idle": active | idle,
-            "owed_counted": owed + values.room == buffered + WORDS_UNDER_WAY,
-            "side": (~loads.side | loads.loading) & (loads.second == loads.side),
-            "first": rows.first == (rows.at == 0),
-            "loads": ~active | (loads.loading ^ loaded),
+            "owed_counted": owed + inside.values_room == buffered + WORDS_UNDER_WAY,
+            "side": (~inside.side | inside.loading) & (inside.second == inside.side),
+            "first": inside.first == (inside.taken == 0),
+            "loads": ~active | (inside.loading ^ loaded),
         }
     )
     checker.rule("o_made", ~o.valid | (owed != 0))
     checker.rule("o_lost", owed <= spec.buffered + 1 + WORDS_UNDER_WAY)
     checker.rule("operation_alone", ~operation.ready | (owed == 0))
     for name in ("names", "results"):
-        queue = getattr(parts, name)
+        queue = parts[name]
         checker.rule(f"{name}_room", ~queue.i.valid | queue.i.ready)
-    checker.rule("parameters_first", ~values.step | loaded)
+    checker.rule("parameters_first", ~inside.step | loaded)
 
 
 def _ones(flags: Value) -> Value:
@@ -66,5 +65,5 @@ def _ones(flags: Value) -> Value:
 
 def _stored(queue: Fifo) -> Value:
     """Payloads in a queue: in its memory, and on offer."""
-    level = variables_of(queue).level
+    level = probe_of(queue).level
     return (level + 1)[: len(level)] + queue.o.valid

@@ -12,7 +12,7 @@ from amaranth.utils import exact_log2
 
 from ....golden.stream.values.norm_path import NormPathSpec
 from ...formal.checker import Checker
-from ...formal.inside import leave_out, parts_of, variables_of
+from ...formal.inside import leave_out, parts_of, probe_of
 
 SPEC = NormPathSpec(lanes=8, columns=8, rows=16, wide_rows=4, sums=4, norm_lanes=4, features=16)
 
@@ -72,38 +72,36 @@ def check(checker: Checker, spec: NormPathSpec) -> None:
     owed = Signal(range(spec.sums * (spec.features // spec.columns) + 1), name="owed")
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
     checker.assume(~checker.streams["operands"].valid | (owed != 0))
-    whole = {name: variables_of(block, method) for name, method in (("reads", "_read"), ("takes", "_take"))}
-    write, own = variables_of(block, "_write"), variables_of(block)
+    own = probe_of(block)
     wide, width = last_chunk + 1, last_word + 1
     places = reads.row * wide + reads.unit == takes.row * wide + takes.unit[words:] + owed
-    taking = whole["takes"].word
-    row_ends, chunk_ends = taking == last_word, taking[:words].all()
-    pending = write.final.any() | done.valid
+    row_ends, chunk_ends = own.word == last_word, own.word[:words].all()
+    pending = own.final.any() | done.valid
     checker.lemmas_together(
         {
             "active": own.active == busy,
             "settings": ~busy | (block._settings.as_value() == job.as_value()),
             "last": ~busy | (block._last_word == last_word),
             "told": ~busy | (own.told == told),
-            "reading": whole["reads"].reading == (busy & reads.left),
-            "read": ~reads.left | ((whole["reads"].chunk == reads.unit) & (whole["reads"].row == reads.row)),
-            "taken": ~takes.left | ((whole["takes"].word == takes.unit) & (whole["takes"].row == takes.row)),
-            "flags": ~told | (whole["takes"].ends == row_ends) & (whole["takes"].closes == (row_ends | chunk_ends)),
-            "written": ~makes.left | ((write.row == makes.row) & (write.part == makes.unit[:words])),
-            "part": makes.left | (write.part == 0),
+            "reading": own.reading == (busy & reads.left),
+            "read": ~reads.left | ((own.chunk == reads.unit) & (own.read_row == reads.row)),
+            "taken": ~takes.left | ((own.word == takes.unit) & (own.taken_row == takes.row)),
+            "flags": ~told | (own.ends == row_ends) & (own.closes == (row_ends | chunk_ends)),
+            "written": ~makes.left | ((own.written_row == makes.row) & (own.part == makes.unit[:words])),
+            "part": makes.left | (own.part == 0),
             "within": ~busy | (reads.within & takes.within & makes.within & (rows != 0) & (rows <= spec.sums)),
             "owed": ~busy | places,
             "inside": ~busy | (takes.row * width + takes.unit == makes.row * width + makes.unit + inside),
             "idle": busy | ~(reads.left | takes.left | makes.left | pending),
             "pending": ~pending | ~makes.left,
             "ending": ~busy | makes.left | pending,
-            "one": (write.final != 3) & ~(write.final.any() & done.valid),
+            "one": (own.final != 3) & ~(own.final.any() & done.valid),
         }
     )
     streams = checker.streams
     places = {"source": (reads, streams["operands_read"]), "destination": (makes, streams["write"])}
     for name, (walk, port) in places.items():
-        chunk, line = walk.unit if walk is reads else walk.unit[words:], getattr(parts_of(block), name)
+        chunk, line = walk.unit if walk is reads else walk.unit[words:], parts_of(block)[name]
         held = (line.part == 0) & (line.in_wide == job[f"{name}_wide"])
         checker.lemma(f"{name}_line", ~walk.left | (held & (line.line == _line(job, name, chunk))))
         address = (_line(job, name, chunk) + walk.row)[: len(port.payload.address)]
@@ -145,14 +143,13 @@ def _results(checker: Checker, norm: Any, makes: _Walk, made: Value, begin: Valu
     narrow = Value.cast(given.value)
     size, width = len(narrow) // lanes, len(value) // (2 * lanes)
     word = Cat(_extended(narrow.word_select(at, size), width) for at in range(lanes))
-    kept, second = Signal(len(word), name="kept"), makes.unit[0]
+    kept, second, own = Signal(len(word), name="kept"), makes.unit[0], probe_of(checker.block)
     with m.If(made):
         m.d.sync += kept.eq(word)
-    checker.lemma("word_kept", ~(makes.left & second) | (variables_of(checker.block, "_write").held[0] == kept))
+    checker.lemma("word_kept", ~(makes.left & second) | (own.held[0] == kept))
     checker.rule("write_value", ~write.valid | (value == Mux(second, Cat(kept, word), word)))
     clipped, marks = Signal.like(done.payload.clipped, name="clipped"), Cat(given.clipped, given.clipped_scaled)
     m.d.sync += clipped.eq(Mux(begin, 0, clipped + Mux(made, sum(marks), 0)))
-    own = variables_of(checker.block, "_write")
     checker.lemmas_together(
         {
             "counted": ~busy | (clipped == (done.payload.clipped + own.marked)[: len(clipped)]),

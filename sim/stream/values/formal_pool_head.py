@@ -13,7 +13,7 @@ from amaranth.utils import exact_log2
 
 from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, state_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = PoolHeadSpec(lanes=4, columns=4, rows=4, wide_rows=4, sums=4)
 CUT = ("multipliers", "memories")
@@ -25,30 +25,30 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
     given, sentence = checker.payload("operation"), checker.payload("sentences")
     checker.assume((given.features != 0) & (given.features <= spec.features) & (given.rows != 0))
     checker.assume((sentence.length != 0) & (sentence.length <= spec.longest))
-    whole = variables_of(block)
-    own, step = whole.self, variables_of(block, "_states").step
+    inside = probe_of(block)
+    step = inside.step
     pooled = ("TAKE", "DIVIDE", "COMPARE", "ROUND", "WRITE")
-    state = {name: state_of(block, name) for name in ("IDLE", "OPEN", "READ", "DRAIN", "DONE", *pooled)}
+    state = {name: inside.state(name) for name in ("IDLE", "OPEN", "READ", "DRAIN", "DONE", *pooled)}
     owed = Signal(4, name="operands_owed")
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
-    to_come = own._owed + Mux(own._asking, own._left + 1, 0)
+    to_come = block._owed + Mux(block._asking, block._left + 1, 0)
     opening = state["IDLE"] | state["OPEN"]
-    final = (own._settings.features - 1)[: exact_log2(spec.columns)]
+    final = (block._settings.features - 1)[: exact_log2(spec.columns)]
     outside = Cat(final < number for number in range(spec.columns))
     _results(checker, spec, step)
     checker.lemmas_together(
         {
-            "owed_counted": owed == own._owed,
-            "due_counted": Mux(state["READ"], to_come == own._due + 1, to_come == 0),
+            "owed_counted": owed == block._owed,
+            "due_counted": Mux(state["READ"], to_come == block._due + 1, to_come == 0),
             # the average stays while it is written, and nothing of the other kind is under way
-            "pooled": ~Cat(state[name] for name in pooled).any() | ~own._is_unit,
-            "of_unit": state["IDLE"] | own._is_unit | ((step == 0) & ~state["DRAIN"]),
-            "rounds": variables_of(block, "_states").rounds == state["ROUND"],
-            "ends": opening | (own._ends == (own._behind == 0)),
-            "outside": state["IDLE"] | (whole.outside == outside),
-            "beyond": opening | (whole.beyond == Mux(own._ends, outside, 0)),
-            "kinds": own._write_unit == own._is_unit,
-            "kind": state["IDLE"] | (own._is_unit == (own._settings.kind == KINDS.index("unit"))),
+            "pooled": ~Cat(state[name] for name in pooled).any() | ~block._is_unit,
+            "of_unit": state["IDLE"] | block._is_unit | ((step == 0) & ~state["DRAIN"]),
+            "rounds": inside.rounds == state["ROUND"],
+            "ends": opening | (block._ends == (block._behind == 0)),
+            "outside": state["IDLE"] | (inside.outside == outside),
+            "beyond": opening | (inside.beyond == Mux(block._ends, outside, 0)),
+            "kinds": block._write_unit == block._is_unit,
+            "kind": state["IDLE"] | (block._is_unit == (block._settings.kind == KINDS.index("unit"))),
         }
     )
     checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))
@@ -63,25 +63,26 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
 def _results(checker: Checker, spec: PoolHeadSpec, step: Value) -> None:
     """Count chunks of results under way: there is a place for each in the queue."""
     unit = parts_of(checker.block).unit
-    inside, lanes, queue = variables_of(unit), parts_of(unit).lanes, parts_of(unit).queue
-    flags = variables_of(lanes).under_way
-    stored = (variables_of(queue).level + 1)[: len(variables_of(queue).level)] + queue.o.valid
+    inside, lanes, queue = probe_of(unit), parts_of(unit).lanes, parts_of(unit).queue
+    flags = probe_of(lanes).under_way
+    level = probe_of(queue).level
+    stored = (level + 1)[: len(level)] + queue.o.valid
     under_way = inside.filled + sum(list(flags)[1:], flags[0])
     latency = spec.pass_latency
     aged = reduce(and_, (~flag | (inside.waits >= latency - age) for age, flag in enumerate(flags)))
     results = step == PASSES - 1
-    unit_reads = state_of(checker.block, "READ") | state_of(checker.block, "DRAIN")
-    wants = variables_of(checker.block).self._wants
+    reads = probe_of(checker.block).state("READ")
+    unit_reads = reads | probe_of(checker.block).state("DRAIN")
     checker.lemmas_together(
         {
-            "wants": wants == state_of(checker.block, "READ"),
+            "wants": checker.block._wants == reads,
             "aged": aged & (inside.waits <= latency),
             "room": inside.room + Mux(results, under_way, 0) + stored == spec.unit_chunks,
             "none_of_others": results | (stored == 0),
             "drained": unit_reads | unit.idle,
             "words": inside.filled <= 1,
             "steps": (step < PASSES),
-            "gives": ~unit_reads | (variables_of(lanes).gives == results),
+            "gives": ~unit_reads | (probe_of(lanes).gives == results),
         }
     )
     checker.rule("results_room", ~queue.i.valid | queue.i.ready)

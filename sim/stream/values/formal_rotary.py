@@ -9,7 +9,7 @@ from amaranth.hdl import Signal
 
 from ....golden.stream.values.rotary import RotarySpec
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, state_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = RotarySpec(lanes=8, columns=8, rows=4, wide_rows=4, sums=4, width=8)
 CUT = ("multipliers", "memories")
@@ -23,7 +23,7 @@ def check(checker: Checker, spec: RotarySpec) -> None:
     owed = Signal(4, name="operands_owed")
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
     turn = parts_of(block).turn
-    inside = variables_of(turn)
+    inside = probe_of(turn)
     heads = sum(list(inside.flags)[1:], inside.flags[0])
     chunks = Signal(6, name="chunks_inside")
     m.d.sync += chunks.eq(chunks + checker.moves("operands") - checker.moves("write"))
@@ -41,6 +41,6 @@ def check(checker: Checker, spec: RotarySpec) -> None:
     checker.rule("chunks_lost", chunks <= 2 * spec.ring + 1)
     busy = Signal(name="busy")
     m.d.sync += busy.eq((busy | checker.moves("operation")) & ~checker.moves("done"))
-    checker.lemma("states", busy == ~state_of(block, "IDLE"))
+    checker.lemma("states", busy == ~probe_of(block).state("IDLE"))
     checker.rule("operation_alone", ~checker.streams["operation"].ready | ~busy)
     checker.rule("done_alone", ~checker.streams["done"].valid | busy)

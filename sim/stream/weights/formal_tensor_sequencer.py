@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Signal, Value
 from ....golden.stream.instruction import Kind
 from ....golden.stream.weights.tensor_sequencer import TensorSequencerSpec
 from ...formal.checker import Checker
-from ...formal.inside import state_of, variables_of
+from ...formal.inside import probe_of
 
 SPEC = TensorSequencerSpec(lanes=8, columns=4, numbers=2)
 CUT = ()
@@ -18,12 +18,12 @@ def check(checker: Checker, spec: TensorSequencerSpec) -> None:
     """Add the rules, for passes of short sentences."""
     given, taken = checker.payload("operation"), checker.moves("operation")
     checker.assume(given.longest <= _LONGEST)
-    inside = variables_of(checker.block)
+    inside = probe_of(checker.block)
     own = given.kind.matches(Kind.LINEAR, Kind.NORM)
     rows = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
     gains: list[tuple[Value, int]] = [(taken & own, 1), (taken & own & given.biased, 1)]
     gains += [(taken & rows & given.longest[bit], 1 << bit) for bit in range(2)]
-    idle, gives = state_of(checker.block, "IDLE"), state_of(checker.block, "GIVE")
+    idle, gives = inside.state("IDLE"), inside.state("GIVE")
     checker.lemma("idle", inside.idle == idle)
     left = Signal(range(_LONGEST + 1))
     checker.m.d.comb += left.eq(inside.bias + inside.main + inside.rows)

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat
 
 from ....golden.stream.weights.tile_dequant import BEAT_CODES, TileDequantSpec
 from ...formal.checker import Checker
-from ...formal.inside import variables_of
+from ...formal.inside import probe_of
 
 SPEC = TileDequantSpec(lanes=8, columns=4)
 CUT = ("multipliers",)
@@ -14,7 +14,7 @@ CUT = ("multipliers",)
 
 def check(checker: Checker, spec: TileDequantSpec) -> None:
     """Add the rules; a tensor has at least one record or value, and a tile in each."""
-    inner = variables_of(checker.block)
+    inner = probe_of(checker.block)
     operation, o, v = (checker.streams[name] for name in ("operation", "o", "v"))
     sizes = (operation.payload[name] != 0 for name in ("length", "blocks", "tiles"))
     checker.assume(~operation.valid | Cat(sizes).all())

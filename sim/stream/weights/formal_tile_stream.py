@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = TileStreamSpec(lanes=8, columns=4, depth=4, correction_depth=4, burst=2, address=16)
 CUT = ("memories",)
@@ -38,19 +38,19 @@ def check(checker: Checker, spec: TileStreamSpec) -> None:
 
 def _idle(checker: Checker) -> None:
     """It is idle where each tensor and list has ended that was taken: its last beat has come, its last weight left."""
-    inside = [(variables_of(checker.block, f"_{name}"), name) for name in ("tensors", "corrections")]
-    rests = []
-    for variables, name in inside:
+    inside, rests = probe_of(checker.block), []
+    for name, ends in (("tensors", inside.tensor_ends), ("corrections", inside.list_ends)):
         under_way = Signal(4, name=f"{name}_under_way")
         begins = checker.moves("reads" if name == "tensors" else "correction_reads")
-        checker.m.d.sync += under_way.eq(under_way + begins - variables.ends)
+        checker.m.d.sync += under_way.eq(under_way + begins - ends)
         rests.append(under_way == 0)
     checker.rule("idle", checker.block.idle == Cat(rests).all())
 
 
 def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, reader: object, beats: Value) -> None:
     """Add the rules of one reader."""
-    m, inside, command, fetched = checker.m, variables_of(reader), f"{prefix}command", f"{prefix}fetched"
+    m, inside, parts = checker.m, probe_of(reader), parts_of(reader)
+    command, fetched = f"{prefix}command", f"{prefix}fetched"
     port, comes = checker.streams[fetched], checker.moves(fetched)
     asked = checker.payload(command).beats
     # what was asked for and has not come, and what waits
@@ -62,9 +62,9 @@ def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, read
     checker.assume(~port.valid | (due != 0))
     checker.rule(f"{command}_size", ~checker.streams[command].valid | (asked != 0) & (asked <= spec.burst))
     # a read is taken off what is free a cycle behind
-    checker.lemma(f"{prefix}read", ~inside.asked | inside.splitter.o.valid)
+    checker.lemma(f"{prefix}read", ~inside.asked | parts.splitter.o.valid)
     checker.lemma(f"{prefix}room", inside.free - Mux(inside.asked, inside.length, 0) + stored + due == spec.depth)
-    checker.rule(f"{fetched}_room", ~port.valid | variables_of(reader).beats.i.ready)
+    checker.rule(f"{fetched}_room", ~port.valid | parts.beats.i.ready)
     gains = [(checker.moves(reads) & beats[bit], 1 << bit) for bit in range(2)]
     offers = [
         (checker.streams[command].valid & asked[bit], checker.moves(command) & asked[bit], 1 << bit) for bit in range(2)

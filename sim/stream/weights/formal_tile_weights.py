@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 from ....golden.stream.frozen_base import BLOCK
 from ....golden.stream.weights.tile_weights import TileWeightsSpec
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = TileWeightsSpec(lanes=8, columns=4, numbers=2)
 CUT = ("multipliers", "memories")
@@ -20,21 +20,20 @@ CUT = ("multipliers", "memories")
 def check(checker: Checker, spec: TileWeightsSpec) -> None:
     """Add the rules; a tensor has at least one record or value, and at least a tile in each."""
     block = checker.block
-    inner, replay = variables_of(block), parts_of(block).replay
-    numbers, values = variables_of(block, "_numbers"), variables_of(block, "_values")
+    inner, replay = probe_of(block), parts_of(block).replay
     given, w, v, offsets = (checker.streams[name] for name in ("operation", "w", "v", "offsets"))
     sizes = (given.payload[name] != 0 for name in ("length", "blocks", "tiles"))
     checker.assume(~given.valid | (Cat(sizes).all() & (given.payload.tiles <= BLOCK // spec.lanes)))
 
     _tiles(checker, spec)
-    matrix, under_way = inner.settings.matrix, values.under_way.any()
-    room = ~variables_of(replay).both
+    matrix, under_way = inner.matrix, inner.under_way.any()
+    room = ~probe_of(replay).both
     checker.lemmas_together(
         {
-            "keeps": values.keeps == v.valid,
+            "keeps": inner.keeps == v.valid,
             "idle": inner.active | ~(inner.correcting | under_way | v.valid),
             "corrected_room": ~inner.correcting | (room & inner.active & matrix & (inner.at == 0)),
-            "corrects": inner.corrects == (inner.correcting & inner.settings.corrected),
+            "corrects": inner.corrects == (inner.correcting & inner.corrected),
             "fills": inner.filling == (inner.active & matrix & ~inner.correcting & room),
             "corrected": ~(inner.active & matrix & under_way) | inner.correcting,
             "no_value": ~(inner.active & matrix) | ~v.valid,
@@ -47,9 +46,9 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     checker.balance("w_beats", [(done, spec.lanes)], [(w.valid, checker.moves("w"), 1)], 2 * spec.lanes + 2)
     words = checker.balance("tile_words", [(tuned, 1)], [(replay.take, replay.take, 1)], 2)
     checker.rule("words_wait", (words == 0) | replay.waits)
-    checker.rule("one_taker", ~(replay.take & numbers.used))
-    checker.rule("words_taken", (replay.take | numbers.used) == checker.moves("offsets"))
-    checker.rule("vectors_wait", ~numbers.used | (words == 0))
+    checker.rule("one_taker", ~(replay.take & inner.word_used))
+    checker.rule("words_taken", (replay.take | inner.word_used) == checker.moves("offsets"))
+    checker.rule("vectors_wait", ~inner.word_used | (words == 0))
     checker.rule("room", ~replay.enable.any() | room)
     checker.rule("done_room", ~done | room)
     checker.rule("kept", ~(done & replay.enable.any()))
@@ -59,20 +58,20 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
 
 def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
     """Add rules of when corrections are used: all those that a tile reaches, and no other."""
-    inner, held = variables_of(checker.block), variables_of(checker.block, "_held")
-    reached = inner.final | (held.correction.place[exact_log2(spec.weights) :] <= inner.tile)
+    inner = probe_of(checker.block)
+    reached = inner.final | (inner.correction.place[exact_log2(spec.weights) :] <= inner.tile)
     # the tile has not changed in the cycle before
     same = inner.correcting | (inner.at != 0)
-    checker.lemma("reached", ~same | ~held.there | (held.reached == reached))
-    given = inner.settings.corrected & held.there & reached
-    checker.rule("corrections_due", ~held.used | (inner.correcting & given))
+    checker.lemma("reached", ~same | ~inner.there | (inner.reached == reached))
+    given = inner.corrected & inner.there & reached
+    checker.rule("corrections_due", ~inner.correction_used | (inner.correcting & given))
     checker.rule("corrections_used", ~parts_of(checker.block).replay.done | ~given)
 
 
 def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
     """Tiles that are full and what has left of the first account for all beats that are owed."""
     replay, w = parts_of(checker.block).replay, checker.streams["w"]
-    inner = variables_of(replay)
+    inner = probe_of(replay)
     there, both, fill, drain = inner.there, inner.both, inner.fill, inner.drain
     position = Cat(inner.at, inner.side)
     owed = Signal(range(3 * spec.lanes))

@@ -11,7 +11,7 @@ from ....golden.stream.weights.word_offsets import PER_BEAT, Kind, WordOffsetsSp
 from ....hw.stream.weights.word_offsets import WORDS_AHEAD
 from ....hw.stream.weights.word_place import WordPlace
 from ...formal.checker import Checker
-from ...formal.inside import state_of, variables_of
+from ...formal.inside import parts_of, probe_of
 
 SPEC = WordOffsetsSpec(
     generator=PezoSpec(scale=ScaleSpec(urng=UrngSpec(bits=4, n=2, allow_power_of_two=True), mode="constant"))
@@ -48,50 +48,48 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
         _place_beats(checker)
         balance("save", gains(Kind.SAVE), beats)
         checker.handshake("save")
-        walk = variables_of(checker.block).walk
+        walk, inside = checker.block.walk, probe_of(checker.block)
         waits = walk.walks & ~walk.issue & checker.all_ready
         checker.passes("save_goes_on", waits & (walk.kind == Kind.SAVE), PER_BEAT)
-        checker.passes("drain_ends", state_of(checker.block, "DRAIN") & checker.all_ready, 2 * PER_BEAT)
+        checker.passes("drain_ends", inside.state("DRAIN") & checker.all_ready, 2 * PER_BEAT)
     with checker.lemmas_end():
         _count_words(checker, spec, gains(Kind.OFFSETS))
         balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
         # the words ahead are in stages that move in every cycle, or collected
         checker.rule("offsets_wait", ~(waits & walk.gives) | (walk.ahead == WORDS_AHEAD))
-        collected = variables_of(checker.block, "_collect")
-        offered = ~collected.complete | checker.streams["offsets"].valid | collected.offers
+        offered = ~inside.complete | checker.streams["offsets"].valid | inside.offers
         checker.rule("offsets_go_on", offered)
 
 
 def _go_down(checker: Checker) -> None:
     """Prove the control's part of progress: a command is taken, and each number that is issued leaves fewer."""
     block, command = checker.block, checker.streams["command"]
-    walk, takes = variables_of(block).walk, variables_of(block, "_take_commands")
+    walk, inside = block.walk, probe_of(block)
     checker.lemma("gives", ~walk.walks | (walk.gives == (walk.kind == Kind.OFFSETS)))
     checker.lemma("word_ends", ~walk.walks | (walk.word_ends == (walk.numbers_left == 0)))
-    place = takes.place
+    place = parts_of(block).place
     finds = command.valid & (command.payload.kind == Kind.OFFSETS) & ~place.found
     checker.passes("place_found", finds, WordPlace.CYCLES + 1)
-    checker.takes("command", state_of(block, "IDLE") & ~finds)
-    checker.rule("done_offered", ~state_of(block, "DONE") | checker.streams["done"].valid)
+    checker.takes("command", inside.state("IDLE") & ~finds)
+    checker.rule("done_offered", ~inside.state("DONE") | checker.streams["done"].valid)
     left = Cat(walk.numbers_left, walk.left)
     issued, before = Signal(), Signal.like(left)
-    checker.m.d.sync += [issued.eq(walk.issue & ~takes.free), before.eq(left)]
+    checker.m.d.sync += [issued.eq(walk.issue & ~inside.free), before.eq(left)]
     checker.rule("rows_left", ~walk.walks | (walk.left != 0))
     checker.rule("goes_down", ~issued | (left < before))
 
 
 def _place_beats(checker: Checker) -> None:
     """Add lemmas of where the deltas of a beat of an image are: on their way, collected, or on offer."""
-    walk, inside = variables_of(checker.block).walk, variables_of(checker.block).inside
-    wraps, command = variables_of(checker.block, "_go_on").wraps, checker.streams["command"]
-    place = variables_of(checker.block, "_take_commands").place
-    step = variables_of(place).step
+    walk, inside, command = checker.block.walk, probe_of(checker.block), checker.streams["command"]
+    place = parts_of(checker.block).place
+    step = probe_of(place).step
     asks = command.valid & (command.payload.kind == Kind.OFFSETS)
     checker.lemma("place", Mux(step == 0, (place.row == 0) & (place.turned == 0), asks))
     checker.lemma("rows", ~walk.walks | walk.gives | ((walk.turned == 0) & (walk.row + walk.left <= _MOST)))
-    checker.lemma("wraps", walk.gives | ~walk.walks | (walk.numbers_left != 0) | ~wraps)
-    number, offered = variables_of(checker.block, "_save").number, checker.streams["save"].valid
-    saves, on_way = walk.kind == Kind.SAVE, inside[:2]
+    checker.lemma("wraps", walk.gives | ~walk.walks | (walk.numbers_left != 0) | ~inside.wraps)
+    number, offered = inside.number, checker.streams["save"].valid
+    saves, on_way = walk.kind == Kind.SAVE, inside.inside[:2]
     places = (number + on_way[0] + on_way[1])[:2]
     checker.lemma("beat", Mux(saves, places == walk.column[:2], (number == 0) & ~offered & ~walk.saving))
     checker.lemma("beat_offered", ~offered | ((number == 0) & ~on_way.any() & (walk.column[:2] == 0)))
@@ -101,13 +99,12 @@ def _place_beats(checker: Checker) -> None:
 def _count_words(checker: Checker, spec: WordOffsetsSpec, gains: list[tuple[Value, int]]) -> None:
     """Add lemmas of where the words of offsets are that are owed: not begun, on their way, or waiting."""
     block, offsets = checker.block, checker.streams["offsets"]
-    walk, sums = variables_of(block).walk, variables_of(block, "_sums")
-    complete = variables_of(block, "_collect").complete
+    walk, inside = block.walk, probe_of(block)
     walks = walk.walks & walk.gives
     begun = walks & (walk.numbers_left != spec.n - 1)
-    stages = zip(sums.gives._copies[1:], sums.ends._copies[1:], strict=True)
+    stages = zip(inside.gives, inside.ends, strict=True)
     ends = [gives & last for gives, last in stages]
-    waits = sum(ends, start=Value.cast(begun)) + complete + offsets.valid
+    waits = sum(ends, start=Value.cast(begun)) + inside.complete + offsets.valid
     checker.lemma("numbers", ~walks | (walk.numbers_left < spec.n))
     checker.lemma("ahead", walk.ahead == waits)
     owed = Signal(range(2 * _MOST + WORDS_AHEAD + 1))

@@ -12,6 +12,7 @@ from ....ports import shape
 from ....primitives.pipeline import Pipeline, delayed
 from ....primitives.registers import register
 from ....primitives.shifter import RoundingShifter
+from ....probe import probe
 from ...pwl import PiecewiseLinear
 from ..normalise import normalise, normalise_latency
 
@@ -109,6 +110,7 @@ class UnitLanes(wiring.Component):
             m.d.sync += octave.eq(place)
         with m.If(self.step == 1):
             m.d.sync += [mantissa.eq(inverse.o[0]), drop.eq((place >> 1) - NEAR_OCTAVE)]
+        probe(self, under_way=under_way, gives=gives)
         return m
 
     def _largest(self, m: Module) -> Signal:

@@ -9,6 +9,7 @@ from .....golden.stream.norms import Q11_16
 from .....golden.stream.values.pool_head import PASSES, UNIT_LANES, PoolHeadSpec
 from ....ports import shape
 from ....primitives.fifo import Fifo
+from ....probe import probe
 from .unit_lanes import UnitLanes
 
 _RESULT = Q8_16.fraction + 2
@@ -94,4 +95,5 @@ class UnitRows(wiring.Component):
         ]
         with m.If(lanes.valid):
             m.d.sync += [at.eq(Mux(at == words - 1, 0, at + 1)), results.eq(chunk[UNIT_LANES * _RESULT :])]
+        probe(self, filled=filled, waits=waits, room=room)
         return m

@@ -13,6 +13,7 @@ from ....primitives.pipeline import Pipeline
 from ....primitives.ram import ram
 from ....primitives.registers import data_register, register
 from ....primitives.rounding import RoundSaturate, saturate_to
+from ....probe import probe
 
 _WORD, _TURNS = TURN_LANES * Q8_16.width, TURN_LANES * ROTATION.width
 _SUM = Q8_16.width + ROTATION.width + 1
@@ -133,6 +134,7 @@ class HeadTurn(wiring.Component):
         results = self._turned(m, pipeline, word, turns, second, self._keys(m, ends))
         found = pipeline.place_flag("address", step, Signal(spec.latency, name="steps")).at("o")
         self._behind(m, platform, pipeline, results, found, given)
+        probe(self, stored=stored, before=before, second=second, flags=flags, made=made, behind=behind)
         return m
 
     def _before(self, m: Module, platform: object, taken: Value) -> Value:
