@@ -153,8 +153,8 @@ class ArrayPathSpec(Spec):
             },
             {
                 "rows.row": "number of the row, or of the query in its block",
-                "rows.first": "the row's sums begin, are complete",
-                "rows.last": "the row's sums begin, are complete",
+                "rows.first": "the row's sums begin",
+                "rows.last": "the row's sums are complete",
                 "weights.weight": "beats of a layer's tiles; of keys and values",
                 "keys.weight": "beats of a layer's tiles; of keys and values",
                 "sums.sum": "complete sums of a layer",

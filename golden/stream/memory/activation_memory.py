@@ -108,13 +108,13 @@ class ActivationMemorySpec(Spec):
         return described(
             found,
             {
-                "write.address": "its place",
+                "write.address": "row of that memory",
                 "write.value": "of each the narrow memory takes the lower 24 bits",
-                "rows_read.address": "its address, and what comes back with it",
-                "rows_read.tag": "its address, and what comes back with it",
+                "rows_read.address": "row of the narrow memory",
+                "rows_read.tag": "comes back with the row",
                 "rows.value": "part 0 in the lowest bits",
                 "rows.tag": "that of the read",
-                "operands_read.address": "its place",
+                "operands_read.address": "row of that memory",
                 "operands_read.tag": "what comes back with it",
                 "operands.value": "sign-extended where they are narrow",
                 "operands.tag": "that of the read",

@@ -112,6 +112,23 @@ class Sentence(NamedTuple):
     length: int
 
 
+FIELD_MEANINGS = {
+    "operation.heads": "heads of queries",
+    "operation.key_heads": "heads of keys",
+    "operation.width": "features of a head",
+    "operation.causal": "attention is causal",
+    "operation.queries": "address of the first row of queries",
+    "operation.keys": "address of the first row of keys",
+    "operation.values": "address of the first row of values",
+    "operation.destination": "address of the first row of contexts",
+    "keys_read.address": "row of keys or values",
+    "rows_read.address": "row of queries",
+    "scales.tag": "where its contexts are written",
+    "done.clipped": "scores and contexts that were clipped",
+}
+"""Meaning of fields whose name does not tell it, by port and field."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttentionSequencerSpec(Spec):
     """Parameters and model of `attention_sequencer`; but for the rows of memories all are powers of two.
@@ -198,7 +215,7 @@ class AttentionSequencerSpec(Spec):
             *places,
             Field("stride", count, doc="addresses from a group of features to the next: tokens that the buffers hold"),
             Field("sentences", count, doc="sentences of both sides"),
-            Field("factor", FACTOR, doc="as attention_softmax and context_scale have them"),
+            Field("factor", FACTOR, doc="as `attention_softmax` has it"),
             Field("fraction", FRACTION),
             *(Field(f"{name}_shift", SHIFT) for name in ("query", "key", "value", "output")),
         )
@@ -208,10 +225,7 @@ class AttentionSequencerSpec(Spec):
                 "operation": Stream("in", operation, doc="Attention of all sentences of a pass."),
                 "sentences": Stream(
                     "in",
-                    (
-                        Field("first", row, doc="rows of each sentence, for each operation anew"),
-                        Field("length", count, doc="rows of each sentence, for each operation anew"),
-                    ),
+                    (Field("first", row, doc="row of the first token"), Field("length", count, doc="tokens")),
                     doc="Rows of the sentences of both sides, for each operation anew.",
                 ),
                 "inverse": Stream(
@@ -226,12 +240,7 @@ class AttentionSequencerSpec(Spec):
                         address,
                         Field("turn", BIT),
                         part,
-                        Field(
-                            "zero",
-                            BIT,
-                            self.layout.parts,
-                            doc="a row of keys or values, and what stationary_load makes of it",
-                        ),
+                        Field("zero", BIT, self.layout.parts, doc="parts that count as zeros"),
                     ),
                     doc="Rows of keys and values, and what `stationary_load` makes of them.",
                 ),
@@ -251,30 +260,16 @@ class AttentionSequencerSpec(Spec):
                 "write": Stream(
                     "out",
                     (
-                        Field("wide", BIT, doc="chunks of `columns` contexts, to the memory of activations"),
+                        Field("wide", BIT),
                         address,
                         part,
                         Field("value", Q11_16, self.columns),
                     ),
-                    doc="Contexts.",
+                    doc="Chunks of `columns` contexts, to the memory of activations.",
                 ),
                 "done": Stream("out", (Field("clipped", CLIPPED),), doc="Behind the last write of an operation."),
             },
-            {
-                "operation.heads": "of the instruction: heads, those of keys, features of a head, causal",
-                "operation.causal": "of the instruction: heads, those of keys, features of a head, causal",
-                "operation.queries": "first rows of queries, keys, values and contexts",
-                "operation.destination": "first rows of queries, keys, values and contexts",
-                "operation.output_shift": "as attention_softmax and context_scale have them",
-                "keys_read.address": "a row of keys or values, and what stationary_load makes of it",
-                "rows_read.address": "a row of queries, and its number and flags for the array",
-                "rows_read.last": "a row of queries, and its number and flags for the array",
-                "reciprocals.last": "the same for `context_scale`, in the same cycle",
-                "scales.tag": "what goes with each word of sums of contexts to `context_scale`",
-                "contexts.tag": "contexts",
-                "write.value": "chunks of `columns` contexts, to the memory of activations",
-                "done.clipped": "behind the last write: scores and contexts that were clipped",
-            },
+            FIELD_MEANINGS,
         )
 
     def tag(self, address: Integers, part: int, final: Integers) -> Integers:

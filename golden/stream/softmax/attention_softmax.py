@@ -234,8 +234,8 @@ class AttentionSoftmaxSpec(Spec):
             {
                 "operation.first": "place of the first query in its sentence, where attention is causal",
                 "o.swap": "first row of a tile: the array changes to the next values",
-                "o.first": "the first tile, and the last one of which the query sees something",
-                "o.last": "the first tile, and the last one of which the query sees something",
+                "o.first": "the query's first tile",
+                "o.last": "the last tile of which the query sees something",
                 "inverse.last": "the last query of the block",
             },
         )

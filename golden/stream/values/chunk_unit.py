@@ -78,11 +78,21 @@ class ChunkUnitSpec(Spec):
     @property
     def chunk_fields(self) -> tuple[Field, ...]:
         """Fields of a chunk's place in the memory."""
-        return Field("wide", BIT), Field("address", self.layout.address), Field("part", self.layout.part)
+        return (
+            Field("wide", BIT, doc="in the wide memory"),
+            Field("address", self.layout.address, doc="row of that memory"),
+            Field("part", self.layout.part, doc="which chunk of a narrow row"),
+        )
 
     def place_fields(self, *names: str) -> tuple[Field, ...]:
         """Fields of places of values, two for each name."""
-        fields = ((Field(f"{name}_wide", BIT), Field(name, self.layout.address)) for name in names)
+        fields = (
+            (
+                Field(f"{name}_wide", BIT, doc=f"{name} is in the wide memory"),
+                Field(name, self.layout.address, doc=f"address of the {name}'s first row"),
+            )
+            for name in names
+        )
         return tuple(field for pair in fields for field in pair)
 
     def unit_streams(self, operation: tuple[Field, ...]) -> dict[str, Stream]:

@@ -100,10 +100,6 @@ class NormPathSpec(ChunkUnitSpec):
         return described(
             {"parameters": self.norm.streams()["parameters"]} | streams,
             {
-                "operation.source_wide": "place of the rows",
-                "operation.source": "place of the rows",
-                "operation.destination_wide": "place of the results; it may be the same",
-                "operation.destination": "place of the results; it may be the same",
                 "parameters.plus": "biases and factors of both sides",
                 "parameters.minus": "biases and factors of both sides",
                 "operands_read.wide": "a chunk to read",

@@ -111,19 +111,9 @@ class PoolHeadSpec(ChunkUnitSpec):
         return described(
             self.unit_streams(fields),
             {
-                "operation.source": "first rows of both values",
-                "operation.destination": "first rows of both values",
-                "operation.source_wide": "they lie in the wide memory",
-                "operation.destination_wide": "they lie in the wide memory",
-                "sentences.first": "of a pool, again for each chunk of the features: the plus side's, then the minus"
-                " side's",
-                "sentences.length": "of a pool, again for each chunk of the features: the plus side's, then the"
-                " minus side's",
-                "operands_read.wide": "places of chunks to read",
-                "operands_read.part": "places of chunks to read",
+                "sentences.first": "row of the first token",
+                "sentences.length": "tokens",
                 "operands.value": "their values, in order",
-                "write.wide": "places and values of chunks",
-                "write.value": "places and values of chunks",
             },
             operation="Features of a row, at least 1; rows of both sides that are written, at least 1: sentences of a "
             "pool; tokens that the buffers hold; both values' places.",

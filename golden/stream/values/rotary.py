@@ -110,21 +110,17 @@ class RotarySpec(ChunkUnitSpec):
                 )
             },
             {
-                "operation.heads": "heads of queries and of keys, at least 1",
-                "operation.key_heads": "heads of queries and of keys, at least 1",
+                "operation.heads": "heads of queries, at least 1",
+                "operation.key_heads": "heads of keys, at least 1",
                 "operation.width": "features of a head: a multiple of 8 and of `columns`",
                 "operation.longest": "tokens of the longest sentence",
                 "operation.sentences": "sentences of both sides",
                 "operation.stride": "addresses from a group of features to the next: tokens that the buffers hold",
-                "operation.queries": "first rows of both values, in the narrow memory",
-                "operation.keys": "first rows of both values, in the narrow memory",
-                "sentences.first": "again for each position: the plus side's, then the minus side's",
-                "sentences.length": "again for each position: the plus side's, then the minus side's",
-                "operands_read.wide": "places of chunks to read",
-                "operands_read.part": "places of chunks to read",
+                "operation.queries": "address of the first row of queries",
+                "operation.keys": "address of the first row of keys",
+                "sentences.first": "row of the first token",
+                "sentences.length": "tokens",
                 "operands.value": "their values, in order; 24 bits count",
-                "write.wide": "the same places, and the results",
-                "write.value": "the same places, and the results",
             },
         )
 

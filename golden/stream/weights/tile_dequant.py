@@ -179,8 +179,8 @@ class TileDequantSpec(Spec):
                 "beats.error": "the beat was not read",
                 "o.last": "the tensor's final word",
                 "o.error": "this beat or one before it in the tensor was in error",
-                "v.last": "as `o_last`, `o_error`",
-                "v.error": "as `o_last`, `o_error`",
+                "v.last": "the tensor's final word",
+                "v.error": "this beat or one before it in the tensor was in error",
             },
         )
 

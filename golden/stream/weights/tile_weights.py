@@ -83,6 +83,17 @@ class Operation(NamedTuple):
         return Beats(*self[: len(Beats._fields)])
 
 
+FIELD_MEANINGS = {
+    "operation.kind": "0 matrix in NF4, 1 matrix of 4 bytes a weight, 2 vector of 24 bits, 3 vector of 18 bits",
+    "corrections.error": "it was not read",
+    "w.last": "the final beat of a side",
+    "w.error": "something was wrong in this tile, or in one before it in the tensor",
+    "v.last": "the tensor's final word",
+    "v.error": "a beat of the tensor was in error",
+}
+"""Meaning of fields whose name does not tell it, by port and field."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TileWeightsSpec(Spec):
     """Parameters and model of `tile_weights`.
@@ -209,22 +220,7 @@ class TileWeightsSpec(Spec):
                     "error on.",
                 ),
             },
-            {
-                "operation.kind": "0 matrix in NF4, 1 matrix of 4 bytes a weight, 2 vector of 24 bits, 3 vector of"
-                " 18 bits",
-                "operation.length": "as tile_dequant has them",
-                "operation.blocks": "as tile_dequant has them",
-                "operation.tiles": "as tile_dequant has them",
-                "corrections.error": "it was not read",
-                "offsets.plus": "offsets of both sides, in the tensor's format; of a tile's word in 19 bits",
-                "offsets.minus": "offsets of both sides, in the tensor's format; of a tile's word in 19 bits",
-                "w.last": "the final beat of a side",
-                "w.error": "of this tile, or one before it in the tensor, something was wrong",
-                "v.plus": "values of both sides, saturated to 24 or 18 bits",
-                "v.minus": "values of both sides, saturated to 24 or 18 bits",
-                "v.last": "the tensor's final word; a beat of it was in error",
-                "v.error": "the tensor's final word; a beat of it was in error",
-            },
+            FIELD_MEANINGS,
         )
 
     @property
