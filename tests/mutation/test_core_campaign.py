@@ -24,7 +24,7 @@ from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
 from fabtune.sim.cores.zotrain import trials
 from fabtune.sim.trials import exercise
 
-from ...small_cores import zotrain
+from ..small_cores import zotrain
 
 SPEC = zotrain()
 
