@@ -73,6 +73,7 @@ class TileReplay(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Fill a bank while the other leaves; longer than most, as all flags are about the two banks."""
         m = Module()
         spec, w = self.spec, self.w
         # bank that is filled, and that leaves
