@@ -77,7 +77,7 @@ class BlockCampaign(Campaign[BlockSettings]):
         return netlist(self._spec)
 
     def _bench(self) -> str:
-        return digest_of(source_digest(Path(__file__).parent.parent / "bench"), json.dumps(self._plan(1)))
+        return digest_of(source_digest(Path(__file__).parents[1] / "sim" / "bench"), json.dumps(self._plan(1)))
 
     def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:
         def left() -> dict[int, CellFault]:

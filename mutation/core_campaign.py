@@ -74,7 +74,7 @@ class CoreCampaign(Campaign[CoreSettings]):
         return netlist(self._spec)
 
     def _bench(self) -> str:
-        shared = (Path(__file__).parent.parent / name for name in ("compiled", "trials"))
+        shared = (Path(__file__).parents[1] / "sim" / name for name in ("compiled", "trials"))
         return digest_of(*map(source_digest, (*shared, self._room)))
 
     def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:

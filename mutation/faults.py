@@ -20,7 +20,7 @@ from ..hw.verilog import Emitted, component, emit
 
 PORT = "mutant"
 """Input of a design with many faults, which chooses one."""
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[1]
 _SOURCE = re.compile(r'^(\s*attribute \\src )"(.*)"$', re.MULTILINE)
 _FILE = re.compile(r"\b(hw/[\w/]+\.py):\d")
 _TOP_FILE = "hw/top.py"

@@ -60,7 +60,7 @@ class RuleCampaign(Campaign[RuleSettings]):
         return CellNetlist(Emitted(TOP, "", text, {}, (), "clk", "rst", 1), text)
 
     def _bench(self) -> str:
-        return source_digest(Path(__file__).parent.parent / "formal")
+        return source_digest(Path(__file__).parents[1] / "sim" / "formal")
 
     def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:
         left = self.record.left(range(len(faults)))

@@ -110,7 +110,7 @@ def test_a_record_depends_on_all_that_sees_faults(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(module, "netlist", lambda spec: CellNetlist(emit(PerturbSpec()), spec.name))
     monkeypatch.setattr(module, "source_digest", lambda folder: folders.append(folder) or "")
     CoreCampaign(SPEC, CoreSettings(), tmp_path / "zotrain.jsonl")
-    sim = Path(module.__file__).parents[1]
+    sim = Path(module.__file__).parents[1] / "sim"
     assert folders == [sim / "compiled", sim / "trials", sim / "cores/zotrain"]
     assert all(folder.is_dir() for folder in folders)
 
