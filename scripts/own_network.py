@@ -15,7 +15,8 @@ from ..golden.cores.network_core import NetworkCoreSpec, named
 from ..golden.datasets.dataset import Task
 from ..golden.errors import UserError
 from ..golden.importers.layers.folding import check_finite
-from ..golden.importers.layers.user_model import holds_network, user_network
+from ..golden.importers.layers.network import user_network
+from ..golden.importers.user_module import holds_network
 from ..golden.models.checkpoint import load_into
 from ..golden.models.layers import Shape
 from ..golden.models.module import module_of

@@ -14,7 +14,7 @@ from torch import nn
 from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import TASKS, network_for, task_of
 from ..golden.errors import UserError
-from ..golden.importers.layers.user_model import holds_network
+from ..golden.importers.user_module import holds_network
 from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network

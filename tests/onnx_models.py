@@ -7,7 +7,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.onnx_file import onnx_network
+from fabtune.golden.importers.layers.network import onnx_network
 
 RNG = np.random.default_rng(0)
 

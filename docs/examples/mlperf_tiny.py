@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fabtune.golden.importers.layers.exported import network_of
+from fabtune.golden.importers.layers.network import network_of
 from fabtune.golden.models.network import deployed
 from fabtune.golden.nn.array.mapping import Mapping
 

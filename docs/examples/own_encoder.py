@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.importers.transformers.exported import transformer_of
+from fabtune.golden.importers.transformers.own_model import transformer_of
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.stream.frozen_base import frozen_base

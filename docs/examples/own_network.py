@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
-from fabtune.golden.importers.layers.exported import network_of
+from fabtune.golden.importers.layers.network import network_of
 from fabtune.hw.verilog import emit
 
 torch.manual_seed(0)

@@ -18,7 +18,7 @@ from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.importers.layers.folding import folded
-from ...golden.importers.layers.user_model import holds_network
+from ...golden.importers.user_module import holds_network
 from ...golden.models.text import NETWORKS
 from ...golden.settings import build
 from ...golden.train.conversion import Converter

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...golden.errors import UserError
-from ...golden.importers.layers.user_model import holds_network
+from ...golden.importers.user_module import holds_network
 from ...golden.models.checkpoint import weights_file
 from ...golden.models.layers import Shape
 from ...golden.models.network import Network

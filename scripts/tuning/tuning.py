@@ -22,7 +22,7 @@ from ...golden.datasets.dataset import Task
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.importers.layers.own_tensors import StageTensors, State
-from ...golden.importers.layers.user_model import holds_network
+from ...golden.importers.user_module import holds_network
 from ...golden.models.network import Network
 from ...golden.train.dynamic_range import samples_advice, stages_advice
 from ...golden.train.metrics import DivergedError

@@ -18,7 +18,7 @@ from fabtune.boards.board import board
 from fabtune.boards.fit import BoardFit
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.datasets.npz import npz
-from fabtune.golden.importers.layers.user_model import user_network
+from fabtune.golden.importers.layers.network import user_network
 from fabtune.golden.models.checkpoint import load_into
 from fabtune.golden.train.adapters.methods import adapter_defaults
 from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ...errors import UserError
 from ...models.element_order import ElementOrder
 from ...models.layers import Pair, Shape, Sides
+from ..graph import Place
 
 Run = tuple[int, int]
 """Number of elements, and the distance of each from the next."""
@@ -36,6 +37,8 @@ class Value(NamedTuple):
         Zeros around it, for the convolution that reads it.
     host : str
         What the host does to it: ``softmax``.
+    place : Place, optional
+        Of what pads it, or of what the host does.
     """
 
     layer: int
@@ -43,6 +46,7 @@ class Value(NamedTuple):
     axes: Axes
     padding: Sides | None = None
     host: str = ""
+    place: Place | None = None
 
     @property
     def sizes(self) -> Shape:

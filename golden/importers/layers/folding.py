@@ -11,7 +11,7 @@ from ...errors import UserError
 from ...models.batch_norm import NormTensors, StageParameters
 from ...models.module import NetworkModule, module_of
 from ...models.network import Network, deployed
-from .exported import imported
+from .network import imported
 
 Parameters = tuple[StageParameters, ...]
 """Weights and biases of all stages of a network."""

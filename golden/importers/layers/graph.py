@@ -1,4 +1,4 @@
-"""Graph of layers as an importer finds it in a user's model, with weights, names and places; what all importers share.
+"""Graph of layers as an importer finds it in a user's model, with weights, names and places.
 
 An importer adds layers one by one; `LayerGraph.finish` makes the description and its module of them.
 """
@@ -7,21 +7,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import UserError
 from ...models.batch_norm import NormTensors, StageParameters
 from ...models.element_order import ElementOrder
-from ...models.layers import AveragePool, BatchNorm, Concat, Depthwise, Layer, MaxPool, Pool, Relu, Shape, Weighted
+from ...models.layers import (
+    AveragePool,
+    BatchNorm,
+    Concat,
+    Depthwise,
+    Flatten,
+    Layer,
+    MaxPool,
+    Pool,
+    Relu,
+    Shape,
+    Weighted,
+)
 from ...models.module import NetworkModule, module_of
 from ...models.names import RESERVED, TUNED_KINDS, unused
 from ...models.network import Network
-from ...models.stages import LayerError
+from ...models.stages import LayerError, excess
+from ..graph import Constant, Place
+from .axes import Axes, Value, joined
 
 SUPPORTED = (
     "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, concatenation of "
@@ -31,27 +49,45 @@ _LARGEST = 128.0
 """Above all values of Q8.16: a ReLU with such a limit has none."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Place of a layer in a user's model.
+@dataclass(frozen=True, eq=False)
+class Weight(Constant):
+    """Constant of a layer.
 
     Parameters
     ----------
-    title : str
-        Name of the layer in the model.
-    where : str
-        ``model.py:12``, or the name of the model and of the layer.
-    code : str
-        What stands there; may be empty.
+    axes : tuple
+        All its axes: it may be a view of the tensor.
+    unnamed : str
+        What it is, where it has no name.
+    memory : tuple of array
+        Parts of a file's tensors of which it is made, if its own tensor is a copy.
     """
 
-    title: str
-    where: str
-    code: str = ""
+    axes: Axes = ()
+    unnamed: str = "a constant"
+    memory: tuple[NDArray[Any], ...] = ()
 
-    def error(self, reason: str) -> UserError:
-        """Make the error of this place."""
-        return UserError(f"{self.where}: {reason}" + (f" ({self.code})" if self.code else ""))
+    @property
+    def shown(self) -> str:
+        """Name, or what it is without one."""
+        return self.name or self.unnamed
+
+    @property
+    def sizes(self) -> Shape:
+        """Sizes of its axes."""
+        return tuple(prod(size for size, _ in axis) for axis in self.axes)
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """Values in its axes."""
+        return self.viewed(self.tensor.detach().cpu().numpy())
+
+    def viewed(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of the tensor, or others in its place, in the axes."""
+        flat = np.ascontiguousarray(values).reshape(-1)
+        runs = [run for axis in self.axes for run in axis]
+        strides = [stride * flat.itemsize for _, stride in runs]
+        return as_strided(flat, [size for size, _ in runs], strides).reshape(self.sizes)
 
 
 @dataclass
@@ -102,6 +138,8 @@ class LayerGraph:
         Name of the model for messages.
     input_shape : tuple of int
         Shape of one sample.
+    late : bool
+        Whether maps are flattened, once, before the first layer that reads a vector, and not where the model does it.
 
     Attributes
     ----------
@@ -111,17 +149,23 @@ class LayerGraph:
         Layers whose work others do, too: they go if no other layer reads them.
     samples : ElementOrder, optional
         Way from the model's samples to those of the description, where they differ.
+    read_otherwise : function of a value
+        Called with a value that is read as a map and is none.
     state_names : set of str
         Names of all tensors of the model, of those that no layer has, too.
     """
 
-    def __init__(self, name: str, input_shape: Shape) -> None:
+    def __init__(self, name: str, input_shape: Shape, late: bool = False) -> None:
         self.name, self.input_shape = name, input_shape
         self.layers: list[GraphLayer] = []
         self.left_to_host: list[str] = []
         self.samples: ElementOrder | None = None
+        self.read_otherwise: Callable[[Value], None] = lambda value: None
         self.replaced: set[int] = set()
         self.state_names: set[str] = set()
+        self._shapes = {-1: input_shape}
+        self._late, self._flat = late, dict[int, int]()
+        self._weights: list[tuple[NDArray[Any], Place]] = []
 
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
@@ -160,6 +204,94 @@ class LayerGraph:
             return self.add(replace(layer, layer=both, sources=self.layers[source].sources), instead_of=source)
         self.layers.append(layer)
         return len(self.layers) - 1
+
+    def put(
+        self,
+        place: Place,
+        layer: Layer,
+        sources: Sequence[Value],
+        shape: Shape,
+        axes: Axes,
+        weights: Mapping[str, Weight | None] = {},
+        order: ElementOrder | None = None,
+        eps: float = 0.0,
+    ) -> Value:
+        """Add a layer that reads these values.
+
+        Parameters
+        ----------
+        place : Place
+        layer : Layer
+        sources : sequence of Value
+        shape : tuple of int
+            Shape of its outputs.
+        axes : tuple
+            Axes of these in the model.
+        weights : mapping of str to Weight or None
+            By PyTorch's names.
+        order : ElementOrder, optional
+            Way from the model's weight to the layer's.
+        eps : float
+            Of a batch norm.
+
+        Raises
+        ------
+        UserError
+            If the outputs are too large, or the weight is another layer's, too.
+        """
+        if reason := excess(shape):
+            raise place.error(f"gives outputs, of which each {reason}")
+        given = {kind: weight for kind, weight in weights.items() if weight is not None}
+        if "weight" in given and not isinstance(layer, BatchNorm):
+            self._check_memory(place, given["weight"])
+        tensors = {kind: weight.tensor for kind, weight in given.items()}
+        names = {kind: weight.name for kind, weight in given.items() if weight.name}
+        read = tuple(source.layer for source in sources)
+        number = self.add(GraphLayer(layer, read, place.of_layer, tensors, names, eps, order=order))
+        return self.gives(number, shape, axes)
+
+    def gives(self, number: int, shape: Shape, axes: Axes) -> Value:
+        """Outputs of a layer, of this shape, in these axes."""
+        self._shapes[number] = shape
+        return Value(number, shape, axes)
+
+    def viewed(self, place: Place, value: Value) -> Value:
+        """Tensor in other axes: maps that become a vector are flattened, and a vector of maps can be maps again."""
+        if self._late:
+            return value
+        if len(value.axes) == 1:
+            return self.flattened(place, value)
+        if value.layer >= 0 and isinstance(self.layers[value.layer].layer, Flatten):
+            self.replaced.add(value.layer)
+            (before,) = self.layers[value.layer].sources
+            return value._replace(layer=before, shape=self._shapes[before])
+        return value
+
+    def flattened(self, place: Place, value: Value) -> Value:
+        """Tensor in the same axes, of a layer that gives a vector."""
+        if len(value.shape) == 1:
+            return value
+        shape = (prod(value.shape),)
+        if not self._late or value.layer not in self._flat:
+            self._flat[value.layer] = self.put(place, Flatten(), [value], shape, value.axes).layer
+        return value._replace(layer=self._flat[value.layer], shape=shape)
+
+    def output(self, value: Value) -> None:
+        """Take a value as the model's output.
+
+        Raises
+        ------
+        UserError
+            If it is not what the last layer gives, as it gives it.
+        """
+        # a view of the last layer's outputs, such as a dropout, is they themselves
+        if value.layer != len(self.layers) - 1 or value.padding is not None:
+            raise UserError(f"{self.name} gives the outputs of a layer that is not the last one")
+        if joined(value.runs) != joined([(prod(value.shape), 1)]):
+            raise UserError(f"{self.name} gives its outputs in another order than that of its last layer")
+        if len(value.shape) == 1 and len(value.axes) != 1:
+            raise UserError(f"{self.name} gives an output of {value.sizes}, not of (classes,)")
+        self.left_to_host = [value.host] if value.host else []
 
     def finish(self) -> tuple[Network, NetworkModule]:
         """Make the description, and the module with the weights in float32, in evaluation mode.
@@ -224,6 +356,16 @@ class LayerGraph:
                             f"{name} is shared with {first.where}: each layer needs weights of its own"
                         )
                 others.append((tensor, layer.place))
+
+    def _check_memory(self, place: Place, weight: Weight) -> None:
+        """Refuse a weight of a file some value of which is in another layer's weight."""
+        for part in weight.memory:
+            for other, first in self._weights:
+                if first is not place and np.shares_memory(part, other):
+                    raise place.error(
+                        f"{weight.shown} is shared with {first.where}: each layer needs weights of its own"
+                    )
+            self._weights.append((part, place))
 
     def _name_layers(self) -> None:
         """Give each layer with tensors a title of its own: that of its weight, else the place's.

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..layers.graph import Place
+from ..graph import Constant, Place
 from . import composed
 from .attention_scores import Scores, context, hidden, masked, scores, softmax
 from .composed import Composed
 from .functions import UNARY, Function, applied, of_one
-from .row_graph import Constant, RowGraph, Rows
+from .row_graph import RowGraph, Rows
 from .row_operations import gated, is_relu, linear, plus, pooled, residual, squared, times
 
 Value = Constant | Rows | Scores | Composed | Function | tuple["Value", ...]

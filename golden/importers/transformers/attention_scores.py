@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ...transformer.blocks import SelfAttention
 from ...transformer.builder import INPUTS
-from ..layers.graph import Place
-from .row_graph import Constant, RowGraph, Rows
+from ..graph import Constant, Place
+from .row_graph import RowGraph, Rows
 
 _HIDDEN = -1e4
 """Most that a mask adds where a token is hidden: its weight is then 0 in any float."""

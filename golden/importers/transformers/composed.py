@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..layers.graph import Place
+from ..graph import Constant, Place
 from .functions import Function, applied, of_one, squared_factor
-from .row_graph import Constant, RowGraph, Rows
+from .row_graph import RowGraph, Rows
 from .row_operations import is_relu, norm, squared, unit_length
 
 _CLOSE = 1e-6

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...transformer.blocks import ActivationKind
-from ..layers.graph import Place
+from ..graph import Place
 from .row_graph import RowGraph, Rows
 from .row_operations import activation
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torch import nn
 from torch.export import ExportedProgram
 
 from ...errors import UserError
 from ...models.checkpoint import load_into
 from ...models.layers import Shape
-from ..layers.batch_size import check_batch_size
-from ..layers.exported import exported
-from ..layers.exported_graph import title_of
-from ..layers.onnx_file import is_onnx
-from ..layers.program import is_program, sample_shape
-from ..layers.user_model import user_module
-from .exported import walked
-from .onnx_model import onnx_transformer
+from ..batch_size import check_batch_size
+from ..exported import exported, sample_shape
+from ..exported_graph import title_of
+from ..onnx_file import is_onnx, onnx_model
+from ..user_module import is_program, user_module
+from .exported_operations import ExportedOperations
+from .onnx_operations import transformer_of_file
 from .row_graph import FoundTransformer
 
 _SIGNS = frozenset(("layer_norm", "rms_norm", "scaled_dot_product_attention", "bmm"))
 """Operators that only a transformer has here; it has one convolution at most, of its patches."""
+_NODES = frozenset(("Attention", "LayerNormalization", "RMSNormalization", "Gelu", "Erf"))
+"""The same among the nodes of ONNX."""
 
 
 def own_transformer(reference: str, shape: Shape | None, weights: Path | None = None) -> FoundTransformer | None:
@@ -64,7 +66,53 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
     layers = sum(one.startswith("conv") for one in operators) > 1 or any("batch_norm" in one for one in operators)
     if layers or _SIGNS.isdisjoint(operators):
         return None
-    found = walked(program, shape, reference)
+    return _found(module, program, shape, reference)
+
+
+def transformer_of(module: nn.Module, input_shape: Shape, name: str) -> FoundTransformer:
+    """Import a user's module.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Takes a batch of samples; not modified.
+    input_shape : tuple of int
+        Shape of one sample: an image, or rows of (tokens, features).
+    name : str
+        Origin of the module for messages: ``model.py:build``.
+
+    Raises
+    ------
+    UserError
+        If the module cannot be exported, or something in it has no place in the normal form; with its line.
+    """
+    return _found(module, exported(module, input_shape, name), input_shape, name)
+
+
+def _found(module: nn.Module | ExportedProgram, program: ExportedProgram, shape: Shape, name: str) -> FoundTransformer:
+    found = ExportedOperations(program, shape, name).run()
     if not isinstance(module, ExportedProgram):
-        check_batch_size(module, shape, reference)
+        check_batch_size(module, shape, name)
     return found
+
+
+def onnx_transformer(path: Path) -> FoundTransformer | None:
+    """Import an ONNX file.
+
+    Returns
+    -------
+    FoundTransformer or None
+        None if it has convolutions or batch norms of a network of layers, or nothing of a transformer.
+
+    Raises
+    ------
+    UserError
+        If the file is damaged, or a node has no place in the normal form.
+    """
+    model, opset = onnx_model(path)
+    kinds = [node.op_type for node in model.graph.node]
+    outputs = {one.name for one in model.graph.output}
+    inner = any(node.op_type == "Softmax" and node.output[0] not in outputs for node in model.graph.node)
+    if kinds.count("Conv") > 1 or "BatchNormalization" in kinds or not (inner or not _NODES.isdisjoint(kinds)):
+        return None
+    return transformer_of_file(model, str(path), opset)

@@ -24,25 +24,10 @@ from ...transformer.blocks import (
     PoolTokens,
 )
 from ...transformer.builder import INPUTS, TransformerBuilder
-from ..layers.graph import Place
+from ..graph import Place
 
 BATCH = 2
 """Samples with which a module is exported: more than one, so that an operator that mixes them is seen."""
-
-
-@dataclass(frozen=True, eq=False)
-class Constant:
-    """Tensor of the module.
-
-    Parameters
-    ----------
-    tensor : Tensor
-    name : str
-        Of the tensor of the module's state of which it is made; empty where there is no such one.
-    """
-
-    tensor: Tensor
-    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from ...transformer.blocks import (
     Residual,
     UnitLength,
 )
-from ..layers.graph import Place
-from .row_graph import Constant, RowGraph, Rows
+from ..graph import Constant, Place
+from .row_graph import RowGraph, Rows
 
 
 def linear(graph: RowGraph, place: Place, rows: Rows, weight: Constant, bias: Constant | None) -> Rows:

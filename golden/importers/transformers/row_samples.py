@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ...transformer.blocks import Linear, Positions
 from ...transformer.builder import INPUTS
-from ..layers.graph import Place
-from .row_graph import Constant, Node, RowGraph, Rows
+from ..graph import Constant, Place
+from .row_graph import Node, RowGraph, Rows
 from .row_operations import linear, plus
 
 
@@ -22,7 +22,9 @@ def convolution(
     rows: Rows,
     weight: Constant,
     bias: Constant | None,
-    settings: Mapping[str, tuple[int, int]],
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
 ) -> Rows:
     """Take a convolution of the samples as a linear layer of their patches.
 
@@ -30,13 +32,35 @@ def convolution(
     ----------
     place : Place
     rows : Rows
-        (batch, channels, height, width).
+        (batch, channels, height, width), or of signals (batch, channels, length).
     weight : Constant
-        (outputs, channels, height, width).
+        (outputs, channels, height, width), or of signals (outputs, channels, length).
     bias : Constant, optional
-    settings : mapping of str to pair of int
-        Stride, padding and dilation.
+    stride, padding, dilation : int or sequence of int
+        One number, or one for each axis.
     """
+    flat = rows.index.ndim == 3
+
+    def pair(value: int | Sequence[int], other: int) -> tuple[int, int]:
+        sides = [value] if isinstance(value, int) else [*value]
+        return (other, sides[0]) if flat else (sides[0], sides[-1])
+
+    settings = {"stride": pair(stride, 1), "padding": pair(padding, 0), "dilation": pair(dilation, 1)}
+    if not flat:
+        return _convolution(graph, place, rows, weight, bias, settings)
+    wide, rows = replace(weight, tensor=weight.tensor[:, :, None]), replace(rows, index=rows.index[:, :, None])
+    found = _convolution(graph, place, rows, wide, bias, settings)
+    return replace(found, index=found.index[:, :, 0])
+
+
+def _convolution(
+    graph: RowGraph,
+    place: Place,
+    rows: Rows,
+    weight: Constant,
+    bias: Constant | None,
+    settings: Mapping[str, tuple[int, int]],
+) -> Rows:
     outputs, channels, *kernel = weight.tensor.shape
     if rows.number != INPUTS:
         if kernel == [1, 1] and settings == {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}:

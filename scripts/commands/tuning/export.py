@@ -39,7 +39,7 @@ def command(
     RUN is the file of `fabtune tune`, its folder, or a delta. For PyTorch it is a state dict for your own class
     (.pt, .safetensors), or a program of torch.export with all that is in no layer (.pt2).
     """
-    from ....golden.importers.layers.user_model import holds_network
+    from ....golden.importers.user_module import holds_network
     from ....golden.models.checkpoint import refuse_existing
     from ....golden.train.tuned.export import PROGRAM, export, how_to_load, refuse_kind
     from ...results import refuse_outputs

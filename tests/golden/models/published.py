@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import imported
+from fabtune.golden.importers.layers.network import imported
 
 TORCHVISION = """
 alexnet vgg11 vgg11_bn vgg16_bn resnet18 resnet34 resnet50 resnext50_32x4d wide_resnet50_2 squeezenet1_0

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import network_of
 from fabtune.golden.importers.layers.folding import deployed_module
+from fabtune.golden.importers.layers.network import network_of
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.text import network_from, text_of
 

@@ -9,8 +9,8 @@ import transformers
 from torch import nn
 
 from fabtune.golden.fixed import Q8_16, Narrower
-from fabtune.golden.importers.layers.exported import imported
 from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.network import imported
 from fabtune.golden.models.layers import Depthwise, MaxPool
 from fabtune.golden.nn.arithmetic.forward import run
 from fabtune.golden.nn.arithmetic.products import PRODUCTS

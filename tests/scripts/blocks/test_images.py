@@ -12,7 +12,7 @@ from torch import nn
 
 from fabtune.boards.host.driver import Core
 from fabtune.golden.importers.layers.folding import folded
-from fabtune.golden.importers.layers.user_model import user_module
+from fabtune.golden.importers.user_module import user_module
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.text import NETWORKS
 from fabtune.golden.nn.array.images import frozen_image

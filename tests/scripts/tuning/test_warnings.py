@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fabtune.golden.importers.layers.exported import network_of
+from fabtune.golden.importers.layers.network import network_of
 from fabtune.golden.train.adapters.tune import AdapterSettings, AdapterTuning
 from fabtune.golden.train.metrics import cross_entropy
 from fabtune.golden.train.zo.finetune import FineTuning, ZoSettings

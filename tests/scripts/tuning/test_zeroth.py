@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
-from fabtune.golden.importers.layers.user_model import user_module
+from fabtune.golden.importers.user_module import user_module
 from fabtune.golden.models.checkpoint import load_saved
 
 pytestmark = pytest.mark.usefixtures("sentences")

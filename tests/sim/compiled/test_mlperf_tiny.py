@@ -7,7 +7,7 @@ import pytest
 
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
-from fabtune.golden.importers.layers.exported import network_of
+from fabtune.golden.importers.layers.network import network_of
 from fabtune.golden.models.network import deployed
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.arguments import Arguments, aten_arguments, onnx_arguments
-from fabtune.golden.importers.layers.graph import Place
+from fabtune.golden.importers.graph import Arguments, Place, aten_arguments, onnx_arguments
 
 onnx = pytest.importorskip("onnx")
 PLACE = Place("one", "model.py:7")
@@ -34,10 +33,14 @@ def test_defaults_are_those_of_the_version_of_a_node():
     node = onnx.helper.make_node("Softmax", ["x"], ["y"])
     assert [onnx_arguments(node, opset)["axis"] for opset in (11, 13)] == [1, -1]
     node = onnx.helper.make_node("Swish", ["x"], ["y"], alpha=1.0)
-    onnx_arguments(node, 24).check(PLACE)
+    given = onnx_arguments(node, 24)
+    assert given.first(1) == ["x"]
+    given.check(PLACE)
     node = onnx.helper.make_node("Attention", ["q", "k", "v"], ["y"], softmax_precision=16)
+    given = onnx_arguments(node, 23)
+    assert given.first(4) == ["q", "k", "v", None]
     with pytest.raises(UserError, match="has softmax_precision = 16"):
-        onnx_arguments(node, 23).check(PLACE)
+        given.check(PLACE)
 
 
 def test_arguments_of_aten_have_the_defaults_of_their_schema():

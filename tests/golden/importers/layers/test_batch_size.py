@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.batch_size import check_batch_size
-from fabtune.golden.importers.layers.exported import imported
-from fabtune.golden.importers.transformers.exported import transformer_of
+from fabtune.golden.importers.batch_size import check_batch_size
+from fabtune.golden.importers.layers.network import imported
+from fabtune.golden.importers.transformers.own_model import transformer_of
 
 
 class _Layer(nn.Module):

@@ -7,9 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import imported
 from fabtune.golden.importers.layers.folding import deployed_module, folded
-from fabtune.golden.importers.layers.onnx_file import onnx_network
+from fabtune.golden.importers.layers.network import imported, onnx_network
 from fabtune.golden.models.text import network_from, text_of
 
 from ....onnx_models import array, head, model_of, node, outputs_of
@@ -101,7 +100,7 @@ def test_what_is_refused_of_files(tmp_path):
     mixed = refused([*order, node("Concat", "f g", "v", axis=1), *nodes], tmp_path, constants.items())
     assert "along the channels of maps only" in mixed
     constant = refused([BOTH[0], node("Concat", "c u", "v", axis=1), *nodes], tmp_path, constants.items())
-    assert "has 'u' as input 1, which is no output of a layer" in constant
+    assert "reads u, which is no output of a layer" in constant
 
 
 class Fire(nn.Module):
@@ -195,8 +194,10 @@ def test_what_is_refused_of_modules():
             imported(Joined(function, features).eval(), (2, 8, 8), "m.py:build")
         return str(error.value)
 
-    assert "aten.cat along axis 2 has no hardware" in reason(lambda own, x, y: torch.cat([x, x], 2), 512)
+    assert "aten.cat of (4, 8, 8), (4, 8, 8) along the axis 2 has hardware along" in reason(
+        lambda own, x, y: torch.cat([x, x], 2), 512
+    )
     permuted = reason(lambda own, x, y: torch.cat([x.permute(0, 2, 3, 1).flatten(1), y.flatten(1)], 1))
-    assert "aten.cat of tensors whose channels are not those of layers" in permuted
+    assert "aten.cat of (256,), (384,) along the axis 1 has hardware along the channels of maps only" in permuted
     alone = reason(lambda own, x, y: torch.cat([x, torch.cat([x, y], 1).relu()], 1), 896)
     assert "a stage gives only those behind its residual, activation and pool" in alone

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import network_of
 from fabtune.golden.importers.layers.folding import deployed_module, folded
+from fabtune.golden.importers.layers.network import network_of
 from fabtune.golden.models.layers import BatchNorm, Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import Network, deployed

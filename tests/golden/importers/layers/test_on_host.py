@@ -7,7 +7,7 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.folding import described
-from fabtune.golden.importers.layers.user_model import user_network
+from fabtune.golden.importers.layers.network import user_network
 
 TEXT = """
 import torch

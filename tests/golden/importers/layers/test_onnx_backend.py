@@ -13,7 +13,8 @@ from onnx import helper, numpy_helper, version_converter
 from onnx.backend.test import loader
 from onnx.reference import ReferenceEvaluator
 
-from fabtune.golden.importers.layers.onnx_file import OPSETS, onnx_network
+from fabtune.golden.importers.layers.network import onnx_network
+from fabtune.golden.importers.onnx_file import OPSETS
 
 from ....campaign import NEEDLESSLY, TRACEBACK, WRONG, Case, table, tried
 from ....onnx_models import outputs_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from fabtune.golden.importers.layers import onnx_constants
+from fabtune.golden.importers import onnx_constants
 from fabtune.golden.importers.layers.own_tensors import own_state
 from fabtune.golden.models.stages import MOST_PARAMETERS
 

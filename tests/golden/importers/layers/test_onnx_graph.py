@@ -16,17 +16,20 @@ from ....onnx_models import SAME, array, node, refusal, same, written
         ([node("Softmax", "c", "s", axis=1), node("Relu", "s", "z")], "of (4, 6, 6) over the axis 1 has no hardware"),
         (
             [node("Flatten", "c", "f"), node("Softmax", "f", "s"), node("Relu", "s", "z")],
-            "reads what a softmax gives, which has no hardware: it is left to the host as the last node only",
+            "node 'my_Softmax' (Softmax): has no hardware but at the end, where the host does it",
         ),
         ([node("Transpose", "c", "t", perm=[0, 2, 3, 1]), node("Conv", "t w1", "z")], "as a map it has hardware in"),
         ([node("Transpose", "c", "t", perm=[0, 1, 3, 2]), node("Add", "t c", "z")], "in different orders"),
-        ([node("Reshape", "c to", "t"), node("Conv", "t w1", "z")], "reads (4, 9, 4), which a Reshape or a Transpose"),
+        (
+            [node("Reshape", "c to", "t"), node("Conv", "t w1", "z")],
+            "reads (4, 9, 4), which is another view of (4, 6, 6)",
+        ),
         (
             [
                 node("Transpose", "c", "t", perm=[0, 2, 3, 1]),
                 node("BatchNormalization", "t one one one one", "z"),
             ],
-            "whose channels a Transpose or a Reshape has made of others",
+            "reads (6, 6, 4), whose channels are not those of a layer",
         ),
         ([node("Shape", "c", "s"), node("Cast", "s", "f", to=1), node("Add", "c f", "z")], "size of the batch"),
     ],

@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import imported
 from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.network import imported
 from fabtune.golden.importers.layers.own_tensors import own_state, returned, stage_tensors
 from fabtune.golden.models.text import text_of
 
@@ -216,22 +216,22 @@ REFUSED = {
     "one value for each sample": (
         lambda m, x: functional.linear(x, m.w, m.b),
         lambda: {"w": normal(2, 5), "b": normal(2, 1)},
-        *((5,), "aten.linear adds one value for each sample, not for each output"),
+        *((5,), "aten.linear has a bias of (2, 1), which is not one for each of 2 outputs"),
     ),
     "a bias of one value": (
         lambda m, x: functional.linear(x, m.w, m.b),
         lambda: {"w": normal(2, 5), "b": normal(1)},
-        *((5,), "has a bias of (1,), not of (2,)"),
+        *((5,), "has a bias of (1,), which is not one for each of 2 outputs"),
     ),
     "a bias along the width": (
         lambda m, x: m.h((m.c(x) + m.b).flatten(1)),
         lambda: {"c": conv(6, bias=False), "b": normal(6), "h": nn.Linear(216, 3)},
-        *(MAP, "aten.add adds b of (6,), not one value a channel"),
+        *(MAP, "aten.add adds b of (6,) to (6, 6, 6): only one value for each channel has hardware"),
     ),
     "a tensor that is made in forward": (
         lambda m, x: m.h(x) + torch.tensor([1.0, 2.0, 3.0]),
         lambda: {"h": nn.Linear(5, 3, bias=False)},
-        *((5,), "the bias of aten.add is a tensor that forward makes"),
+        *((5,), "aten.add has a bias that is a tensor that forward makes"),
     ),
     "a slope that is no number": (
         lambda m, x: m.h(functional.leaky_relu(m.c(x), float("nan"))),
@@ -261,7 +261,7 @@ REFUSED = {
     "samples that are mixed": (
         lambda m, x: m.h(x.permute(1, 0).reshape(-1, 5)),
         lambda: {"h": nn.Linear(5, 3)},
-        *((5,), "aten.permute moves the samples of a batch to axis 1"),
+        *((5,), "aten.permute by [1, 0] of (5,) has no hardware: it moves the samples of a batch"),
     ),
     "softmax between layers": (
         lambda m, x: m.h(torch.softmax(m.c(x), 1)),

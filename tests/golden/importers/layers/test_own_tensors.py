@@ -7,8 +7,8 @@ from torch import nn
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12
-from fabtune.golden.importers.layers.exported import imported
 from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.network import imported
 from fabtune.golden.importers.layers.own_tensors import StageTensors, own_state, returned, stage_tensors
 from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.module import module_of

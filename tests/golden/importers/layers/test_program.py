@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import imported
-from fabtune.golden.importers.layers.user_model import holds_network, user_network
+from fabtune.golden.importers.layers.network import imported, user_network
 from fabtune.golden.importers.transformers.own_model import own_transformer
+from fabtune.golden.importers.user_module import holds_network
 
 from ....own_modules import Convolutional, drawn
 
@@ -68,7 +68,7 @@ PROGRAMS = {
     "takes samples of float16": lambda: torch.export.export(
         nn.Linear(4, 3).half(), (torch.zeros(2, 4, dtype=torch.float16),), strict=False
     ),
-    "aten.mean over [0] is not over": lambda: program_of(Mean(), (4,), 1),
+    "aten.mean is over [0], not over a map's height and width": lambda: program_of(Mean(), (4,), 1),
 }
 
 

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower
-from fabtune.golden.importers.layers.exported import imported
 from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.network import imported
 from fabtune.golden.models.layers import AveragePool, Convolution, Depthwise
 from fabtune.golden.nn.arithmetic.forward import run, side_by_side
 from fabtune.golden.nn.arithmetic.products import PRODUCTS

@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.folding import folded
-from fabtune.golden.importers.layers.onnx_file import onnx_network
+from fabtune.golden.importers.layers.network import onnx_network
 from fabtune.golden.importers.layers.own_tensors import own_state
 from fabtune.golden.train.conversion import Converter
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import imported
+from fabtune.golden.importers.layers.network import imported
 
 from ....onnx_models import array, node, refusal, same, written
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.user_model import user_module
+from fabtune.golden.importers.user_module import user_module
 
 GOOD = """
 from __future__ import annotations

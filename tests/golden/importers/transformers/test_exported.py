@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.transformers.exported import transformer_of
+from fabtune.golden.importers.transformers.own_model import transformer_of
 from fabtune.golden.transformer.blocks import Activation, Linear, PoolTokens, Positions, SelfAttention
 from fabtune.golden.transformer.float_model import run_float
 

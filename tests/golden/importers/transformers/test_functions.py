@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.graph import Place
+from fabtune.golden.importers.graph import Constant, Place
 from fabtune.golden.importers.transformers.arithmetic import (
     add,
     divide,
@@ -16,7 +16,7 @@ from fabtune.golden.importers.transformers.arithmetic import (
     subtract,
 )
 from fabtune.golden.importers.transformers.functions import Function
-from fabtune.golden.importers.transformers.row_graph import Constant, RowGraph, Rows
+from fabtune.golden.importers.transformers.row_graph import RowGraph, Rows
 from fabtune.golden.importers.transformers.row_operations import linear
 from fabtune.golden.transformer.blocks import Activation
 

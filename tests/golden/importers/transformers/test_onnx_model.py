@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.transformers.onnx_model import onnx_transformer
+from fabtune.golden.importers.transformers.own_model import onnx_transformer
 from fabtune.golden.transformer.blocks import Activation
 from fabtune.golden.transformer.float_model import run_float
 
@@ -213,7 +213,9 @@ def test_attributes_that_nobody_reads_have_their_default(tmp_path, kind):
 
 def test_files_that_are_refused(tmp_path):
     erf = node("Erf", "x", "e")
-    with pytest.raises(UserError, match="x is not of float32, an open batch and fixed sizes"):
+    with pytest.raises(
+        UserError, match="a batch of x has 3 samples: export it with the batch as its only"
+    ):
         onnx_transformer(written(tmp_path, [node("MatMul", "x w"), erf], batch=3))
     huge = [node("ConstantOfShape", "sizes", "c"), node("Add", "x c"), erf]
     with pytest.raises(UserError, match="computes constants of more than the limit"):

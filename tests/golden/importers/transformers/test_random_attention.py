@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.onnx_file import onnx_network
-from fabtune.golden.importers.transformers.exported import transformer_of
-from fabtune.golden.importers.transformers.onnx_model import onnx_transformer
+from fabtune.golden.importers.layers.network import onnx_network
+from fabtune.golden.importers.transformers.own_model import onnx_transformer, transformer_of
 from fabtune.golden.transformer.float_model import run_float
 
 from ....mutated_onnx import Mutated

@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.importers.layers.exported import imported
-from fabtune.golden.importers.layers.onnx_file import onnx_network
+from fabtune.golden.importers.layers.network import imported, onnx_network
 from fabtune.golden.models.checkpoint import load_saved
 from fabtune.golden.train.conversion import Converter
 from fabtune.golden.train.tuned.export import export

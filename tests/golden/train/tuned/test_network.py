@@ -11,9 +11,8 @@ from torch import nn
 from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
-from fabtune.golden.importers.layers.exported import network_of
 from fabtune.golden.importers.layers.folding import folded
-from fabtune.golden.importers.layers.user_model import user_network
+from fabtune.golden.importers.layers.network import network_of, user_network
 from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.checkpoint import load_saved, save_state
 from fabtune.golden.models.module import module_of

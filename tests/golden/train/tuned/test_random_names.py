@@ -15,8 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.layers.exported import imported
-from fabtune.golden.importers.layers.onnx_file import onnx_network
+from fabtune.golden.importers.layers.network import imported, onnx_network
 from fabtune.golden.models.names import TUNED_KINDS
 from fabtune.golden.train.tuned.export import export, program_of
 from fabtune.golden.train.tuned.network import TunedNetwork

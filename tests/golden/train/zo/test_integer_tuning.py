@@ -12,8 +12,8 @@ from torch import nn
 from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12
-from fabtune.golden.importers.layers.exported import network_of
 from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.network import network_of
 from fabtune.golden.models.checkpoint import load_saved
 from fabtune.golden.train.zo.delta_file import Delta
 from fabtune.golden.train.zo.finetune import FineTuning, ZoSettings

@@ -1,4 +1,4 @@
-"""Import of any PyTorch module, by the graph of operators that `torch.export` makes of it."""
+"""Modules of PyTorch and programs of `torch.export` as graphs of operators that all give a new tensor."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from io import StringIO
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
 from torch.nn.modules import transformer
 
-from ...errors import UserError
-from ...models.layers import Shape
-from ...models.module import NetworkModule
-from ...models.network import Network
-from ...models.stages import excess
-from .batch_size import check_batch_size
+from ..errors import UserError
+from ..models.layers import Shape
+from ..models.stages import excess
 from .exported_graph import is_users, shown
+from .graph import first_line
 from .on_host import as_written, evaluated
-from .operators import import_program
-from .program import functional
 
 _BATCH = 2
 """Samples with which a module is exported: more than one, so that a view that mixes them is seen."""
@@ -34,57 +31,90 @@ class SampleError(UserError):
     """Refusal of a module that fails on samples of a shape."""
 
 
-def network_of(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> Network:
-    """Derive the description of a user's module; parameters and errors as of `imported`."""
-    return imported(module, input_shape, name)[0]
-
-
-def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> tuple[Network, NetworkModule]:
-    """Describe a user's module, and copy its weights to a module of the description.
+def exported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> ExportedProgram:
+    """Export a module, with operators that all give a new tensor.
 
     Parameters
     ----------
     module : nn.Module or ExportedProgram
-        Takes a batch of samples, gives their logits, and consists of operators that the description has layers for; as
-        it is in evaluation mode, or was when it was exported. Not modified.
+        Takes a batch of samples; as it is in evaluation mode, or was when it was exported. Not modified.
     input_shape : tuple of int
-        Shape of one sample as the module takes it; a sample of (channels, length) becomes one of (channels, 1, length).
+        Shape of one sample as the module takes it.
     name : str
         Origin of the module for messages: ``model.py:build``.
-
-    Returns
-    -------
-    Network
-    NetworkModule
-        In evaluation mode, float32; it says how the module's samples become those of the description.
 
     Raises
     ------
     SampleError
         If the module fails on such samples.
     UserError
-        If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
+        If the module cannot be exported.
     """
-    found = import_program(exported(module, input_shape, name), input_shape, name)
-    if not isinstance(module, ExportedProgram):
-        check_batch_size(module, input_shape, name)
-    return found
-
-
-def exported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> ExportedProgram:
-    """Export a module, with operators that all give a new tensor; parameters and errors as of `imported`."""
     if reason := excess(input_shape):
         raise UserError(f"{name}: a sample {reason}")
     if isinstance(module, ExportedProgram):
         _check_weights(module.state_dict, name)
         with _without_messages():
-            return functional(module, name)
+            return _functional(module, name)
     _check_kind(module, name)
     _check_weights({**dict(module.named_parameters()), **dict(module.named_buffers())}, name)
     _check_inputs(module, name)
     with evaluated(module), as_written(module):
         _try(module, input_shape, name)
         return _export(module, input_shape, name)
+
+
+def sample_shape(program: ExportedProgram, name: str) -> Shape:
+    """Shape of one sample as the program takes it.
+
+    Raises
+    ------
+    UserError
+        If the program has not one input of floats, whose first size alone may be open, and one output.
+    """
+    given = [one for one in program.graph_signature.input_specs if one.kind is InputKind.USER_INPUT]
+    outputs = [one for one in program.graph_signature.output_specs if one.kind is OutputKind.USER_OUTPUT]
+    for several, what in ((given, "takes {} inputs"), (outputs, "gives {} outputs")):
+        if len(several) != 1:
+            raise UserError(f"{name} {what.format(len(several))}: a network here has one")
+    sample = _sample(program)
+    if not isinstance(sample, Tensor) or sample.dtype not in (torch.float32, torch.float64):
+        kind = str(sample.dtype)[6:] if isinstance(sample, Tensor) else type(sample).__name__
+        raise UserError(f"{name} takes samples of {kind}, not of float32")
+    sizes = tuple(sample.shape)[1:]
+    if not sizes or not all(isinstance(size, int) for size in sizes):
+        shown = " x ".join(str(size) if isinstance(size, int) else "?" for size in sizes)
+        raise UserError(f"{name} takes samples of {shown or 'no'} shape: export it with fixed sizes, but for the batch")
+    return sizes
+
+
+def _sample(program: ExportedProgram) -> Tensor:
+    names = program.graph_signature.user_inputs
+    (sample,) = (node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in names)
+    found: Tensor = sample
+    return found
+
+
+def _functional(program: ExportedProgram, name: str) -> ExportedProgram:
+    """Program of operators that all give a new tensor, for a fixed number of samples: its own, or 2 where it takes any.
+
+    Raises
+    ------
+    UserError
+        If it does not take 2, or was exported in training mode.
+    """
+    sample = _sample(program)
+    if not isinstance(sample.shape[0], int):
+        try:
+            again = torch.zeros(2, *sample.shape[1:], dtype=sample.dtype)
+            program = torch.export.export(program.module(), (again,), strict=False)
+        except Exception as error:
+            raise UserError(f"{name} takes no batch of 2 samples: {first_line(error)}") from error
+    program = program.run_decompositions({})
+    for one in program.graph_signature.output_specs:
+        if one.kind is OutputKind.BUFFER_MUTATION:
+            raise UserError(f"{name} changes {one.target} when it runs: export it in evaluation mode, after eval()")
+    return program
 
 
 def _check_kind(module: nn.Module, name: str) -> None:
@@ -143,7 +173,7 @@ def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
     except Exception as error:
         place = _place_of_error(error) or (f"{name}, layer {entered[-1]}" if entered[-1] else name)
         shape = " x ".join(map(str, input_shape))
-        raise SampleError(f"{place}: fails on samples of {shape}: {_line(error)}") from error
+        raise SampleError(f"{place}: fails on samples of {shape}: {first_line(error)}") from error
     finally:
         for hook in hooks:
             hook.remove()
@@ -164,7 +194,8 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram
     except Exception as error:
         place = _place_of_error(error) or name
         raise UserError(
-            f"{place}: cannot be exported, as it decides by values of tensors, or is not of tensors: {_line(error)}"
+            f"{place}: cannot be exported, as it decides by values of tensors, or is not of tensors:"
+            " {first_line(error)}"
         ) from error
 
 
@@ -199,8 +230,3 @@ def _place_of_error(error: BaseException) -> str:
     """Line of the user's file at which an exception was raised."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return f"{shown(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-
-
-def _line(error: Exception) -> str:
-    """First line of an exception's message; PyTorch's messages are long."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

@@ -1,27 +1,22 @@
-"""Loader of a user's network from ``file.py:build``, or from a file that holds it."""
+"""Loader of a user's module from ``file.py:build``, or of a program from a file that holds it."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
-from math import prod
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from ...errors import UserError
-from ...models.layers import Shape, by
-from ...models.module import NetworkModule
-from ...models.network import Network
-from .exported import SampleError, imported
-from .on_host import adapt
-from .onnx_file import is_onnx, onnx_network
-from .program import is_program, load_program, sample_shape
+from ..errors import UserError
+from .graph import first_line
+from .onnx_file import is_onnx
 
 _NAME = "fabtune_user_model"
 
@@ -29,6 +24,29 @@ _NAME = "fabtune_user_model"
 def holds_network(reference: str) -> bool:
     """Tell whether a reference is the name of a file that holds a network, and says which samples it takes."""
     return is_onnx(reference) or is_program(reference)
+
+
+def is_program(reference: str) -> bool:
+    """Tell whether a reference to a model is the name of a program's file."""
+    return reference.endswith(".pt2")
+
+
+def _load_program(path: Path) -> ExportedProgram:
+    """Load a program with PyTorch's own reader, which may run code of the file: it is trusted as a Python file is.
+
+    Raises
+    ------
+    UserError
+        If the file is absent or damaged.
+    """
+    if not path.is_file():
+        raise UserError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about PyTorch's own code
+            return torch.export.load(path)
+    except Exception as error:  # the reader raises arbitrary exceptions on damaged files
+        raise UserError(f"{path} is not a program of torch.export, or is damaged: {first_line(error)}") from error
 
 
 def user_module(reference: str) -> nn.Module | ExportedProgram:
@@ -49,7 +67,7 @@ def user_module(reference: str) -> nn.Module | ExportedProgram:
         `torch.export`.
     """
     if is_program(reference):
-        return load_program(Path(reference))
+        return _load_program(Path(reference))
     file, colon, name = reference.rpartition(":")
     if not colon or not name.isidentifier():
         raise UserError(f"{reference!r} is not file.py:function, as in model.py:build")
@@ -82,69 +100,6 @@ def user_module(reference: str) -> nn.Module | ExportedProgram:
         kind = type(made)
         raise UserError(f"{reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Module")
     return made
-
-
-def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn.Module]:
-    """Load a user's network.
-
-    Parameters
-    ----------
-    reference : str
-        ``path/to/file.py:function`` or ``path/to/file.pt2``, see `user_module`; or ``path/to/file.onnx``.
-    input_shape : tuple of int, optional
-        Shape of a sample as the module takes it, or as its description does; ONNX files and programs say it themselves.
-
-    Returns
-    -------
-    Network
-    nn.Module
-        With its weights; it takes the description's samples, and gives logits.
-
-    Raises
-    ------
-    UserError
-        If a file is wrong, or the network has no hardware.
-    """
-    if is_onnx(reference):
-        return onnx_network(Path(reference))
-    module = user_module(reference)
-    if isinstance(module, ExportedProgram):
-        return _of_program(module, input_shape, reference)
-    if input_shape is None:
-        raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 640")
-    try:
-        network, own = imported(module, input_shape, reference)
-    except SampleError:
-        found = _of_described(module, input_shape, reference)
-        if found is None:
-            raise
-        network, own = found
-    return network, adapt(module, own)
-
-
-def _of_program(program: ExportedProgram, given: Shape | None, reference: str) -> tuple[Network, NetworkModule]:
-    """Import a program, whose samples are of the shape that is given, if one is."""
-    shape = sample_shape(program, reference)
-    network, own = imported(program, shape, reference)
-    if given is not None and given not in (shape, network.input_shape):
-        raise UserError(f"{reference} takes samples of {by(shape)}, not of {by(given)}")
-    return network, own
-
-
-def _of_described(module: nn.Module, shape: Shape, reference: str) -> tuple[Network, NetworkModule] | None:
-    """Import a module that takes samples of another shape than its description, given that of the description."""
-    if len(shape) != 3:
-        return None
-    channels, height, width = shape
-    others: list[Shape] = [(height, width, channels), (prod(shape),)]
-    if height == 1:
-        others = [(channels, width), (width, channels), *others]
-    for other in others:
-        with suppress(UserError):
-            found = imported(module, other, reference)
-            if found[0].input_shape == shape:
-                return found
-    return None
 
 
 @contextmanager

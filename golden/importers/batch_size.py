@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...errors import UserError
-from ...models.layers import Shape
+from ..errors import UserError
+from ..models.layers import Shape
 from .exported_graph import is_users, shown
 from .on_host import evaluated
 

@@ -6,12 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import UserError
-from ...models.module import NetworkModule
-from ...models.network import Network
-from .onnx_constants import first_line
-from .onnx_graph import OnnxGraph
-from .onnx_nodes import NODES
+from ..errors import UserError
+from .graph import first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -20,7 +16,7 @@ LARGEST_FILE = 1 << 29
 """Bytes of a file, and of its tensors outside, that are read: four times the parameters that any board holds."""
 OPSETS = range(7, 29)
 """Versions of the operators that are read: from 7 on shapes broadcast as they do today; 28 is that of ONNX 1.23."""
-_STANDARD = ("", "ai.onnx")
+STANDARD = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
 MOST_NODES = 10_000
 """Nodes of a file: a hundred times those of a large network here."""
@@ -31,32 +27,19 @@ def is_onnx(reference: str) -> bool:
     return reference.endswith(".onnx")
 
 
-def onnx_network(path: Path) -> tuple[Network, NetworkModule]:
-    """Describe the network of an ONNX file, and make its module.
+def onnx_model(path: Path) -> tuple[onnx.ModelProto, int]:
+    """Read a file, and the version of its operators.
 
     Parameters
     ----------
     path : Path
         ONNX, with operators of `OPSETS`. Tensors may stand in other files of its folder.
 
-    Returns
-    -------
-    Network
-    NetworkModule
-        In evaluation mode, float32; its layers have the names of the file's nodes.
-
     Raises
     ------
     UserError
-        If the package onnx is not there, the file is too large, damaged or no network with one input and one output, or
-        a node has no hardware.
+        If the package onnx is not there, or the file is too large, damaged, or of another version.
     """
-    model, opset = onnx_model(path)
-    return OnnxGraph(model, str(path), opset, NODES).run()
-
-
-def onnx_model(path: Path) -> tuple[onnx.ModelProto, int]:
-    """Read a file, and the version of its operators; errors as of `onnx_network`."""
     if find_spec("onnx") is None:
         raise UserError(f"{path} needs the package onnx: pip install 'fabtune[onnx]'")
     model = _loaded(path)
@@ -79,7 +62,7 @@ def _loaded(path: Path) -> onnx.ModelProto:
         raise UserError(f"{path} has no node: it is not an ONNX file, or empty")
     if len(model.graph.node) > MOST_NODES:
         raise UserError(f"{path} has {len(model.graph.node)} nodes, more than the limit of {MOST_NODES}")
-    if any(function.domain in _STANDARD for function in model.functions):
+    if any(function.domain in STANDARD for function in model.functions):
         raise UserError(f"{path} has a function of its own in the domain of ONNX: the names of operators are taken")
     _read_outside(model, path)
     return model
@@ -87,7 +70,7 @@ def _loaded(path: Path) -> onnx.ModelProto:
 
 def _opset(model: onnx.ModelProto, path: Path) -> int:
     """Version of the standard's operators."""
-    versions = {opset.version for opset in model.opset_import if opset.domain in _STANDARD}
+    versions = {opset.version for opset in model.opset_import if opset.domain in STANDARD}
     if len(versions) != 1:
         raise UserError(f"{path} has {len(versions)} opsets of ONNX's own operators: a file has one")
     (version,) = versions

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...models.element_order import ElementOrder
-from ...models.module import NetworkModule
+from ..models.element_order import ElementOrder
+from ..models.module import NetworkModule
 
 
 class _Samples:
@@ -47,7 +47,7 @@ def adapt(module: nn.Module, own: NetworkModule) -> nn.Module:
     module : nn.Module
         The user's.
     own : NetworkModule
-        Of its description, from `exported.imported`.
+        Of its description, from `layers.network.imported`.
     """
     if own.samples is not None:
         module.register_forward_pre_hook(_Samples(own.samples))

@@ -1,0 +1,470 @@
+"""Operators of any model as layers of a description, or refused at their place.
+
+A rewrite of two operators into one layer, such as of a product and the sum of a parameter, adds that layer *instead of*
+the earlier one (`LayerGraph.add`), which stays for those that read it. Nothing that is there is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...models.element_order import ElementOrder
+from ...models.layers import (
+    Add,
+    AveragePool,
+    BatchNorm,
+    Concat,
+    Convolution,
+    Depthwise,
+    Linear,
+    MaxPool,
+    Pair,
+    Relu,
+    Shape,
+    Sides,
+    Weighted,
+)
+from ..graph import Constant, Place
+from .axes import (
+    Value,
+    after_window,
+    channels_of,
+    feature_order,
+    in_order,
+    joined,
+    outer_first,
+    placed,
+    reshaped,
+    spatial,
+    window_over,
+)
+from .graph import LayerGraph, Weight
+
+Within = tuple[int, ...]
+"""Which of a layer's height and width a tensor has, see `axes.spatial`."""
+
+
+def read(place: Place, value: Any, padded: bool = False, host: bool = False) -> Value:
+    """Argument that depends on the sample; with zeros around it, or left to the host, only for what says so."""
+    if not isinstance(value, Value):
+        shown = value.shown if isinstance(value, Weight) else value
+        raise place.error(f"reads {shown}, which is no output of a layer")
+    by = value.place or place
+    if value.padding is not None and not padded:
+        raise by.error("has hardware before a convolution only")
+    if value.host and not host:
+        raise by.error("has no hardware but at the end, where the host does it")
+    return value
+
+
+def map_of(
+    graph: LayerGraph, place: Place, given: Any, padded: bool = False, column: bool = False
+) -> tuple[Value, Within]:
+    """Argument as a map, and which of its layer's height and width it has.
+
+    A map of one row may be seen as a column only by a layer that says so.
+    """
+    value = read(place, given, padded)
+    if len(value.sizes) not in (2, 3):
+        raise place.error(f"has an input of {value.sizes}, not (channels, height, width) or (channels, length)")
+    if within := spatial(value.axes, value.shape):
+        return value, within
+    one_row = len(value.shape) == 3 and value.shape[1] == 1
+    if column and one_row and value.axes == in_order((value.shape[0], value.shape[2], 1)):
+        return value, (2, 1)
+    graph.read_otherwise(value)
+    raise place.error(
+        f"reads {value.sizes}, which is another view of {value.shape}: as a map it has hardware in "
+        "(channels, height, width) only"
+    )
+
+
+def _maps(value: Value, within: Within, shape: Shape) -> dict[str, Any]:
+    """Shape and axes of a layer's maps that have these of height and width, and what they read."""
+    return {"sources": [value], "shape": shape, "axes": in_order((shape[0], *(shape[axis] for axis in within)))}
+
+
+# -- layers with weights -----------------------------------------------------------------------------------------------
+
+
+def convolution(
+    graph: LayerGraph,
+    place: Place,
+    given: Any,
+    weights: tuple[Weight, Weight | None],
+    groups: int,
+    stride: Sequence[int],
+    padding: Sequence[Pair],
+) -> Value:
+    """Add a convolution.
+
+    Parameters
+    ----------
+    given : Value
+    weights : tuple
+        Weight of (outputs, inputs of a group, sizes of the kernel), and bias.
+    groups : int
+    stride : sequence of int
+        One number, or one for each axis.
+    padding : sequence of pair of int
+        Zeros before and behind each axis, beside those of the value.
+    """
+    weight, bias = weights
+    channels, inner, *sizes = weight.sizes
+    if weight.axes != in_order(weight.sizes):
+        raise place.error("has a weight whose axes are permuted")
+    value = read(place, given, padded=True)
+    own = {"weight": weight, "bias": bias}
+    plain = value.padding is None and not any(map(any, padding))
+    if weight.sizes == (groups, 1, 1, 1) and value.sizes == (groups, 1, 1) and plain:
+        return _scaled(graph, place, value, own)
+    value, within = map_of(graph, place, value, padded=True)
+    if len(sizes) != len(within):
+        form = "out, in, height, width" if len(within) == 2 else "out, in, size"
+        raise place.error(f"has no weight of ({form})")
+    kernel, steps = placed(within, sizes, 1), placed(within, stride, 1)
+    if inner * groups != value.shape[0] or channels % groups:
+        raise place.error(f"has a weight of {weight.sizes} and {groups} groups for {value.shape[0]} channels")
+    if min(steps) < 1 or min(kernel) < 1:
+        raise place.error(f"has a kernel of {kernel} and a stride of {steps}: both are 1 at least")
+    if bias is not None and bias.sizes != (channels,):
+        raise place.error(f"has a bias of {bias.sizes}, not of ({channels},)")
+    around = _around(value, within, padding)
+    if min(around) < 0:
+        raise place.error(f"has a negative padding, {', '.join(map(str, around))}")
+    layer: Convolution | Depthwise = Convolution(channels, kernel, around, steps, groups)
+    if 1 < groups == channels == value.shape[0]:
+        layer = Depthwise(kernel, around, steps)
+    shape = channels, *_windows(value.shape, kernel, around, steps)
+    if min(shape) < 1:
+        raise place.error(f"has a kernel of {kernel}, which does not fit {value.shape} with a padding of {around}")
+    order = None if len(within) == 2 else ElementOrder.reshaped(weight.sizes, (channels, inner, *kernel))
+    return graph.put(place, layer, **_maps(value, within, shape), weights=own, order=order)
+
+
+def _windows(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> tuple[int, int]:
+    """Windows of a map down and across."""
+    beyond = sum(padding[:2]), sum(padding[2:])
+    sides = zip(shape[1:], size, beyond, stride, strict=True)
+    down, across = ((side + more - own) // step + 1 for side, own, more, step in sides)
+    return down, across
+
+
+def _around(value: Value, within: Within, padding: Sequence[Pair]) -> Sides:
+    """Zeros around a map, those that the value has and others before and behind each axis."""
+    own = dict(zip(within, padding, strict=True))
+    more = (*own.get(1, (0, 0)), *own.get(2, (0, 0)))
+    top, bottom, left, right = (sum(pair) for pair in zip(value.padding or (0, 0, 0, 0), more, strict=True))
+    return top, bottom, left, right
+
+
+def _scaled(graph: LayerGraph, place: Place, value: Value, weights: dict[str, Weight | None]) -> Value:
+    """Add a depthwise convolution of a vector that is seen as maps of one value."""
+    if not spatial(value.axes, value.shape):
+        if not value.in_order:
+            raise place.error("reads the elements of a vector in another order")
+        value = graph.flattened(place, value._replace(axes=(joined(value.runs),)))
+    made = graph.put(place, Depthwise(1), [value], value.shape, (), weights)
+    return graph.viewed(place, made._replace(axes=in_order((prod(value.shape), 1, 1))))
+
+
+def vector_of(graph: LayerGraph, place: Place, given: Any) -> Value:
+    """Argument as a vector; its features may be in another order than the layer's."""
+    value = read(place, given)
+    if len(value.axes) != 1:
+        raise place.error(f"has an input of {value.sizes}: flatten it first")
+    return graph.flattened(place, value)
+
+
+def product(
+    graph: LayerGraph, place: Place, given: Any, weight: Weight, bias: Weight | None, turned: bool = True
+) -> Value:
+    """Add a product of a vector and a matrix of (inputs, outputs), or if it is not turned of (outputs, inputs)."""
+    value, shape = vector_of(graph, place, given), tuple(weight.tensor.shape)
+    if len(shape) != 2:
+        raise place.error(f"has a weight of {shape}, which is no matrix")
+    if weight.axes != in_order(shape):
+        turned = not turned
+        if weight.axes != in_order(shape)[::-1]:
+            raise place.error("has a weight that is another view of a matrix")
+    inputs, outputs = shape if turned else shape[::-1]
+    if value.sizes != (inputs,):
+        raise place.error(f"has an input of {value.sizes} for a matrix of {inputs} rows")
+    if bias is not None:
+        added = each_channel(Value(-1, (outputs,), in_order((outputs,))), bias)
+        if added is None:
+            raise place.error(f"has a bias of {bias.sizes}, which is not one for each of {outputs} outputs")
+        bias = added
+    # the weight's columns stand in the order of the tensor's elements, which may be another than the layer's
+    runs = value.axes[0]
+    sizes, elements = tuple(size for size, _ in runs), outer_first(runs)
+    order = None
+    if turned:
+        order = ElementOrder(shape, (*sizes, outputs), (len(sizes), *elements), (outputs, inputs))
+    elif elements != tuple(range(len(runs))):
+        order = ElementOrder(shape, (outputs, *sizes), (0, *(1 + at for at in elements)), (outputs, inputs))
+    weights = {"weight": weight, "bias": bias}
+    return graph.put(place, Linear(outputs), [value], (outputs,), in_order((outputs,)), weights, order)
+
+
+def batch_norm(graph: LayerGraph, place: Place, given: Any, weights: dict[str, Weight | None], eps: float) -> Value:
+    """Add a batch norm of running statistics."""
+    value, order = read(place, given), None
+    if len(value.axes) == 1:
+        value = graph.flattened(place, value)
+        order = feature_order(value.axes[0])
+    elif value.layer < 0:
+        value, _ = map_of(graph, place, value)
+    elif value.axes[0] != channels_of(value.shape):
+        raise place.error(f"reads {value.sizes}, whose channels are not those of a layer")
+    if any(weight is not None and weight.sizes != value.sizes[:1] for weight in weights.values()):
+        raise place.error(f"has no four constants of {value.sizes[0]} channels")
+    return graph.put(place, BatchNorm(), [value], value.shape, value.axes, weights, order, eps)
+
+
+# -- activations and pools ---------------------------------------------------------------------------------------------
+
+
+def activation(graph: LayerGraph, place: Place, given: Any, layer: Relu) -> Value:
+    value = read(place, given)
+    return graph.put(place, layer, [value], value.shape, value.axes)
+
+
+def clip(graph: LayerGraph, place: Place, given: Any, least: Any, most: Any) -> Value:
+    """Add a ReLU with a limit or without; `least` and `most` are numbers, constants of one number, or None."""
+    ends = [float(end.tensor.reshape(())) if isinstance(end, Constant) else end for end in (least, most)]
+    if ends[0] != 0 or not isinstance(ends[1], int | float | None):
+        raise place.error(f"clips from {ends[0]} to {ends[1]}, not from 0")
+    return activation(graph, place, given, Relu(None if ends[1] is None else float(ends[1])))
+
+
+def pool(
+    graph: LayerGraph,
+    place: Place,
+    read_map: tuple[Value, Within],
+    kind: type[AveragePool | MaxPool],
+    size: Pair,
+    stride: Pair,
+    padding: Sides = (0, 0, 0, 0),
+    ceil_mode: bool = False,
+) -> Value:
+    """Add a pool of what `map_of` gave."""
+    value, within = read_map
+    shape = value.shape
+    if any(padding) and kind is AveragePool:
+        raise place.error(f"has a padding of {padding} (top, bottom, left, right), not 0")
+    if min(stride) < 1 or min(size) < 1:
+        raise place.error(f"has a kernel of {size} and a stride of {stride}: both are 1 at least")
+    if ceil_mode:
+        padding = _rounded_up(shape, size, padding, stride)
+        if any(padding) and kind is AveragePool:
+            raise place.error("has ceil_mode, which has no hardware")
+    if size == (1, 1) and not any(padding):
+        if stride != (1, 1):
+            raise place.error(f"has windows of 1 x 1 with a stride of {stride}: it skips values, which has no hardware")
+        return value
+    down, across = _windows(shape, size, padding, stride)
+    if min(down, across) < 1 or (within == (2, 1) and down != 1):
+        raise place.error(f"has windows of {size}, which do not fit {shape} with a padding of {padding}")
+    if kind is AveragePool and size not in (stride, shape[1:]):
+        raise place.error(f"has a stride of {stride}, not that of its size {size}")
+    layer = AveragePool(size) if kind is AveragePool else MaxPool(size, stride, padding)
+    return graph.put(place, layer, **_maps(value, within, (shape[0], down, across)))
+
+
+def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides:
+    """Padding with which windows reach as far as with ceil_mode; none begins behind the map."""
+    found = list(padding)
+    for at, (side, own, step) in enumerate(zip(shape[1:], size, stride, strict=True)):
+        before, behind = padding[2 * at : 2 * at + 2]
+        windows = -(-(side + before + behind - own) // step) + 1
+        windows -= (windows - 1) * step >= side + before
+        found[2 * at + 1] = max(behind, (windows - 1) * step + own - side - before)
+    return found[0], found[1], found[2], found[3]
+
+
+def reduced(
+    graph: LayerGraph, place: Place, given: Any, dims: Sequence[int], keep: bool, kind: type[AveragePool | MaxPool]
+) -> Value:
+    """Add a mean or the largest of whole axes of a map, in any view of it."""
+    value = read(place, given)
+    rank = len(value.axes) + 1
+    over = sorted({at % rank for at in dims})
+    window = window_over([value.axes[at - 1] for at in over if at], value.shape)
+    if not over or over[0] == 0 or window is None:
+        raise place.error(f"is over {over}, not over a map's height and width")
+    pooled = value.shape[0], value.shape[1] // window[0], value.shape[2] // window[1]
+    axes = tuple(
+        () if at in over else after_window(axis, value.shape, pooled)
+        for at, axis in enumerate(value.axes, start=1)
+        if keep or at not in over
+    )
+    if window == (1, 1):
+        return graph.viewed(place, value._replace(axes=axes))
+    return graph.viewed(place, graph.put(place, kind(window), [value], pooled, axes))
+
+
+# -- views -------------------------------------------------------------------------------------------------------------
+
+
+def viewed(graph: LayerGraph, place: Place, given: Any, shape: Shape | None, shown: str) -> Value:
+    """View of a value in another shape, without the batch; refused if there is none."""
+    value = read(place, given, host=True)
+    fits = shape is not None and min(shape, default=1) > 0 and prod(shape) == prod(value.sizes)
+    axes = reshaped(value.axes, shape) if fits and shape is not None else None
+    if axes is None or not shape:
+        raise place.error(f"from {value.sizes} to {shown} does not keep each sample for itself")
+    return graph.viewed(place, value._replace(axes=axes))
+
+
+def permuted(graph: LayerGraph, place: Place, given: Any, turn: Sequence[int]) -> Value:
+    """View of a value with its axes in this order, the batch first."""
+    value = read(place, given, host=True)
+    if [*turn][:1] != [0] or sorted(turn) != list(range(len(value.axes) + 1)):
+        raise place.error(f"by {[*turn]} of {value.sizes} has no hardware: it moves the samples of a batch")
+    return graph.viewed(place, value._replace(axes=tuple(value.axes[at - 1] for at in turn[1:])))
+
+
+def padded(
+    graph: LayerGraph, place: Place, given: Any, ends: Sequence[int], sides: dict[int, tuple[int, int]], filled: str
+) -> Value:
+    """Zeros around a map, which the convolution that reads it has.
+
+    Parameters
+    ----------
+    given : Value
+    ends : sequence of int
+        Numbers of zeros for messages.
+    sides : dict of int to pair of int
+        The same by number of the axis, the batch being 0.
+    filled : str
+        What is around instead of zeros, for messages; empty for zeros.
+    """
+    if filled:
+        raise place.error(f"pads with {filled}, not with zeros")
+    if min(ends, default=0) < 0:
+        raise place.error(f"has a negative padding, {[*ends]}")
+    value, within = map_of(graph, place, given, padded=True)
+    if any(any(pair) for at, pair in sides.items() if not 2 <= at < 2 + len(within)):
+        raise place.error(f"pads more than height and width, {[*ends]}")
+    padding = _around(value, within, [sides.get(at, (0, 0)) for at, _ in enumerate(within, start=2)])
+    return value._replace(padding=padding, place=place) if any(padding) else value
+
+
+# -- sums, products, concatenations ------------------------------------------------------------------------------------
+
+
+def added(graph: LayerGraph, place: Place, first: Any, second: Any) -> Value:
+    """Add a sum of two tensors of equal shape and order, or of a tensor and a constant, which is a bias."""
+    if isinstance(first, Weight):
+        first, second = second, first
+    value = read(place, first)
+    if isinstance(second, Weight):
+        return _biased(graph, place, value, second)
+    other = read(place, second)
+    if value.sizes != other.sizes:
+        raise place.error(f"adds {other.sizes} to {value.sizes}: only tensors of equal shape are added")
+    if value.axes != other.axes:
+        raise place.error("adds tensors whose values are in different orders, by a permutation of one of them")
+    if value.shape != other.shape:
+        value, other = graph.flattened(place, value), graph.flattened(place, other)
+    return graph.put(place, Add(), [value, other], value.shape, value.axes)
+
+
+def _biased(graph: LayerGraph, place: Place, value: Value, constant: Weight) -> Value:
+    """Sum of a layer's outputs and a constant: the layer with the constant in its bias, and the one without.
+
+    The one without stays for whatever else reads it. A named tensor is a bias of the model, which is the only one.
+    """
+    before = graph.layers[value.layer] if value.layer >= 0 else None
+    known = Weighted if constant.name else Weighted | BatchNorm
+    if before is None or not isinstance(before.layer, known) or (constant.name and "bias" in before.tensors):
+        other = "has a bias already, or is no layer with weights" if constant.name else "no layer with weights gives"
+        raise place.error(f"adds {constant.shown} to what {other}, which has no hardware")
+    bias = each_channel(value, constant)
+    if bias is None:
+        raise place.error(
+            f"adds {constant.shown} of {constant.sizes} to {value.sizes}: only one value for each channel has hardware"
+        )
+    given = before.tensors.get("bias")
+    tensors = {**before.tensors, "bias": bias.tensor if given is None else given + bias.tensor}
+    names = {**before.names, "bias": bias.name} if bias.name else before.names
+    where = replace(place.of_layer, title=before.place.title)
+    number = graph.add(replace(before, tensors=tensors, names=names, place=where), value.layer)
+    return graph.gives(number, value.shape, value.axes)
+
+
+def per_channel(value: Value, array: NDArray[Any]) -> NDArray[Any] | None:
+    """Constant that is added to a value, or multiplied, as one number for each channel; None if it is none."""
+    sizes = (1,) * (1 + len(value.sizes) - array.ndim) + array.shape
+    if array.ndim > 1 + len(value.sizes) or any(
+        size not in (1, own) for size, own in zip(sizes, (1, *value.sizes), strict=True)
+    ):
+        return None
+    spread = np.broadcast_to(array.reshape(sizes)[0], value.sizes).reshape([size for size, _ in value.runs])
+    rows = spread.transpose(outer_first(value.runs)).reshape(value.shape[0], -1)
+    return rows[:, 0] if (rows == rows[:, :1]).all() else None
+
+
+def each_channel(value: Value, constant: Weight) -> Weight | None:
+    """Constant as one number for each channel: the tensor itself where it has them, as each with a name must."""
+    count = constant.tensor.numel()
+    places = per_channel(value, constant.viewed(np.arange(count)))
+    if places is not None and np.array_equal(places, range(count)):
+        return replace(constant, tensor=constant.tensor.reshape(-1), axes=in_order((count,)))
+    found = None if constant.name else per_channel(value, constant.array)
+    if found is None:
+        return None
+    return Weight(torch.from_numpy(found.astype(np.float32)), axes=in_order(found.shape))
+
+
+def multiplied(graph: LayerGraph, place: Place, given: Any, factors: Weight) -> Value:
+    """Add a product of a tensor and a constant, one factor for each channel: a depthwise convolution of 1 x 1."""
+    value = read(place, given)
+    value = graph.flattened(place, value) if len(value.axes) == 1 else value
+    own = replace(factors, name="")
+    found = each_channel(value, own)
+    if found is None:
+        raise place.error(
+            f"multiplies {value.sizes} by a constant of {factors.sizes}: only one value for each channel has hardware"
+        )
+    shape, order = (*found.sizes, 1, 1, 1), None
+    if found.tensor.data_ptr() == factors.tensor.data_ptr():  # the constant itself, in another shape
+        order = ElementOrder.reshaped(factors.sizes, shape)
+    else:
+        factors = replace(own, tensor=found.tensor.reshape(shape))
+    return graph.put(place, Depthwise(1), [value], value.shape, value.axes, {"weight": factors}, order)
+
+
+def concatenation(graph: LayerGraph, place: Place, given: Sequence[Any], axis: int) -> Value:
+    """Add a concatenation of channels or of features."""
+    values = [read(place, one) for one in given]
+    values = [graph.flattened(place, one) if len(one.axes) == 1 else one for one in values]
+    first, at = values[0], axis % (1 + len(values[0].axes)) - 1
+    if len(values) == 1:
+        return first
+    others = {(one.axes[:at], one.axes[at + 1 :], one.shape[1:]) for one in values}
+    if at < 0 or len(others) > 1 or any(one.axes[at] != channels_of(one.shape) for one in values):
+        shapes = ", ".join(str(one.sizes) for one in values)
+        raise place.error(f"of {shapes} along the axis {axis} has hardware along the channels of maps only")
+    shape = (sum(one.shape[0] for one in values), *first.shape[1:])
+    axes = (*first.axes[:at], channels_of(shape), *first.axes[at + 1 :])
+    return graph.put(place, Concat(), values, shape, axes)
+
+
+def softmax(place: Place, given: Any, axis: int, kind: str) -> Value:
+    """Take the softmax of the logits, which the host computes: it changes no decision."""
+    value = read(place, given)
+    if len(value.sizes) != 1 or axis not in (1, -1):
+        raise place.error(
+            f"of {value.sizes} over the axis {axis} has no hardware: a network gives logits, and the softmax over the "
+            "classes is left to the host"
+        )
+    return value._replace(host=kind, place=place)

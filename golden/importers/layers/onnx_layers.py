@@ -1,0 +1,379 @@
+"""Layers of an ONNX file: what its nodes are by the attributes and inputs that ONNX has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ...errors import UserError
+from ...models.layers import AveragePool, MaxPool, Pair, Relu, Shape
+from ...models.module import NetworkModule
+from ...models.network import Network
+from ..graph import Arguments, Place, constant_of, needed
+from ..onnx_constants import BATCH
+from ..onnx_graph import OnnxGraph, OtherSampleError
+from . import matching
+from .axes import Value, in_order, inverse, joined, placed, with_height
+from .graph import SUPPORTED, LayerGraph, Weight
+
+if TYPE_CHECKING:
+    import onnx
+
+_FLOAT = 1
+"""float32 among the types of ONNX."""
+
+
+class OnnxLayers(OnnxGraph):
+    """Walk over the nodes of a file."""
+
+    _seen: Value | None = None
+    """The sample as the first layer reads it, if that is another shape or order than the file's."""
+
+    def run(self) -> tuple[Network, NetworkModule]:
+        """Import all nodes; errors as of `network.onnx_network`."""
+        try:
+            place, value = self.walk()
+        except OtherSampleError:
+            place, value = self.walk()
+        self.graph.output(matching.read(place, value, padded=True, host=True))
+        return self.graph.finish()
+
+    def sample(self, name: str, batch: int, shape: Shape) -> Value:
+        if len(shape) > 3:
+            raise UserError(
+                f"{self.name}: a sample of {name} is of {' x '.join(map(str, shape))} shape: give (features), "
+                "(channels, length) or (channels, height, width)"
+            )
+        self._batch, axes = batch or BATCH, in_order(shape)
+        value = Value(-1, with_height(shape), axes)
+        if self._seen is not None:
+            # the description has the axes that its first layer reads: in them, those of the file
+            value = Value(-1, with_height(self._seen.sizes), inverse(self._seen.runs, shape))
+        self.graph = LayerGraph(self.name, value.shape, late=True)
+
+        def read_otherwise(read: Value) -> None:
+            # channels that are the last axis of the file's samples, or axes that are split otherwise
+            runs = joined(run for axis in (axes[-1], *axes[:-1]) for run in axis)
+            turned = read.axes[0] == axes[-1] and joined(read.runs) == runs
+            if read.layer < 0 and self._seen is None and (read.in_order or turned):
+                self._seen = read
+                raise OtherSampleError
+
+        self.graph.read_otherwise = read_otherwise
+        return value
+
+    def sizes(self, value: Any) -> tuple[int, ...]:
+        return self._batch, *value.sizes
+
+    def constant(self, name: str) -> Weight:
+        tensor, constants = self.constants.tensor(name), self.constants
+        own, memory = constants.own_name(name), constants.memory(name)
+        return Weight(tensor, own, in_order(tuple(tensor.shape)), constants.origin(name), memory)
+
+    def operator(self, node: onnx.NodeProto, given: Arguments, place: Place) -> list[Value]:
+        handler = _HANDLERS.get(node.op_type)
+        if handler is None:
+            raise place.error(f"has no hardware; supported: {SUPPORTED}")
+        self.outputs, self.kind = len(node.output), node.op_type
+        # the mask of a dropout, and statistics of a batch norm in training
+        for other in node.output[1:]:
+            if other in self.read_names:
+                raise place.error(f"gives {other!r} as well, which has no hardware")
+        return [handler(self, place, given)]
+
+    def weight(self, place: Place, value: Any, kind: str = "weight") -> Weight:
+        """Argument that is a constant of floats."""
+        found = needed(place, kind, value)
+        assert isinstance(found, Weight), "what `constant` makes"
+        if found.tensor.dtype not in (torch.float32, torch.float64):
+            raise place.error(f"has weights {found.shown!r} of {str(found.tensor.dtype)[6:]}, not float32")
+        return found
+
+    def bias(self, place: Place, value: Any) -> Weight | None:
+        """The same for what may be left out, and is no tensor that a layer shares or gives back."""
+        return None if value is None else replace(self.weight(place, value, "bias"), name="", memory=())
+
+
+Handler = Callable[[OnnxLayers, Place, Arguments], Value]
+
+
+def _for_each(place: Place, name: str, values: Sequence[int], axes: int) -> list[int]:
+    """Attribute of one number for each axis; 1 where it is left out."""
+    found = list(values) or [1] * axes
+    if len(found) != axes:
+        raise place.error(f"has {name} of {found} for {axes} axes")
+    return found
+
+
+def _window(
+    place: Place, given: Arguments, sides: Sequence[int], kernel: Sequence[int]
+) -> tuple[list[int], list[Pair]]:
+    """Stride of a convolution or a pool, and zeros before and behind each axis.
+
+    Parameters
+    ----------
+    sides : sequence of int
+        Sizes of the map as it is padded before.
+    kernel : sequence of int
+    """
+    axes = len(kernel)
+    stride = _for_each(place, "strides", given.integers("strides"), axes)
+    if {*_for_each(place, "dilations", given.integers("dilations"), axes)} != {1}:
+        raise place.error(f"has dilations of {given['dilations']}, not 1")
+    pads = given.integers("pads") or [0] * 2 * axes
+    if len(pads) != 2 * axes:
+        raise place.error(f"has pads of {pads} for {axes} axes")
+    kind = given.get("auto_pad", b"NOTSET").decode()
+    if kind not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or (kind != "NOTSET" and any(pads)):
+        raise place.error(f"has the auto_pad {kind}" + (" and pads as well" if any(pads) else ""))
+    pairs = list(zip(pads[:axes], pads[axes:], strict=True))
+    if min(pads) < 0:
+        raise place.error(f"has a negative padding, {', '.join(map(str, pads))}")
+    if kind.startswith("SAME") and min(stride) > 0:
+        totals = [
+            max((-(-side // step) - 1) * step + size - side, 0)
+            for side, size, step in zip(sides, kernel, stride, strict=True)
+        ]
+        pairs = [(total // 2, -(-total // 2)) for total in totals]
+        pairs = pairs if kind == "SAME_UPPER" else [(more, less) for less, more in pairs]
+    return stride, pairs
+
+
+# -- layers with weights -----------------------------------------------------------------------------------------------
+
+
+def _convolution(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    weights = walk.weight(place, given["W"]), walk.bias(place, given["B"])
+    kernel = list(weights[0].sizes[2:])
+    if (given.integers("kernel_shape") or kernel) != kernel:
+        raise place.error(f"has a kernel_shape of {given['kernel_shape']} and a weight of {weights[0].sizes}")
+    value = matching.read(place, given["X"], padded=True)
+    if len(value.sizes) != 1 + len(kernel):
+        _, within = matching.map_of(walk.graph, place, value, padded=True)
+        raise place.error(f"has no weight of ({'out, in, height, width' if len(within) == 2 else 'out, in, size'})")
+    top, bottom, left, right = value.padding or (0, 0, 0, 0)
+    more = (top + bottom, left + right)[-len(kernel) :] if kernel else ()
+    sides = [side + zeros for side, zeros in zip(value.sizes[1:], more, strict=True)]
+    stride, padding = _window(place, given, sides, kernel)
+    return matching.convolution(walk.graph, place, value, weights, given["group"], stride, padding)
+
+
+def _gemm(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    if given["transA"]:
+        raise place.error("has transA: its first input is turned, and no vector for each sample")
+    weight, bias = walk.weight(place, given["B"]), walk.bias(place, given.get("C"))
+    alpha, beta = (np.float32(given[name]) for name in ("alpha", "beta"))
+    if alpha != 1:
+        weight = replace(weight, tensor=weight.tensor * float(alpha), name="")
+    if bias is not None:
+        bias = replace(bias, tensor=bias.tensor * float(beta))
+    return matching.product(walk.graph, place, given["A"], weight, bias, turned=not given["transB"])
+
+
+def _matmul(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    return matching.product(walk.graph, place, given["A"], walk.weight(place, given["B"]), None)
+
+
+def _batch_norm(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    # before opset 14 the number of outputs says whether it trains
+    trains = walk.outputs > 1 if walk.opset < 14 else given["training_mode"]
+    if trains or given.get("spatial", 1) != 1:
+        raise place.error("takes the statistics of a batch, not constant ones")
+    value, *constants = given.first(5)
+    kinds = ("weight", "bias", "running_mean", "running_var")
+    weights = {kind: walk.bias(place, one) for kind, one in zip(kinds, constants, strict=True)}
+    return matching.batch_norm(walk.graph, place, value, weights, given["epsilon"])
+
+
+# -- activations and pools ---------------------------------------------------------------------------------------------
+
+
+def _relu(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    return matching.activation(walk.graph, place, given["X"], Relu())
+
+
+def _leaky_relu(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    # the decimal number that float32 stands for
+    return matching.activation(walk.graph, place, given["X"], Relu(slope=float(str(np.float32(given["alpha"])))))
+
+
+def _clip(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    ends = [given.get(name) for name in ("min", "max")]
+    if walk.opset >= 11:
+        ends = [constant_of(place, name, end) for name, end in zip(("min", "max"), ends, strict=True)]
+    return matching.clip(walk.graph, place, given["input"], *ends)
+
+
+def _pool(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value, within = matching.map_of(walk.graph, place, given["X"], column=True)
+    axes = len(within)
+    kernel = _for_each(place, "kernel_shape", given["kernel_shape"], axes)
+    stride, pads = _window(place, given, [value.shape[axis] for axis in within], kernel)
+    (top, left), (bottom, right) = (placed(within, [pair[at] for pair in pads], 0) for at in (0, 1))
+    kind = MaxPool if walk.kind == "MaxPool" else AveragePool
+    size, steps, padding = placed(within, kernel, 1), placed(within, stride, 1), (top, bottom, left, right)
+    ceil_mode = bool(given.get("ceil_mode", 0))
+    return matching.pool(walk.graph, place, (value, within), kind, size, steps, padding, ceil_mode)
+
+
+def _global(kind: type[AveragePool | MaxPool]) -> Handler:
+    def handler(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+        value, within = matching.map_of(walk.graph, place, given["X"])
+        size = value.shape[1], value.shape[2]
+        return matching.pool(walk.graph, place, (value, within), kind, size, size)
+
+    return handler
+
+
+def _reduced(kind: type[AveragePool | MaxPool]) -> Handler:
+    def handler(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+        axes = given.integers("axes")
+        return matching.reduced(walk.graph, place, given["data"], axes, bool(given["keepdims"]), kind)
+
+    return handler
+
+
+# -- views -------------------------------------------------------------------------------------------------------------
+
+
+def _flatten(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value, axis = matching.read(place, given["input"], host=True), given["axis"]
+    at = axis + len(value.sizes) + 1 if axis < 0 else axis
+    if at < 1 or prod(value.sizes[: at - 1]) != 1:
+        raise place.error(f"has the axis {axis}, not 1: it does not keep each sample for itself")
+    return matching.viewed(walk.graph, place, value, (prod(value.sizes),), "one axis")
+
+
+def _reshape(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value, target = matching.read(place, given["data"], host=True), given.integers("shape")
+    shown = " x ".join("batch" if size == BATCH else str(size) for size in target)
+    shape = _target(value.sizes, target, walk.sizes(value)[0], bool(given.get("allowzero", 0)))
+    return matching.viewed(walk.graph, place, value, shape, shown)
+
+
+def _target(sizes: Shape, target: list[int], own_batch: int, zero_is_size: bool) -> Shape | None:
+    """Shape, without the batch, that a Reshape gives a tensor of these sizes; None if it mixes samples."""
+    batch, *wanted = target or [1]
+    if not zero_is_size:
+        batch = BATCH if batch == 0 else batch
+        if any(size == 0 and at >= len(sizes) for at, size in enumerate(wanted)):
+            return None
+        wanted = [sizes[at] if size == 0 else size for at, size in enumerate(wanted)]
+    if wanted.count(-1) > 1 or (-1 in wanted and batch == -1) or any(size < 1 and size != -1 for size in wanted):
+        return None
+    known = prod(size for size in wanted if size != -1)
+    if batch not in (-1, BATCH, own_batch) or prod(sizes) % known:
+        return None
+    return tuple(prod(sizes) // known if size == -1 else size for size in wanted)
+
+
+def _squeeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value = matching.read(place, given["data"], host=True)
+    dims = {axis % (len(value.sizes) + 1) for axis in given.integers("axes")}
+    if not dims or 0 in dims or any(value.axes[at - 1] for at in dims):
+        raise place.error(f"of {value.sizes} drops the axes {sorted(dims)}: give those of one value, without the batch")
+    shape = tuple(size for at, size in enumerate(value.sizes, start=1) if at not in dims)
+    return matching.viewed(walk.graph, place, value, shape, str(shape))
+
+
+def _unsqueeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value, axes = matching.read(place, given["data"], host=True), given.integers("axes")
+    rank = len(value.axes) + 1 + len(axes)
+    dims = {axis % rank for axis in axes}
+    if 0 in dims or len(dims) != len(axes):
+        raise place.error(f"adds the axes {axes}: the batch is the first axis, and stays it")
+    own = iter(value.sizes)
+    shape = tuple(1 if at in dims else next(own) for at in range(1, rank))
+    return matching.viewed(walk.graph, place, value, shape, str(shape))
+
+
+def _transpose(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value = matching.read(place, given["data"], host=True)
+    turn = given.integers("perm") or [*range(len(value.axes), -1, -1)]
+    return matching.permuted(walk.graph, place, value, turn)
+
+
+def _pad(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value, ends = matching.read(place, given["data"], padded=True), given.integers("pads")
+    filled = constant_of(place, "value", given.get("constant_value"))
+    amount = given.get("value", 0.0) if filled is None else float(filled.tensor.reshape(()))
+    mode = given["mode"].decode()
+    rank = len(value.axes) + 1
+    dims = [axis % rank for axis in given.integers("axes")] or [*range(rank)]
+    if len(ends) != 2 * len(dims) or len(set(dims)) != len(dims):
+        raise place.error(f"has pads of {ends} for the axes {dims}")
+    sides = {axis: (ends[at], ends[at + len(dims)]) for at, axis in enumerate(dims)}
+    other = mode if mode != "constant" else str(amount or "")
+    return matching.padded(walk.graph, place, value, ends, sides, other)
+
+
+def _same(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    training = constant_of(place, "training_mode", given.get("training_mode"))
+    if training is not None and training.tensor.any():
+        raise place.error("is in training mode")
+    if given.get("to", _FLOAT) != _FLOAT:
+        raise place.error("converts to another type than float32, which has no hardware")
+    return matching.read(place, given.first(1)[0], padded=True, host=True)
+
+
+# -- sums, products, concatenations ------------------------------------------------------------------------------------
+
+
+def _sum(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    """Sum of tensors, of which those that are constants are added last."""
+    terms = given.first(2) if walk.kind == "Add" else given["data_0"]
+    value, *others = sorted(terms, key=lambda term: isinstance(term, Weight))
+    for other in others:
+        term = walk.bias(place, other) if isinstance(other, Weight) else other
+        value = matching.added(walk.graph, place, value, term)
+    return matching.read(place, value, host=True)
+
+
+def _multiply(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    value, other = sorted(given.first(2), key=lambda factor: isinstance(factor, Weight))
+    return matching.multiplied(walk.graph, place, value, walk.weight(place, other, "factor"))
+
+
+def _concatenation(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
+    return matching.concatenation(walk.graph, place, given["inputs"], given["axis"])
+
+
+def _softmax(kind: str) -> Handler:
+    return lambda walk, place, given: matching.softmax(place, given["input"], given["axis"], kind)
+
+
+_HANDLERS: dict[str, Handler] = {
+    "Conv": _convolution,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "BatchNormalization": _batch_norm,
+    "Relu": _relu,
+    "LeakyRelu": _leaky_relu,
+    "Clip": _clip,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "GlobalAveragePool": _global(AveragePool),
+    "GlobalMaxPool": _global(MaxPool),
+    "ReduceMean": _reduced(AveragePool),
+    "ReduceMax": _reduced(MaxPool),
+    "Flatten": _flatten,
+    "Reshape": _reshape,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Transpose": _transpose,
+    "Pad": _pad,
+    "Add": _sum,
+    "Sum": _sum,
+    "Concat": _concatenation,
+    "Dropout": _same,
+    "Identity": _same,
+    "Cast": _same,
+    "Mul": _multiply,
+    "Softmax": _softmax("softmax"),
+    "LogSoftmax": _softmax("log_softmax"),
+}

@@ -1,0 +1,165 @@
+"""Constants of an ONNX graph: initializers, and what nodes compute from constants alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import UserError
+from ..models.stages import MOST_PARAMETERS
+from .graph import Arguments, Place, first_line
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = NDArray[Any]
+BATCH = -(1 << 31) + 1
+"""Stands for the open batch in what Shape gives, until a Reshape takes it: no size, no axis and no padding."""
+
+_ARRANGED = "Reshape Transpose Squeeze Unsqueeze Flatten Gather Slice Split Expand Identity Concat Tile"
+_COMPUTED = (
+    "Constant Cast ConstantOfShape Range Shape Size Add Sub Mul Div Mod Neg Sqrt Reciprocal Pow Abs Equal Greater Less "
+    "And Or Not Where Trilu Floor Ceil Max Min ReduceProd"
+)
+ARRANGED = frozenset(_ARRANGED.split())
+"""Nodes that give values of their inputs, in another order or shape."""
+_BROADCAST = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Equal", "Greater", "Less", "And", "Or", "Where")
+_COPIES = ("Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
+"""Nodes of which all values are those of the first input."""
+_INTEGERS = (6, 7)
+"""int32 and int64 among the types of ONNX: they hold any size."""
+
+
+class Constants:
+    """Constants by name.
+
+    Parameters
+    ----------
+    graph : onnx.GraphProto
+        Its initializers are the first ones.
+    name : str
+        Name of the file for messages.
+    opset : int
+        Version of the operators.
+    """
+
+    def __init__(self, graph: onnx.GraphProto, name: str, opset: int) -> None:
+        from onnx import numpy_helper
+
+        self._name, self._opset = name, opset
+        self._arrays: dict[str, Array] = {}
+        self._origins: dict[str, str] = {}
+        self._memory: dict[str, tuple[Array, ...]] = {}
+        self._folded, self._open = 0, False
+        for tensor in graph.initializer:
+            try:
+                self._arrays[tensor.name] = numpy_helper.to_array(tensor)
+            except Exception as error:  # a wrong size or type gives any of several exceptions
+                raise UserError(f"{name}: tensor {tensor.name} is damaged: {first_line(error)}") from error
+        self.initializers = tuple(self._arrays)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Any:
+        return iter(self._arrays)
+
+    def tensor(self, name: str) -> Tensor:
+        """Copy of a constant, in the usual order: PyTorch has no backward views."""
+        array = self._arrays[name]
+        try:
+            return torch.from_numpy(np.array(array, order="C"))
+        except TypeError:
+            raise UserError(f"{self._name}: tensor {name} is of {array.dtype}, which is not read") from None
+
+    def origin(self, name: str) -> str:
+        """Name of the tensor from which a constant comes: itself, or what was copied, cast, reshaped or transposed."""
+        return self._origins.get(name, name)
+
+    def own_name(self, name: str) -> str:
+        """Name of the tensor that a constant is, as it is; empty where it was computed."""
+        origin = self.origin(name)
+        return origin if self._arrays.get(origin) is self._arrays[name] else ""
+
+    def memory(self, name: str) -> tuple[Array, ...]:
+        """Parts of the file's tensors from which a constant comes: a view is one, a copy has its origin's."""
+        return self._memory.get(name, (self._arrays[name],))
+
+    def set(self, name: str, values: Array) -> None:
+        """Add a constant."""
+        self._open = self._open or bool((values == BATCH).any())
+        self._arrays[name] = values
+
+    def fold(self, node: onnx.NodeProto, given: Arguments, place: Place) -> None:
+        """Compute a node of constants, such as exporters make for the shape of a Reshape.
+
+        Raises
+        ------
+        UserError
+            If it computes with the size of an open batch, something that is not known, or too much.
+        """
+        kind = node.op_type
+        if kind not in ARRANGED and kind not in _COMPUTED.split():
+            raise place.error("computes with constants alone: store the result")
+        inputs = [name for name in node.input if name]
+        arrays = [self._arrays[name] for name in inputs]
+        kept = arrays if kind == "Concat" else arrays[:1]
+        if kind not in ARRANGED and not (kind == "Cast" and given["to"] in _INTEGERS):
+            kept = []
+        others = [array for array in arrays if not any(array is own for own in kept)]
+        if self._open and any(array.dtype.kind == "i" and (array == BATCH).any() for array in others):
+            raise place.error("computes with the size of the batch, which is open")
+        # before anything of that size is there
+        self._folded += size_of(kind, [self._arrays[name] if name else None for name in node.input], given)
+        if self._folded > MOST_PARAMETERS:
+            raise place.error(f"computes constants of more than the limit of {MOST_PARAMETERS} values")
+        made = evaluated(node, self._opset, [self._arrays[name] if name else None for name in node.input])
+        if kind == "Identity" or (kind == "Cast" and made[0].dtype == arrays[0].dtype):
+            made = arrays[:1]
+        parts = [part for name in inputs if self._arrays[name].dtype.kind == "f" for part in self.memory(name)]
+        for output, array in zip(node.output, made, strict=False):
+            self._arrays[output] = array
+            if parts and not any(one is part and np.may_share_memory(array, one) for one in arrays for part in parts):
+                self._memory[output] = tuple(parts)
+            if kind in _COPIES:
+                self._origins[output] = self.origin(node.input[0])
+
+
+def evaluated(node: onnx.NodeProto, opset: int, arrays: Sequence[Array | None]) -> list[Array]:
+    """Outputs of one node by ONNX's reference implementation."""
+    from onnx.reference import ReferenceEvaluator
+
+    session = ReferenceEvaluator(node, opsets={"": opset})
+    named = {name: array for name, array in zip(node.input, arrays, strict=False) if name}
+    with np.errstate(all="ignore"):  # what is not finite is refused where it is used
+        return [np.asarray(array) for array in session.run(None, named)]
+
+
+def size_of(kind: str, arrays: Sequence[Array | None], given: Arguments) -> int:
+    """Most values that a node of constants or views gives, before it is run; 0 for a view of what is there."""
+    there = [array for array in arrays if array is not None]
+    match kind:
+        case "ConstantOfShape":
+            return prod(map(int, there[0]))
+        case "Expand":
+            return prod(np.broadcast_shapes(there[0].shape, tuple(map(int, there[1]))))
+        case "Tile":
+            return there[0].size * prod(map(int, there[1]))
+        case "Range":
+            start, stop, step = map(float, there)
+            return int(abs((stop - start) / step)) + 1 if step else 1
+        case "Gather":
+            data, chosen = there
+            axis = given["axis"] % data.ndim
+            return prod(data.shape[:axis]) * chosen.size * prod(data.shape[axis + 1 :])
+        case _ if kind in _BROADCAST:
+            return prod(np.broadcast_shapes(*(array.shape for array in there)))
+        case _ if kind in ARRANGED and kind != "Concat":
+            return 0
+    return sum(array.size for array in there)

@@ -1,0 +1,279 @@
+"""Transformer operations of an ONNX file, each node checked element by element or refused by name.
+
+Nodes that only arrange elements, and those of constants, are run by ONNX's own reference implementation: on the
+numbers of the elements, or on the constants. Nothing of the file is executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from ...errors import UserError
+from ...models.layers import Shape
+from ...models.stages import MOST_PARAMETERS
+from ...transformer.blocks import ActivationKind
+from ..graph import Arguments, Constant, Place, constant_of, needed
+from ..onnx_constants import ARRANGED, evaluated, size_of
+from ..onnx_graph import FLOATS, OnnxGraph
+from . import composed
+from .arithmetic import Value, einsum, mean, output_of, rows_of, softmax_of
+from .attention_scores import attention
+from .composed import Composed
+from .operations import KNOWN, OPERATIONS, Handler
+from .row_graph import BATCH, FoundTransformer, RowGraph, Rows
+from .row_operations import activation, linear, norm, pooled
+from .row_samples import convolution, joined
+
+if TYPE_CHECKING:
+    import onnx
+
+_OF_BATCH = "compute with each sample alone, not with the size of the batch"
+
+
+def transformer_of_file(model: onnx.ModelProto, name: str, opset: int) -> FoundTransformer:
+    """Import a file.
+
+    Raises
+    ------
+    UserError
+        If a node has no place in the normal form, or with another size of the batch another network is found.
+    """
+    found, size = OnnxOperations(model, name, opset, BATCH).run(), BATCH + 1
+    try:
+        again = OnnxOperations(model, name, opset, size).run()
+    except UserError as error:
+        raise UserError(f"{error}: so it is with {size} samples, and not with {BATCH}: {_OF_BATCH}") from None
+    (network, tensors), (other, others) = found.builder.finish(), again.builder.finish()
+    for number, title in enumerate(network.titles):
+        kinds = network.kinds[number]
+        same = network.operations[number : number + 1] == other.operations[number : number + 1]
+        if not same or not all(np.array_equal(tensors[number, kind], others[number, kind]) for kind in kinds):
+            raise UserError(f"{name}: {title} is another one for {size} samples than for {BATCH}: {_OF_BATCH}")
+    if network != other or not np.array_equal(found.places, again.places):
+        raise UserError(f"{name}: it is another network for {size} samples than for {BATCH}: {_OF_BATCH}")
+    return found
+
+
+class OnnxOperations(OnnxGraph):
+    """Walk over the nodes of a file.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+    name : str
+        Name of its file for messages.
+    opset : int
+        Version of the operators.
+    batch : int
+        Samples that each tensor has.
+    """
+
+    def __init__(self, model: onnx.ModelProto, name: str, opset: int, batch: int) -> None:
+        super().__init__(model, name, opset)
+        self._batch = batch
+
+    def run(self) -> FoundTransformer:
+        """Import all nodes."""
+        with torch.no_grad():
+            rows, host = output_of(*self.walk())
+            state = {name: self.constants.tensor(name) for name in self.constants.initializers}
+            return self.graph.finish(rows, state, host)
+
+    def sample(self, name: str, batch: int, shape: Shape) -> Rows:
+        if batch:
+            raise UserError(
+                f"{self.name}: a batch of {name} has {batch} samples: export it with the batch as its only dynamic axis"
+            )
+        self.graph = RowGraph(self.name, shape, self._batch)
+        return self.graph.sample()
+
+    def sizes(self, value: Any) -> tuple[int, ...]:
+        return tuple(value.index.shape)
+
+    def constant(self, name: str) -> Constant:
+        return Constant(self.constants.tensor(name), self.constants.origin(name))
+
+    def operator(self, node: onnx.NodeProto, given: Arguments, place: Place) -> list[Value]:
+        if node.op_type in ARRANGED:
+            return self._arranged(node, given, place)
+        handler = _HANDLERS.get(node.op_type)
+        if handler is None:
+            raise place.error(f"has no place in a transformer here, which has {KNOWN}")
+        # before opset 13 it is over all axes from this one on
+        if "Softmax" in node.op_type and self.opset < 13:
+            count = len(self.sizes(given["input"]))
+            if (axis := given["axis"] % count) != count - 1:
+                raise place.error(f"is over the axes from {axis} on, all at once")
+        found = handler(self.graph, place, given)
+        given.check(place)
+        return [found]
+
+    def _arranged(self, node: onnx.NodeProto, given: Arguments, place: Place) -> list[Value]:
+        """Arrange the numbers of elements as the node arranges the elements."""
+        read: list[Any] = [self.operand(name, place) if name else None for name in node.input]
+        if node.op_type == "Concat":
+            rows = [one for one in read if isinstance(one, Rows)]
+            if len(rows) != len(read) or len({(one.number, one.factor) for one in rows}) != 1:
+                return [joined(self.graph, place, read, given["axis"])]
+            first = rows[0]
+        else:
+            first, *others = read
+            if not all(one is None or isinstance(one, Constant) for one in others):
+                raise place.error("takes a shape or places that depend on the samples")
+            if isinstance(first, Constant) or (
+                isinstance(first, Composed) and node.op_type not in ("Identity", "Expand")
+            ):
+                raise place.error("is a view of what is no output of an operation")
+            if node.op_type == "Reshape" and (others[0].tensor < -1).any():
+                raise place.error(f"has a shape of {others[0].tensor.tolist()}, in which only -1 is left open")
+        arrays = [
+            None if one is None else (one.tensor if isinstance(one, Constant) else one.index).numpy() for one in read
+        ]
+        if size_of(node.op_type, arrays, given) > MOST_PARAMETERS:
+            raise place.error(f"gives more than the limit of {MOST_PARAMETERS} values")
+        made = evaluated(node, self.opset, arrays)
+        return [replace(first, index=torch.from_numpy(np.array(array))) for array in made]
+
+
+def _flag(place: Place, given: Arguments, name: str) -> bool:
+    """Attribute that is 0 or 1; others are read differently by different tools."""
+    if (value := given.get(name, 0)) not in (0, 1):
+        raise place.error(f"has {name} = {value}, not 0 or 1")
+    return bool(value)
+
+
+def _gemm(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    weight = needed(place, "weight", given["B"])
+    if not _flag(place, given, "transB"):
+        weight = replace(weight, tensor=weight.tensor.t())
+    return linear(graph, place, rows_of(place, given["A"]), weight, constant_of(place, "bias", given["C"]))
+
+
+def _convolution(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    rows, weight, bias = rows_of(place, given["X"]), needed(place, "weight", given["W"]), given["B"]
+    if given["auto_pad"] not in (b"NOTSET", b"VALID"):
+        raise place.error("is padded to the same size")
+    count = rows.index.ndim - 2
+    if list(given.get("kernel_shape", weight.tensor.shape[2:])) != list(weight.tensor.shape[2:]):
+        raise place.error(f"has a kernel_shape of {given['kernel_shape']} and a weight of {tuple(weight.tensor.shape)}")
+    pads = given.integers("pads") or [0] * 2 * count
+    if pads[:count] != pads[count:] or count not in (1, 2) or (any(pads) and given["auto_pad"] == b"VALID"):
+        raise place.error(f"has pads of {pads}, which differ before and behind")
+    stride, dilation = (given.integers(name) or 1 for name in ("strides", "dilations"))
+    added = constant_of(place, "bias", bias)
+    return convolution(graph, place, rows, weight, added, stride, pads[:count], dilation)
+
+
+def _normalisation(centred: bool) -> Handler:
+    def handler(graph: RowGraph, place: Place, given: Arguments) -> Value:
+        values, *constants = given.first(3)
+        rows, axis = rows_of(place, values), given["axis"]
+        factor, bias = (
+            constant_of(place, kind, one) for kind, one in zip(("factor", "bias"), [*constants, None][:2], strict=True)
+        )
+        axes = -axis if axis < 0 else rows.index.ndim - axis
+        return norm(graph, place, rows, factor, bias, given["epsilon"], centred, axes)
+
+    return handler
+
+
+def _gelu(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    kinds: dict[bytes, ActivationKind] = {b"none": "gelu", b"tanh": "gelu-tanh"}
+    return activation(graph, place, rows_of(place, given["X"]), kinds[given["approximate"]])
+
+
+def _softmax(kind: Literal["softmax", "log_softmax"]) -> Handler:
+    return lambda graph, place, given: softmax_of(place, given["input"], given["axis"], kind)
+
+
+def _mean(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    dims = _axes(place, given)
+    if _flag(place, given, "noop_with_empty_axes") and not dims:
+        return given["data"]  # type: ignore[no-any-return]
+    return mean(graph, place, given["data"], dims, _flag(place, given, "keepdims"))
+
+
+def _axes(place: Place, given: Arguments) -> list[int]:
+    if not isinstance(given.get("axes"), list | None):
+        constant_of(place, "list of axes", given["axes"])
+    return given.integers("axes")
+
+
+def _average(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    rows = rows_of(place, given["X"])
+    return pooled(graph, place, rows, list(range(2, rows.index.ndim)), True)
+
+
+def _length(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    return composed.length(place, rows_of(place, given["data"]), _axes(place, given), _flag(place, given, "keepdims"))
+
+
+def _attention(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    if given.get("softmax_precision", 1) not in FLOATS:
+        raise place.error("has a softmax_precision of another type than float32 and float64")
+    given.without_effect("qk_matmul_output_mode")
+    queries, keys, values = (rows_of(place, one) for one in given.first(3))
+    flat = queries.index.ndim == 3
+    if flat:
+        heads, key_heads = given.get("q_num_heads"), given.get("kv_num_heads")
+        if not heads or not key_heads:
+            raise place.error("has no numbers of heads")
+        counts = (heads, key_heads, key_heads)
+        queries, keys, values = (
+            replace(one, index=one.index.reshape(*one.index.shape[:2], count, -1).transpose(1, 2))
+            for one, count in zip((queries, keys, values), counts, strict=True)
+        )
+    count = queries.index.shape[1] // keys.index.shape[1]
+    keys, values = (replace(one, index=one.index.repeat_interleave(count, 1)) for one in (keys, values))
+    mask, causal = constant_of(place, "mask", given["attn_mask"]), _flag(place, given, "is_causal")
+    found = attention(graph, place, queries, keys, values, mask, causal, given.get("scale"))
+    return replace(found, index=found.index.transpose(1, 2).flatten(2)) if flat else found
+
+
+def _dropout(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    training = constant_of(place, "training_mode", given.get("training_mode"))
+    if training is not None and bool(training.tensor):
+        raise place.error("is active in evaluation mode")
+    given.without_effect("ratio", "seed")
+    return given["data"]  # type: ignore[no-any-return]
+
+
+def _cast(graph: RowGraph, place: Place, given: Arguments) -> Value:
+    if given["to"] not in FLOATS:
+        raise place.error("converts to another type than float32 and float64")
+    given.without_effect("saturate", "round_mode")
+    return given["input"]  # type: ignore[no-any-return]
+
+
+def _at_least(place: Place, value: Any, bound: Any, *others: Any) -> Value:
+    if isinstance(value, Constant):
+        value, bound = bound, value
+    least = composed.number_of(needed(place, "least value", bound))
+    if not isinstance(value, Composed) or least is None or any(one is not None for one in others):
+        raise place.error("clips values")
+    return composed.at_least(place, value, least)
+
+
+_HANDLERS: dict[str, Handler] = {
+    "Einsum": lambda graph, place, given: einsum(graph, place, given["equation"].decode(), given["Inputs"]),
+    "Gemm": _gemm,
+    "Conv": _convolution,
+    "LayerNormalization": _normalisation(True),
+    "RMSNormalization": _normalisation(False),
+    "Gelu": _gelu,
+    "Softmax": _softmax("softmax"),
+    "LogSoftmax": _softmax("log_softmax"),
+    "Attention": _attention,
+    "ReduceMean": _mean,
+    "ReduceL2": _length,
+    "GlobalAveragePool": _average,
+    "Clip": lambda graph, place, given: _at_least(place, *given.first(3)),
+    "Max": lambda graph, place, given: _at_least(place, *given["data_0"]),
+    "Dropout": _dropout,
+    "Cast": _cast,
+    **{kind: handler for kind, _, handler in OPERATIONS if kind},
+}
