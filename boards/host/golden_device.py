@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,24 +17,29 @@ from ...golden.cores.shell import HIGH, RESET
 
 @dataclass
 class GoldenBuffer:
-    """Buffer that the golden core works on itself; implements `driver.Buffer`.
+    """Buffer of a golden core; implements `driver.Buffer`. As on a board, the core does not see what is not flushed.
 
     Parameters
     ----------
     device_address : int
         Byte address.
+    memory : array of uint8
+        The core's bytes.
     array : array of uint8
-        Its bytes.
+        The host's copy.
     """
 
     device_address: int
-    array: Bytes
+    memory: Bytes = field(repr=False)
+    array: Bytes = field(repr=False)
 
     def flush(self) -> None:
-        """Do nothing: host and core share the bytes."""
+        """Write the host's copy to the memory."""
+        self.memory[:] = self.array
 
     def invalidate(self) -> None:
-        """Do nothing: host and core share the bytes."""
+        """Read the memory into the host's copy."""
+        self.array[:] = self.memory
 
 
 class GoldenDevice:
@@ -49,6 +54,13 @@ class GoldenDevice:
         Parameters of the core.
     core : GoldenCore, optional
         Its model, where it needs more than the parameters.
+    base : int
+        Byte address of the first buffer, a multiple of `ALIGNMENT`.
+
+    Attributes
+    ----------
+    traced_images : array of uint8, (batches or steps, bytes)
+        Image of what training commands update, after each batch or step since `trace_image`.
 
     Raises
     ------
@@ -56,9 +68,10 @@ class GoldenDevice:
         If the core has no golden model.
     """
 
-    def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None = None) -> None:
+    def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None = None, base: int = ALIGNMENT) -> None:
         self._spec, self._core, self._memory = spec, core or golden_core(spec), CoreMemory(spec)
-        self._places = JobMemory(base=ALIGNMENT)
+        self._places = JobMemory(base)
+        self.traced_images = np.empty((0, 0), np.uint8)
         self._map, self._words = spec.registers.map, dict[int, int]()
         self._reset()
 
@@ -66,7 +79,13 @@ class GoldenDevice:
         """Get a buffer of so many bytes; the core reads and writes no byte that is in none."""
         address, array = self._places.reserve(size), np.zeros(size, np.uint8)
         self._memory.add(address, array)
-        return GoldenBuffer(address, array)
+        return GoldenBuffer(address, array, array.copy())
+
+    def trace_image(self, image: Bytes) -> None:
+        """Record what training commands update from here on; `image` is the present one."""
+        self._core.updates = []
+        if not self.traced_images.size:
+            self.traced_images = np.empty((0, image.size), np.uint8)
 
     def read(self, offset: int) -> int:
         """Read a register at a byte offset."""
@@ -84,6 +103,9 @@ class GoldenDevice:
             self._words[offset] = self._words.get(offset, 0) & ~value
         elif register.name == "command":
             self._end(self._core.run(value, self._settings(), self._memory))
+            if self._core.updates:
+                self.traced_images = np.stack([*self.traced_images, *self._core.updates[1:]])
+                self._core.updates = []
         else:
             self._words[offset] = value
 

@@ -109,6 +109,9 @@ class ZerothOrderHost(ABC):
         """Compute what steps need of their samples, which are in memory at these addresses; by default nothing."""
         return None
 
+    def forget(self) -> None:  # noqa: B027
+        """Forget what commands before have kept of samples; by default nothing."""
+
     def placed(self, inputs: NDArray[np.integer], regions: Sequence[Region]) -> dict[str, int]:
         """Place samples of steps, and give their addresses."""
         return self._place(regions)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from ...golden.axi.regions import Region
+from ...golden.axi.regions import Bytes, Region
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.golden_core import CoreMemory, GoldenCore, golden_core
 from ...golden.errors import UserError
@@ -24,6 +24,8 @@ class PlayedSelfTest:
         The core.
     core : GoldenCore, optional
         Its model, where it needs more than the parameters.
+    traces : bool
+        Stages that train have the images of what is updated.
 
     Attributes
     ----------
@@ -31,8 +33,8 @@ class PlayedSelfTest:
         Stages so far.
     """
 
-    def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None = None) -> None:
-        self.test = SelfTest(spec)
+    def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None = None, traces: bool = True) -> None:
+        self.test, self._traces = SelfTest(spec), traces
         self._core, self._memory = core or golden_core(spec), CoreMemory(spec)
         self._settings = {setting.name: setting.reset for setting in spec.registers.settings}
 
@@ -50,7 +52,8 @@ class PlayedSelfTest:
         settings: Mapping[str, int],
         shows: Mapping[str, str] | None = None,
         trains: bool = False,
-    ) -> None:
+        counters: Sequence[str] = (),
+    ) -> list[Bytes]:
         """Play a command and append it as a stage.
 
         Parameters
@@ -61,7 +64,14 @@ class PlayedSelfTest:
             Settings with addresses of regions that are compared after the command, up to the last byte written so far;
             and what they have, for messages.
         trains : bool
-            Counters are compared, too, and the stage has the images of what is updated.
+            Counters are compared, too.
+        counters : sequence of str
+            Those; by default all that the core declares.
+
+        Returns
+        -------
+        list of array of uint8
+            The contents of these regions.
 
         Raises
         ------
@@ -69,13 +79,14 @@ class PlayedSelfTest:
             If the command ends in an error.
         """
         self._settings |= settings
-        self._core.updates = [] if trains else None
+        self._core.updates = [] if trains and self._traces else None
         result = self._core.run(command, self._settings, self._memory)
         if result.error:
             raise UserError(f"stage {name!r} ends with {result.error.error.name} at {result.error.value:#x}")
-        names = self.test.spec.registers.counter_names
-        counters = {counter: result.counters[counter] for counter in names if counter in result.counters}
+        names = counters or self.test.spec.registers.counter_names
+        counts = {counter: result.counters[counter] for counter in names if counter in result.counters}
         places = {what: self._settings[address] for address, what in (shows or {}).items()}
         memory = {what: (place, self._memory.written(place)) for what, place in places.items()}
         images = self._core.updates or []
-        self.test.stage(name, command, settings, counters if trains else None, memory, images)
+        self.test.stage(name, command, settings, counts if trains else None, memory, images)
+        return [image for _, image in memory.values()]

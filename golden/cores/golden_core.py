@@ -41,12 +41,18 @@ class CoreMemory:
     ----------
     spec : CoreSpec
         The core, whose bursts have a longest length.
+
+    Attributes
+    ----------
+    changed : list of int
+        Addresses of the regions that have been written, in the order of their first writes, until someone clears it.
     """
 
     def __init__(self, spec: CoreSpec) -> None:
         self._bursts = {"READ": spec.reader.burst * BEAT, "WRITE": spec.writer.burst * BEAT}
         self._regions: dict[int, Bytes] = {}
         self._ends: dict[int, int] = {}
+        self.changed: list[int] = []
 
     def add(self, address: int, region: Bytes) -> None:
         """Add a region, whose array is read and written in place."""
@@ -72,6 +78,7 @@ class CoreMemory:
         """
         self._bytes("WRITE", address, image.size)[:] = image.reshape(-1)
         start = max(start for start in self._regions if start <= address)
+        self.changed += [start] if start not in self.changed else []
         self._ends[start] = max(self._ends.get(start, start), address + image.size)
 
     def written(self, address: int) -> Bytes:

@@ -91,6 +91,9 @@ class ZerothOrderCore(GoldenCore[Spec]):
         """Split of the steps of a training command."""
         return Split(settings["cut"], settings["p1"], settings["p2"])
 
+    def know(self, network: Any) -> None:
+        """Learn of a network that a host may load, where its images do not say all of it."""
+
     def before_step(self, job: ZerothOrderJob, inputs: Integers) -> None:
         """Do what the core does with the samples of a step before its losses."""
 

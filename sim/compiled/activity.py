@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from ...boards.host.golden_device import GoldenDevice
+from ...boards.host.recording import first_difference
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
 from ...golden.registry import CORES
@@ -17,6 +19,7 @@ from ...hw.hierarchy import registers_of
 from ...hw.verilog import Emitted, emit
 from .build import build
 from .device import SimulatedDevice
+from .playing import Device, HostJob, host_on
 from .saif import Saif
 from .session import Dram
 
@@ -148,10 +151,8 @@ class CoreActivity(Protocol[Core]):
         """
 
     @abstractmethod
-    def run(
-        self, spec: Core, job: ActivityJob, batch: int, device: SimulatedDevice, file: Path, period_ps: int
-    ) -> tuple[int, bool]:
-        """Run the job, write the activity of its command, and return the command's cycles and whether all is golden's.
+    def jobs(self, spec: Core, job: ActivityJob, batch: int) -> Sequence[HostJob[Any]]:
+        """Make jobs of one network whose commands run one after the other; the last one's activity is written.
 
         Parameters
         ----------
@@ -159,10 +160,6 @@ class CoreActivity(Protocol[Core]):
         job : ActivityJob
         batch : int
             Samples of a step.
-        device : SimulatedDevice
-        file : Path
-            SAIF to write, see `SimulatedDevice.waves`.
-        period_ps : int
         """
 
 
@@ -208,7 +205,15 @@ def activity(
     stage("simulate the job")
     with tempfile.TemporaryDirectory(prefix="fabtune-") as folder:
         file = Path(folder, "activity.saif")
-        cycles, right = activity_of(spec).run(spec, job, batch, device, file, period_ps)
+        jobs = activity_of(spec).jobs(spec, job, batch)
+        host = _before_last(jobs, spec, device)
+        device.waves(file, period_ps)
+        cycles = jobs[-1].run(host).finished.cycles
+        device.end_waves()
+        golden = _before_last(jobs, spec, GoldenDevice(spec, jobs[0].golden(spec)))
+        jobs[-1].run(golden)
+        for one in (host, golden):
+            jobs[-1].tuned(one)
         stage("count the toggles")
         saif = Saif.of(file.read_text(encoding="utf-8"), emitted.top)
     return Activity(
@@ -216,11 +221,22 @@ def activity(
         steps=job.steps,
         batch=batch,
         cycles=cycles,
-        bit_exact=right,
+        bit_exact=first_difference(golden.core.records, host.core.records) is None,
         ports=_grouped(saif, {pin: _channel(pin) for pin in _pins(emitted) if pin != emitted.clock}),
         registers=_grouped(saif, parts_of(emitted)),
         saif=saif.only(_pins(emitted)),
     )
+
+
+def _before_last(jobs: Sequence[HostJob[Any]], spec: CoreSpec, device: Device) -> Any:
+    """Run all jobs but the last one on a device; return the host driver."""
+    host, first = host_on(device, jobs[0], spec), jobs[0]
+    first.load(host)
+    first.forget(host)
+    first.start(host)
+    for job in jobs[:-1]:
+        job.run(host)
+    return host
 
 
 def parts_of(emitted: Emitted) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ...golden.cores.core import CoreSpec
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Samples
 from ...golden.errors import UserError
@@ -102,42 +103,28 @@ class Tuner(Protocol):
 
 
 class TransformerTuner(Protocol):
-    """A core's ``TRANSFORMER_TUNER``, in ``sim/cores/CORE/tune.py``: the same for transformers, which it loads.
-
-    Attributes
-    ----------
-    methods : collection of str
-        Methods of `fabtune tune` whose jobs the core runs.
-    """
+    """A core's ``TRANSFORMER_TUNER``, in ``sim/cores/CORE/tune.py``: the same for transformers, which it loads."""
 
     methods: Collection[str]
 
     def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> Any:
-        """Choose the core for a job: a `CoreSpec` whose array has ``lanes`` and ``columns``.
-
-        Raises
-        ------
-        UserError
-            If there is no such preset, or the core cannot run the job.
-        """
+        """Choose the core for a job: a `CoreSpec` whose array has ``lanes`` and ``columns``; see `Tuner.spec_for`."""
 
     def run(self, tuning: Any, spec: Any, stage: Stage, **progress: Any) -> tuple[Any, Comparison]:
-        """Run a job in integers, then on the compiled core, and compare; see `Tuner.run`.
+        """Run a `TransformerTuning`, with the tiles of the core's array, see `Tuner.run`."""
 
-        Parameters
-        ----------
-        tuning : TransformerTuning
-            The job, with the tiles of the core's array.
-        spec : CoreSpec
-            From `spec_for`.
-        stage, **progress
-            See `Tuner.run`.
 
-        Raises
-        ------
-        UserError
-            If the core has no place for the transformer.
-        """
+def preset_of(core: type[CoreSpec], name: str) -> dict[str, Any]:
+    """Copy the parameters of a preset of a core.
+
+    Raises
+    ------
+    UserError
+        If there is no such preset.
+    """
+    if name not in core.presets:
+        raise UserError(f"there is no core {name!r}; there are: {', '.join(core.presets)}")
+    return dict(core.presets[name])
 
 
 @dataclass(frozen=True)

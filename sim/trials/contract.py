@@ -12,33 +12,11 @@ import numpy as np
 
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
-from ..compiled.device import SimulatedDevice
+from ..compiled.playing import ShortJob
 from ..compiled.session import Bytes
 
-Driver = TypeVar("Driver")
 Core = TypeVar("Core", bound=CoreSpec, contravariant=True)
 Variation = TypeVar("Variation")
-
-
-class ShortJob(Protocol[Driver]):
-    """A short job on a core, and what golden makes of it.
-
-    Attributes
-    ----------
-    spec : CoreSpec
-        The core.
-    """
-
-    spec: Any
-
-    def driver(self, device: SimulatedDevice) -> Driver:
-        """Make a host driver of the core."""
-
-    def load(self, driver: Driver) -> None:
-        """Load the network."""
-
-    def differences(self, driver: Driver, device: SimulatedDevice) -> list[str]:
-        """Run the job on a core that has the network, from its start, and list what differs from golden."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +86,7 @@ class Trials(Protocol[Core, Variation]):
     keeps: ClassVar[bool] = True
 
     @abstractmethod
-    def job(self, spec: Core, seed: int, variation: Variation) -> ShortJob[Any]:
+    def job(self, spec: Core, seed: int, variation: Variation) -> ShortJob:
         """Make a job with golden's results; the seed is that of its numbers."""
 
     @abstractmethod

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
-from .contract import ShortJob
+from ..compiled.playing import ShortJob
 from .hostile import LIMIT, CalmRun, Trial, calm_difference, calm_run, run_trial
 from .jobs import Jobs, edge_jobs, long_jobs, random_jobs, short_jobs
 from .order_lists import order_findings
@@ -111,7 +110,7 @@ class Exercise:
         for name, job in jobs.items():
             yield Comparison(kind, partial(self._job, name, job, calm_run(self._program, job)))
 
-    def _job(self, name: str, job: ShortJob[Any], calm: CalmRun, mutant: int) -> str:
+    def _job(self, name: str, job: ShortJob, calm: CalmRun, mutant: int) -> str:
         found = calm_difference(self._program, job, calm, 2 * calm.cycles + _SLACK, mutant)
         return f"{name}: {found}" if found else ""
 

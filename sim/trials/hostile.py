@@ -19,8 +19,9 @@ from ...golden.axi.register_map import SIGNATURE
 from ...golden.cores.shell import SHELL
 from ...golden.errors import UserError
 from ..compiled.device import DeviceResetError, SimulatedDevice
+from ..compiled.playing import ShortJob
 from ..compiled.session import Dram
-from .contract import ShortJob, trials_of
+from .contract import trials_of
 
 LIMIT = 50_000_000
 """Cycles after which a command hangs."""
@@ -116,7 +117,7 @@ def hostile_dram(rng: np.random.Generator) -> Dram:
     )
 
 
-def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
+def calm_run(program: Path, job: ShortJob) -> CalmRun:
     """Run a job on a memory without faults.
 
     Parameters
@@ -148,7 +149,7 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
     )
 
 
-def calm_difference(program: Path, job: ShortJob[Any], calm: CalmRun, limit: int = LIMIT, mutant: int = 0) -> str:
+def calm_difference(program: Path, job: ShortJob, calm: CalmRun, limit: int = LIMIT, mutant: int = 0) -> str:
     """Run a job as `calm_run` did, and tell the first difference, if there is one.
 
     Parameters
@@ -181,7 +182,7 @@ def calm_difference(program: Path, job: ShortJob[Any], calm: CalmRun, limit: int
     return next((f"other bytes in buffer {number}" for number, (own, right) in held if own != right), "")
 
 
-def _run(device: SimulatedDevice, job: ShortJob[Any]) -> tuple[int, list[str]]:
+def _run(device: SimulatedDevice, job: ShortJob) -> tuple[int, list[str]]:
     """Load the network and run the whole job: cycles before, and what differs from golden."""
     driver = job.driver(device)
     before = device.simulated
@@ -196,7 +197,7 @@ def _shown(device: SimulatedDevice) -> tuple[int, ...]:
 
 def run_trial(
     program: Path,
-    job: ShortJob[Any],
+    job: ShortJob,
     calm: CalmRun,
     seed: int,
     dram: Dram | None = None,

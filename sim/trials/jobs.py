@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...golden.cores.core import CoreSpec
-from .contract import ShortJob, trials_of
+from ..compiled.playing import ShortJob
+from .contract import trials_of
 
-Jobs = dict[str, ShortJob[Any]]
+Jobs = dict[str, ShortJob]
 
 
 def short_jobs(spec: CoreSpec, seed: int = 1) -> Jobs:

@@ -7,39 +7,19 @@ same job is run from several contents, and all that leaves the core is compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...boards.host.driver import CoreError
 from ..compiled.device import SimulatedDevice
-from .contract import ShortJob
+from ..compiled.playing import ShortJob
 from .hostile import LIMIT
 
 SEEDS = (1, 2, 0)
 """Seeds of the contents, see `hw.power_up`: random ones, others, and zeros."""
 
 
-@dataclass(frozen=True)
-class PoweredUp:
-    """Everything that leaves a core in a job, each access in its order.
-
-    Parameters
-    ----------
-    cycles : int
-        Clock cycles simulated.
-    registers : tuple of int
-        All values that were read: status, counters and others.
-    memory : tuple of bytes
-        Each buffer at the end, whoever wrote its bytes.
-    """
-
-    cycles: int
-    registers: tuple[int, ...]
-    memory: tuple[bytes, ...]
-
-
-def power_up_findings(program: Path, job: ShortJob[Any], seeds: Sequence[int] = SEEDS) -> list[str]:
+def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS) -> list[str]:
     """Run a job from several contents at power-up, and list what is not golden's or depends on them.
 
     Parameters
@@ -50,20 +30,21 @@ def power_up_findings(program: Path, job: ShortJob[Any], seeds: Sequence[int] = 
     seeds : sequence of int
         Of the contents; the first is the one that others are compared with.
     """
-    runs, findings = [], []
+    runs, findings = dict[int, dict[str, Any]](), list[str]()
     for seed in seeds:
         device = SimulatedDevice(program, limit=LIMIT, power_up=seed)
         driver = job.driver(device)
         job.load(driver)
-        findings += [f"power-up {seed}: {one} not golden's" for one in job.differences(driver, device)]
-        runs.append(PoweredUp(device.simulated, device.values, device.contents))
-    for seed, run in zip(seeds[1:], runs[1:], strict=True):
-        unequal = [name for name, value in vars(run).items() if value != getattr(runs[0], name)]
+        findings += [f"power-up {seed}: {one}" for one in job.differences(driver, device)]
+        # all that leaves the core, in its order; each buffer at the end, whoever wrote its bytes
+        runs[seed] = {"cycles": device.simulated, "registers": device.values, "memory": device.contents}
+    for seed, run in runs.items():
+        unequal = [name for name, value in run.items() if value != runs[seeds[0]][name]]
         findings += [f"power-up {seed}: {name} not those of {seeds[0]}" for name in unequal]
     return findings
 
 
-def unloaded_findings(program: Path, job: ShortJob[Any], seeds: Sequence[int] = SEEDS) -> list[str]:
+def unloaded_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS) -> list[str]:
     """Run a job on a core that nothing was loaded into, load it, run it again, and list what is wrong then.
 
     The first run computes with whatever the memories hold. It must end, without touching a byte outside of its buffers,
@@ -78,5 +59,5 @@ def unloaded_findings(program: Path, job: ShortJob[Any], seeds: Sequence[int] = 
         except CoreError as error:
             findings.append(f"power-up {seed}: before a load {error}")
         job.load(driver)
-        findings += [f"power-up {seed}: {one} not golden's" for one in job.differences(driver, device)]
+        findings += [f"power-up {seed}: {one}" for one in job.differences(driver, device)]
     return findings

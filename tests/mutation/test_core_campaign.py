@@ -20,7 +20,7 @@ from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.comparison import observable
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
+from fabtune.sim.cores.instantft.short_jobs import TuningVariation, short_tuning
 from fabtune.sim.cores.zotrain import trials
 from fabtune.sim.trials import exercise
 
@@ -137,7 +137,7 @@ def test_a_batch_waits_for_four_records() -> None:
     wanted = {"kind": "$sub", "port": "Y", "bit": 2, "mode": "const0"}
     faults = [one for one in found if all(getattr(one, name) == value for name, value in wanted.items())]
     program = build(mutants(made, faults).verilog, spec.name, spec.memory_ports, faults=True)
-    job = ShortTuning(spec, 1, TuningVariation(samples=12, epochs=1))
+    job = short_tuning(spec, 1, TuningVariation(samples=12, epochs=1))
 
     def wrong(mutant: int) -> list[str]:
         device = SimulatedDevice(program, Dram(latency=1, jitter=0, duty=1.0), mutant=mutant)

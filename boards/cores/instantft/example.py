@@ -11,17 +11,15 @@ from ....golden.axi.regions import Region
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.cores.instantft.registers import REGISTERS, Command
 from ....golden.errors import UserError
-from ....golden.fixed import Q4_12, Integers
+from ....golden.fixed import Q4_12
 from ....golden.lora.adapters import Adapters, rate_of, untuned_layer
-from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from ....golden.lora.job import Job
-from ....golden.lora.memory_layout import logits_image
+from ....golden.lora.memory_layout import logits_of
 from ....golden.train.adapters.engine import initial_adapters
 from ....golden.train.adapters.methods import AdapterDefaults, adapter_defaults
 from ....golden.train.batches import epoch_batches
 from ...example.job import Example
-from ...example.task import ExampleTask, as_read, correct, only, values_of
-from ...selftest.job import SelfTest
+from ...example.task import ExampleTask, as_read, correct, only
+from ...selftest.played import PlayedSelfTest
 
 BATCH = 20
 """A core of smaller batches has the same rate for a sample."""
@@ -34,8 +32,6 @@ PROGRAM = Path(__file__).with_name("example.c")
 def example(spec: InstantftSpec, task: ExampleTask) -> Example:
     """Make the example of a core: the job of `fabtune tune` with the same seed, epochs, batch and rate.
 
-    Longer than most: its commands go on from one job.
-
     Parameters
     ----------
     spec : InstantftSpec
@@ -47,65 +43,56 @@ def example(spec: InstantftSpec, task: ExampleTask) -> Example:
     UserError
         If the samples or the batch are more than the core was generated for.
     """
-    network, layout, tune, test = spec.described, spec.layout, task.tune, task.test
+    layout, tune, test = spec.layout, task.tune, task.test
     if task.drawn:
         tune = tune[: spec.cache_entries]
     defaults = DRAWN[spec.tunes] if task.drawn else adapter_defaults(task.network)
     _check(spec, task, len(tune))
     batch, epochs = task.batch or BATCH, task.epochs or defaults.epochs
     rate, size = rate_of(task.rate or defaults.rate, batch), min(spec.batch, batch)
-    x, xt, raw = values_of(tune), values_of(test), spec.raw_modes[0]
-    codec = WordCodec(network) if raw else record_layout(network)
-    cache = None if spec.cache == "none" else ForwardCache(network, codec, len(tune))
-    adapters = _initial(spec, task.seed)
+    raw, adapters = spec.raw_modes[0], _initial(spec, task.seed)
     tuned = [chosen for epoch in epoch_batches(len(tune), size, epochs, task.seed) for chosen in epoch]
     tested = np.split(np.arange(len(test)), range(spec.batch, len(test), spec.batch))
 
-    job = SelfTest(spec)
+    script = PlayedSelfTest(spec, traces=False)
     at = {
-        "parameters": job.place(layout.parameters(task.frozen)),
-        "adapters": job.place(layout.adapters(adapters)),
-        "tune_samples": job.place(layout.samples(as_read(tune, spec.byte_inputs)), "tune_samples"),
-        "tune_order": job.place(layout.order([(one, tune.labels[one]) for one in tuned]), "tune_order"),
-        "test_samples": job.place(layout.samples(as_read(test, spec.byte_inputs)), "test_samples"),
-        "test_order": job.place(layout.order([(one, test.labels[one]) for one in tested]), "test_order"),
-        "labels": job.place(Region.containing("labels", test.labels.astype(np.uint8))),
-        "cache": job.place(layout.cache(len(tune), raw)),
-        "scratch": job.place(layout.scratch(), "scratch"),
-        "logits": job.place(layout.logits(len(test))),
-        "tuned": job.place(layout.adapters(), "tuned"),
+        "parameters": script.place(layout.parameters(task.frozen)),
+        "adapters": script.place(layout.adapters(adapters)),
+        "tune_samples": script.place(layout.samples(as_read(tune, spec.byte_inputs)), "tune_samples"),
+        "tune_order": script.place(layout.order([(one, tune.labels[one]) for one in tuned]), "tune_order"),
+        "test_samples": script.place(layout.samples(as_read(test, spec.byte_inputs)), "test_samples"),
+        "test_order": script.place(layout.order([(one, test.labels[one]) for one in tested]), "test_order"),
+        "labels": script.place(Region.containing("labels", test.labels.astype(np.uint8))),
+        "cache": script.place(layout.cache(len(tune), raw)),
+        "scratch": script.place(layout.scratch(), "scratch"),
+        "logits": script.place(layout.logits(len(test))),
+        "tuned": script.place(layout.adapters(), "tuned"),
     }
-    golden = Job(network, task.frozen, adapters, rate, cache, spec.noise)
     infer = {"samples": at["test_samples"], "order": at["test_order"], "cache": at["scratch"], "logits": at["logits"]}
     infer |= {"samples_per_epoch": len(test), "epochs": 1, "batch": spec.batch, "mode": 0}
 
     def inferred(name: str) -> int:
-        logits = _logits(golden, xt)
-        job.stage(name, Command.INFER, infer, memory={"logits": (at["logits"], logits_image(spec.mapping, logits))})
-        return correct(logits, test.labels)
+        (logits,) = script.play(name, Command.INFER, infer, {"logits": "logits"})
+        return correct(logits_of(spec.mapping, logits), test.labels)
 
-    job.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
-    job.stage("load adapters", Command.LOAD_ADAPTERS, {"adapters": at["adapters"]})
+    script.play("load the network", Command.LOAD, {"parameters": at["parameters"]})
+    script.play("load adapters", Command.LOAD_ADAPTERS, {"adapters": at["adapters"]})
     before = inferred("infer")
-    job.stage("forget the cache", Command.FORGET)
-    clipped = golden.saturations
-    misses = sum(golden.batch(x[one], tune.labels[one], one).misses for one in tuned)
+    script.play("forget the cache", Command.FORGET, {})
     mode = REGISTERS["mode"].field("raw").mask * raw
     registers = {"samples": at["tune_samples"], "order": at["tune_order"], "cache": at["cache"], "logits": at["logits"]}
     registers |= {"cache_entries": len(tune), "samples_per_epoch": len(tune), "epochs": epochs, "batch": size}
     registers |= {"rate": rate, "mode": mode} | ({"validation_samples": 0, "patience": 0} if spec.validation else {})
-    counters = {"batches": len(tuned), "misses": misses, "saturations": golden.saturations - clipped}
-    job.stage("tune", Command.TUNE, registers, counters)
+    script.play("tune", Command.TUNE, registers, trains=True, counters=("batches", "misses", "saturations"))
     after = inferred("infer again")
-    image = layout.adapters(golden.adapters).image
-    job.stage(
-        "save adapters", Command.SAVE_ADAPTERS, {"adapters": at["tuned"]}, memory={"adapters": (at["tuned"], image)}
-    )
+    script.play("save adapters", Command.SAVE_ADAPTERS, {"adapters": at["tuned"]}, {"adapters": "adapters"})
 
     settings = {"tune_count": len(tune), "epochs": epochs, "tune_batch": size, "test_count": len(test)}
     settings |= {"test_batch": spec.batch, "rate": rate, "mode": mode}
     how = f"{epochs} epochs of {len(tune)} samples, batches of {size}, rate {task.rate or defaults.rate:g}"
-    return Example(task.data(spec), job, before, after, spec.mapping.logit_beats * BEAT // 4, settings, how, PROGRAM)
+    return Example(
+        task.data(spec), script.test, before, after, spec.mapping.logit_beats * BEAT // 4, settings, how, PROGRAM
+    )
 
 
 def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:
@@ -129,8 +116,3 @@ def _initial(spec: InstantftSpec, seed: int) -> Adapters:
     a = initial_adapters(shape.inputs, shape.rank, np.random.default_rng([seed, 1]))
     zeros = np.zeros((shape.classes, shape.rank), np.int64)
     return Adapters.of(shape, [Q4_12.from_float(one) for one in a], [zeros] * len(a))
-
-
-def _logits(job: Job, inputs: Integers) -> Integers:
-    """Outputs for samples, computed in parts."""
-    return np.concatenate([job.logits(inputs[first : first + 500]) for first in range(0, len(inputs), 500)])

@@ -172,3 +172,7 @@ class _Kept:
     inputs: NDArray[np.integer]
     addresses: dict[str, int]
     there: NDArray[np.bool_]
+
+
+HOST = StreamTrainer
+"""Host driver of the core, as `Spec.part` finds it."""

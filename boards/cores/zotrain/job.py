@@ -77,3 +77,7 @@ class ZerothOrderTrainer(ZerothOrderHost):
         if inputs.shape[1:] != shape:
             raise UserError(f"samples of {inputs.shape[1:]} for {self.spec.network}, which takes {shape}")
         return (self.layout.samples(inputs),)
+
+
+HOST = ZerothOrderTrainer
+"""Host driver of the core, as `Spec.part` finds it."""

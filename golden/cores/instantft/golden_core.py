@@ -91,16 +91,15 @@ class GoldenInstantft(GoldenCore[InstantftSpec]):
             return None
         network = self.spec.described
         codec: Codec = WordCodec(network) if raw else record_layout(network)
-        cache, before = ForwardCache(network, codec, entries), self._cache
-        if before is not None and before.valid.any():
-            if type(before.codec) is not type(codec):
-                raise UserError("the cache has records of another format: forget it first")
-            kept = min(entries, len(before.valid))
-            cache.valid[:kept], cache.records[:kept] = before.valid[:kept], before.records[:kept]
-            if len(before.valid) > entries:
-                cache.records = np.concatenate([cache.records, before.records[entries:]])
-                cache.valid = np.concatenate([cache.valid, before.valid[entries:]])
-        self._cache = cache
+        before = self._cache if self._cache is not None and self._cache.valid.any() else None
+        if before is not None and type(before.codec) is not type(codec):
+            raise UserError("the cache has records of another format: forget it first")
+        if before is not None and entries <= len(before.valid):
+            return before
+        self._cache = cache = ForwardCache(network, codec, entries)
+        if before is not None:
+            known = len(before.valid)
+            cache.valid[:known], cache.records[:known] = before.valid, before.records
         return cache
 
     def write_scratch(self, outputs: Sequence[Integers], settings: SettingValues, memory: CoreMemory) -> None:

@@ -50,6 +50,7 @@ class GoldenZostream(ZerothOrderCore[ZostreamSpec]):
         """Forget program and deltas."""
         super().reset()
         self._images: StreamImages | None = None
+        self._numbers: dict[bytes, int] | None = None
         self._cached = False
 
     def recover(self) -> None:
@@ -134,7 +135,7 @@ class GoldenZostream(ZerothOrderCore[ZostreamSpec]):
 
     def load(self, settings: SettingValues, memory: CoreMemory) -> PerturbedModel:
         """Load a program."""
-        self._images = None
+        self._images = self._numbers = None
         image = memory.read(settings["program"], settings["program_beats"] * BEAT)
         try:
             program = read_program(image, self.spec.size)
@@ -163,13 +164,22 @@ class GoldenZostream(ZerothOrderCore[ZostreamSpec]):
             raise CommandError("BAD_TOKENS", tokens)
         size = tokens * token_beats(program.features) * BEAT
         rows = tokens_of(memory.read(address + BEAT, size), program.features)[:, : program.features]
-        sample = rows if model.embeddings is None else _tokens(rows, model.embeddings)
+        sample = rows if model.embeddings is None else self._tokens(rows, model.embeddings)
         if self._cached:
             image = self.layout.kept_image(self._passed(self.together([sample]), Narrower()))
             if memory.read(settings["cache"] + kept * BEAT, image.size).tobytes() != image.tobytes():
                 raise UserError(f"what the cache has of sample {index} is not what passes the cut: run CACHE for it")
         self._places.append((kept, sample))
         return sample
+
+    def _tokens(self, rows: Integers, embeddings: Integers) -> Integers:
+        """Tokens of rows."""
+        if self._numbers is None:
+            self._numbers = {row.tobytes(): number for number, row in enumerate(embeddings)}
+        tokens = [self._numbers.get(row.tobytes(), -1) for row in np.ascontiguousarray(rows, embeddings.dtype)]
+        if min(tokens) < 0:
+            raise UserError("a sample has rows that are no embedding of the network")
+        return np.array(tokens)
 
     def together(self, samples: list[Integers]) -> Integers:
         """Make a batch of samples."""
@@ -213,15 +223,6 @@ def _rows(model: TransformerModel, passed: Integers, inputs: Integers) -> list[I
     """Rows of each sample that pass a cut: those of its tokens, or one behind a pool."""
     pairs = zip(passed, model.lengths(inputs), strict=True)
     return [np.asarray(values[None] if values.ndim == 1 else values[:length]) for values, length in pairs]
-
-
-def _tokens(rows: Integers, embeddings: Integers) -> Integers:
-    """Tokens of rows."""
-    numbers = {row.tobytes(): number for number, row in enumerate(embeddings)}
-    tokens = [numbers.get(row.tobytes(), -1) for row in np.ascontiguousarray(rows, embeddings.dtype)]
-    if min(tokens) < 0:
-        raise UserError("a sample has rows that are no embedding of the network")
-    return np.array(tokens)
 
 
 GOLDEN = GoldenZostream

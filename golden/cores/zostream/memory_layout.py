@@ -18,7 +18,6 @@ from ...stream.machine.program import Program
 from ...stream.memory.samples import token_rows
 from ...stream.weights.tensor_sequencer import PassInstruction
 from ...stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
-from ...zo.job import ZerothOrderJob
 from ...zo.memory_layout import WORDS, ZerothOrderLayout
 
 
@@ -118,13 +117,3 @@ def sentence_image(rows: Integers, kept: int = 0) -> Bytes:
     header = np.zeros(BEAT, np.uint8)
     header[:8] = np.array([len(rows), kept], "<u4").view(np.uint8)
     return np.concatenate([header, token_rows(rows)])
-
-
-def counters_of(job: ZerothOrderJob) -> dict[str, int]:
-    """Counters of a training, as the integer job has them, but for the steps."""
-    activations = sum(job.saturated_places.values())
-    return {
-        "saturations": activations,
-        "offsets_clipped": job.saturations - activations,
-        "coefficients_clipped": job.coefficients_clipped,
-    }

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...axi.regions import Bytes, Region
-from ...fixed import Q8_16, Integers, Narrower
+from ...axi.regions import Region
+from ...fixed import Q8_16, Integers
 from ...stream.forward_cache import CachedModel
 from ...stream.frozen_base import frozen_base
 from ...stream.machine.images import StreamImages
@@ -18,10 +18,9 @@ from ...stream.transformer_model import TransformerModel, padded
 from ...transformer.blocks import SelfAttention
 from ...transformer.builder import INPUTS, TransformerBuilder
 from ...zo.deltas import PerturbationTable
-from ...zo.job import ZerothOrderJob, ZerothOrderStep
+from ...zo.job import ZerothOrderJob
 from ...zo.memory_layout import StepOrder
 from ...zo.step_settings import StepSettings
-from .memory_layout import counters_of
 from .zostream import ZostreamSpec
 
 NetworkKind = Literal["perceptron", "encoder", "decoder"]
@@ -200,7 +199,7 @@ def _decoder(made: _Random, hidden: int) -> None:
 
 
 class RandomJob:
-    """Training of a random transformer on random sentences, with what golden makes of it.
+    """Training of a random transformer on random sentences.
 
     Parameters
     ----------
@@ -241,11 +240,7 @@ class RandomJob:
         rates, common = StepSettings(**settings).with_rates([RATE] * steps, sizes, PerturbationTable(spec.generator))
         drawn = [rng.integers(0, samples, size) for size in sizes]
         self.orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
-        model: TransformerModel | CachedModel = images.model
-        if images.cached:
-            model = CachedModel(images.model, images.cut)
-            # all is kept before the first step, which does not count what is clipped then
-            model.run(self.sentences, images.model.frozen, Narrower())
+        model = CachedModel(images.model, images.cut) if images.cached else images.model
         self.job = ZerothOrderJob(model, spec.generator, common, position)
 
     @property
@@ -256,11 +251,6 @@ class RandomJob:
         samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept)
         return (*self.layout.network(self.images), *samples, *cache)
 
-    @property
-    def deltas(self) -> Bytes:
-        """Image of the deltas as they are."""
-        return self.layout.deltas(self.job.rows).image
-
     def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
         """Settings that count what there is; without those of a training the whole program runs."""
         return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch, "cached": 0}
@@ -268,21 +258,3 @@ class RandomJob:
     def training(self) -> dict[str, int]:
         """Settings of the next training command."""
         return {"position": self.job.position, **self.spec.step_registers(self.job.settings, self.images)}
-
-    def train(self, orders: Sequence[StepOrder]) -> tuple[Bytes, dict[str, int], list[Bytes]]:
-        """Take steps; return the image of the records, the counters, and the images of the deltas after each step."""
-        before = self._counters()
-        found, images = list[ZerothOrderStep](), list[Bytes]()
-        for one in orders:
-            found += self.job.step(self.sentences[one.indices], one.labels, one.rate)
-            images.append(self.deltas)
-        counters = {name: value - before[name] for name, value in self._counters().items()}
-        return self.layout.records_image(found, self.batch), {"steps_done": len(orders), **counters}, images
-
-    def logits(self, orders: Sequence[StepOrder]) -> Bytes:
-        """Image of the logits of an inference."""
-        given = self.sentences[np.concatenate([one.indices for one in orders])]
-        return self.layout.logits_image(self.job.logits(given))
-
-    def _counters(self) -> dict[str, int]:
-        return counters_of(self.job)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.lora.adapters import Adapters
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ...compiled.activity import ActivityJob, CoreActivity
-from ...compiled.device import SimulatedDevice
+from ...compiled.playing import HostJob
 from .job import TuningJob
 
 RATE = 20_000
@@ -37,10 +36,8 @@ class TuningActivity(CoreActivity[InstantftSpec]):
         """Compare with a cache of Q8.16, where the core can have it."""
         return None if spec.cache != "dram" or job.raw else ("cache of Q8.16", spec, replace(job, raw=True))
 
-    def run(
-        self, spec: InstantftSpec, job: ActivityJob, batch: int, device: SimulatedDevice, file: Path, period_ps: int
-    ) -> tuple[int, bool]:
-        """Fill the cache, then write the activity of batches whose samples are all in it; return cycles, equality."""
+    def jobs(self, spec: InstantftSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
+        """Make the epoch that fills the cache, and batches whose samples are all in it."""
         rng, network, shape = np.random.default_rng(job.seed), spec.described, spec.mapping.shape
         samples = min(spec.cache_entries, job.steps * batch)
         flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
@@ -49,19 +46,8 @@ class TuningActivity(CoreActivity[InstantftSpec]):
         recording = [np.arange(at, min(at + batch, samples)) for at in range(0, samples, batch)]
         cached = list(np.resize(rng.permutation(samples), (job.steps, batch)))
         raw = job.raw or spec.raw_modes[0]
-        tuning = TuningJob(frozen, Adapters(shape, flat), inputs, labels, [recording, cached], RATE, raw)
-        tuner = tuning.driver(spec, device)
-        tuner.load(frozen)
-        tuner.forget()
-        tuner.load_adapters(tuning.adapters)
-        tuner.tune(inputs, labels, [recording], RATE)
-        device.waves(file, period_ps)
-        tuned = tuner.tune(inputs, labels, [cached], RATE)
-        device.end_waves()
-        golden = tuning.golden(spec)
-        for _ in tuning.run_golden(spec, golden):
-            pass
-        return tuned.finished.cycles, np.array_equal(tuner.adapters().flat, golden.adapters.flat)
+        first = TuningJob(frozen, Adapters(shape, flat), inputs, labels, [recording], RATE, raw)
+        return [first, replace(first, epochs=[cached])]
 
 
 ACTIVITY = TuningActivity()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
+from ....boards.host.golden_device import GoldenDevice
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.errors import UserError
 from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
-from ....golden.lora.memory_layout import adapters_image
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ...compiled.device import SimulatedDevice
+from ...compiled.playing import host_on
 from ...compiled.roofline import CoreRoofline, Roofline, RooflineJob, Work
 from .job import TuningJob
 
@@ -53,21 +55,18 @@ class TuningRoofline(CoreRoofline[InstantftSpec]):
         What a command costs before its first batch is in the first epoch's samples.
         """
         batches = np.split(np.arange(job.samples), range(spec.batch, job.samples, spec.batch))
-        commands = [[batches], [batches], [batches] * MORE]
-        tuning = self._job(spec, job, [epoch for command in commands for epoch in command])
-        tuner = tuning.driver(spec, device)
-        tuning.load(tuner)
-        device.trace_image(adapters_image(spec.mapping, tuning.adapters))
-        found = []
-        for epochs in commands:
-            before = len(device.waits)
-            tuner.tune(tuning.inputs, tuning.labels, epochs, RATE)
-            found.append(Work.of(spec, device.waits[before:]))
-        new, one, more = found
-        golden = tuning.golden(spec)
-        images = [adapters_image(spec.mapping, golden.adapters) for _ in tuning.run_golden(spec, golden)]
+        first = self._job(spec, job, [batches])
+        jobs = [first, first, replace(first, epochs=[batches] * MORE)]
+        golden = GoldenDevice(spec, first.golden(spec))
+        for own in (device, golden):
+            host = host_on(own, first, spec)
+            first.load(host)
+            own.trace_image(first.start(host))
+            for tuning in jobs:
+                tuning.run(host)
+        new, one, more = (Work.of(spec, [wait]) for wait in device.waits[-len(jobs) :])
         traced = device.traced_images
-        wrong = sum(not np.array_equal(*pair) for pair in zip(images, traced, strict=True))
+        wrong = sum(not np.array_equal(*pair) for pair in zip(golden.traced_images, traced, strict=True))
         known = more.less(one, (MORE - 1) * job.samples)
         work = {"sample": known} if spec.cache == "none" else {"new": new.of_each(job.samples), "in the cache": known}
         return Roofline(work, len(traced), wrong)

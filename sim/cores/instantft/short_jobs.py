@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....boards.cores.instantft.job import FineTuner
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.fixed import Q8_16, Integers
 from ....golden.lora.adapters import Adapters
-from ....golden.lora.memory_layout import adapters_image
 from ....golden.models.network import Network
 from ....golden.nn.arithmetic.random_parameters import random_parameters
-from ...compiled.comparison import wrong_counts
-from ...compiled.device import SimulatedDevice
+from ...compiled.playing import ShortJob
 from ...trials.draws import in_grains, multiples, samples_of
 from . import ties
 from .job import TuningJob
@@ -69,8 +66,8 @@ class TuningVariation:
     patience: int = 0
 
 
-class ShortTuning:
-    """Fine-tuning of adapters, with logits.
+def short_tuning(spec: InstantftSpec, seed: int, variation: TuningVariation | None = None) -> ShortJob:
+    """Make a short fine-tuning of adapters, with logits.
 
     Parameters
     ----------
@@ -79,70 +76,30 @@ class ShortTuning:
     seed : int
         Seed of network, adapters, samples and order.
     variation : TuningVariation
-
-    Attributes
-    ----------
-    counts : dict of str to int
-        The core's counters at the end.
     """
-
-    def __init__(self, spec: InstantftSpec, seed: int, variation: TuningVariation | None = None) -> None:
-        rng, wanted = np.random.default_rng(seed), variation or TuningVariation()
-        network, shape, samples = spec.described, spec.mapping.shape, wanted.samples
-        flat = np.rint(wanted.start * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
-        orders, batch = [rng.permutation(samples) for _ in range(wanted.epochs)], wanted.batch or spec.batch
-        frozen = in_grains(random_parameters(network, rng, wanted.gain), wanted.grain)
-        frozen = threshold_parameters(network, wanted.scale, rng) if wanted.scale else frozen
-        adapters = Adapters(shape, multiples(flat, wanted.grain))
-        if wanted.ties:
-            frozen, adapters = ties.tie_parameters(network, rng), ties.tie_adapters(shape, rng)
-        drawn = _whole_samples if wanted.whole else samples_of
-        self.spec = spec
-        self.job = TuningJob(
-            frozen,
-            adapters,
-            drawn(network, spec.byte_inputs, samples + wanted.validated, rng),
-            rng.integers(ties.WINNER + 1 if wanted.ties else 0, spec.labels, samples + wanted.validated),
-            [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
-            wanted.rate,
-            wanted.raw if wanted.raw in spec.raw_modes else spec.raw_modes[0],
-            validation=np.arange(samples, samples + wanted.validated) if wanted.validated else None,
-            patience=wanted.patience,
-        )
-        golden = self.job.golden(spec)
-        batches, images = [], []
-        for one in self.job.run_golden(spec, golden):
-            batches.append(one)
-            images.append(adapters_image(spec.mapping, golden.adapters))
-        self._images, self._logits = np.stack(images), np.concatenate([one.logits for one in batches])
-        self.counts = self.job.counts(spec, golden, batches)
-        self._adapters = golden.adapters.flat.copy()
-        self._outputs = golden.logits(spec.values_of(self.job.inputs))
-
-    def driver(self, device: SimulatedDevice) -> FineTuner:
-        """Make a host driver of the core."""
-        return self.job.driver(self.spec, device)
-
-    def load(self, driver: FineTuner) -> None:
-        """Load the frozen network; nothing is in the cache any more."""
-        driver.load(self.job.frozen)
-        driver.forget()
-
-    def differences(self, driver: FineTuner, device: SimulatedDevice) -> list[str]:
-        """Run the job from its adapters, and list what differs from golden."""
-        driver.load_adapters(self.job.adapters)
-        before = device.simulated
-        tuned, traced = self.job.run_core(driver, device, logits=True)
-        right = {
-            "cycles": 0 < tuned.finished.cycles < device.simulated - before,
-            "adapters of a batch": np.array_equal(traced, self._images),
-            "logits": np.array_equal(np.asarray(tuned.logits), self._logits),
-            "counters": not wrong_counts(tuned.finished, self.counts),
-            "adapters": np.array_equal(driver.adapters().flat, self._adapters),
-            "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
-        }
-        driver.forget()
-        return [name for name, one in right.items() if not one]
+    rng, wanted = np.random.default_rng(seed), variation or TuningVariation()
+    network, shape, samples = spec.described, spec.mapping.shape, wanted.samples
+    flat = np.rint(wanted.start * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
+    orders, batch = [rng.permutation(samples) for _ in range(wanted.epochs)], wanted.batch or spec.batch
+    frozen = in_grains(random_parameters(network, rng, wanted.gain), wanted.grain)
+    frozen = threshold_parameters(network, wanted.scale, rng) if wanted.scale else frozen
+    adapters = Adapters(shape, multiples(flat, wanted.grain))
+    if wanted.ties:
+        frozen, adapters = ties.tie_parameters(network, rng), ties.tie_adapters(shape, rng)
+    drawn = _whole_samples if wanted.whole else samples_of
+    job = TuningJob(
+        frozen,
+        adapters,
+        drawn(network, spec.byte_inputs, samples + wanted.validated, rng),
+        rng.integers(ties.WINNER + 1 if wanted.ties else 0, spec.labels, samples + wanted.validated),
+        [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
+        wanted.rate,
+        wanted.raw if wanted.raw in spec.raw_modes else spec.raw_modes[0],
+        validation=np.arange(samples, samples + wanted.validated) if wanted.validated else None,
+        patience=wanted.patience,
+        logits=True,
+    )
+    return ShortJob(spec, job)
 
 
 def _whole_samples(network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator) -> Integers:

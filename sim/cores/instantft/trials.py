@@ -11,11 +11,12 @@ import numpy as np
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.cores.instantft.registers import Command, Error
 from ....golden.zo.memory_layout import LABEL_BIT, WORDS
+from ...compiled.playing import ShortJob
 from ...trials.contract import OrderEntry, Trials
 from ...trials.draws import HALF, between
 from ...trials.order_lists import HALVES, edge_labels
 from . import ties
-from .short_jobs import ShortTuning, TuningVariation
+from .short_jobs import TuningVariation, short_tuning
 from .thresholds import threshold_scales
 
 _DOUBLE_TIES = 6
@@ -28,9 +29,9 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
     command: ClassVar[IntEnum] = Command.TUNE
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD, Command.LOAD_ADAPTERS)
 
-    def job(self, spec: InstantftSpec, seed: int, variation: TuningVariation) -> ShortTuning:
+    def job(self, spec: InstantftSpec, seed: int, variation: TuningVariation) -> ShortJob:
         """Make a job with golden's results."""
-        return ShortTuning(spec, seed, variation)
+        return short_tuning(spec, seed, variation)
 
     def short(self, spec: InstantftSpec) -> dict[str, TuningVariation]:
         """List jobs that together reach every part of the core, by name."""

@@ -12,16 +12,17 @@ from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.datasets.dataset import Samples
 from ....golden.errors import UserError
 from ....golden.lora.adapters import Adapters, scheduled_rate
+from ....golden.lora.memory_layout import adapters_of
 from ....golden.models.network import Network
 from ....golden.train.adapters.integer import IntegerEngine
 from ....golden.train.adapters.methods import METHODS, AdapterPlacement, Cache, method_of
 from ....golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, accuracy
 from ....golden.train.conversion import core_inputs
 from ....golden.train.tuned.network import TunedNetwork
-from ...compiled.comparison import simulated_core
+from ...compiled.comparison import Comparison, compare, simulated_core
 from ...compiled.session import Dram
-from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage
-from .job import JobComparison, TuningJob, compare_job
+from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage, preset_of
+from .job import TuningJob
 
 
 class InstantftTuner:
@@ -33,7 +34,7 @@ class InstantftTuner:
         self, network: Network, settings: AdapterSettings, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
     ) -> InstantftSpec:
         """Choose the core for a job; a preset gets more columns where the rank needs them."""
-        chosen = self._preset(preset)
+        chosen = preset_of(InstantftSpec, preset)
         method = method_of(settings.method)
         if method.cache is not Cache.NF4 and chosen.get("cache") == "chip":
             others = [name for name, values in InstantftSpec.presets.items() if values.get("cache") != "chip"]
@@ -68,7 +69,7 @@ class InstantftTuner:
         dram: Dram | None = None,
         seed: int = 0,
         **progress: Any,
-    ) -> tuple[AdapterResult, JobComparison]:
+    ) -> tuple[AdapterResult, Comparison]:
         """Run a job in integers, then on the compiled core, and compare.
 
         Parameters
@@ -104,8 +105,10 @@ class InstantftTuner:
             validation=checked if len(checked) else None,
             patience=settings.patience,
         )
-        kept = result.kept_epoch if settings.keeps_best else None
-        found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage, kept)
+        played, comparison = compare(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)
+        found, rows = played.tuned, (result.kept_epoch or 0) * job.batches_of_epoch
+        if settings.keeps_best and 0 < rows <= len(played.images):
+            found = adapters_of(spec.mapping, played.images[rows - 1].copy())
         engine.job.adapters.flat[:] = found.flat
         result.accuracy_after = accuracy(engine, task.test)
         result.tensors = engine.tensors()
@@ -115,7 +118,7 @@ class InstantftTuner:
         self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage = lambda _: None
     ) -> Inference:
         """Run samples through a network with its adapters, see `compiled.tuner.Tuner`."""
-        chosen, job = self._preset(preset), tuned.job(rank)
+        chosen, job = preset_of(InstantftSpec, preset), tuned.job(rank)
         byte_inputs = samples.inputs.dtype == np.uint8
         spec = InstantftSpec.of(
             tuned.network,
@@ -133,12 +136,6 @@ class InstantftTuner:
         tuner.load_adapters(job.adapters)
         logits = tuner.logits(core_inputs(samples))
         return Inference(spec, logits, device.simulated)
-
-    @staticmethod
-    def _preset(name: str) -> dict[str, Any]:
-        if name not in InstantftSpec.presets:
-            raise UserError(f"there is no core {name!r}; there are: {', '.join(InstantftSpec.presets)}")
-        return dict(InstantftSpec.presets[name])
 
 
 TUNER = InstantftTuner()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from ....golden.zo.deltas import PerturbationTable
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.step_settings import StepSettings
 from ...compiled.activity import ActivityJob, CoreActivity
-from ...compiled.device import SimulatedDevice
-from .job import StreamJob
+from ...compiled.playing import HostJob
+from ..zeroth_order_job import TrainingJob
 
 BATCH, LONGEST = 4, 7
 """Sentences of a step, by default, and tokens of the longest one."""
@@ -33,18 +32,15 @@ class StreamActivity(CoreActivity[ZostreamSpec]):
     def baseline(self, spec: ZostreamSpec, job: ActivityJob) -> None:
         """Compare with nothing: the core has no other generators."""
 
-    def run(
-        self, spec: ZostreamSpec, job: ActivityJob, batch: int, device: SimulatedDevice, file: Path, period_ps: int
-    ) -> tuple[int, bool]:
-        """Write the activity of steps of training; return their cycles, and whether the deltas are golden's."""
+    def jobs(self, spec: ZostreamSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
+        """Make steps of training."""
         rng, steps = np.random.default_rng(job.seed), job.steps
         images = random_images(spec, rng)
         sentences, labels = random_sentences(images, batch, min(LONGEST, spec.tokens), rng)
         rates, settings = StepSettings().with_rates([RATE] * steps, [batch] * steps, PerturbationTable(spec.generator))
         drawn = [rng.permutation(batch) for _ in range(steps)]
         orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
-        training = StreamJob(images, sentences, orders, settings)
-        return training.write_activity(spec, device, file, period_ps)
+        return [TrainingJob(images, sentences, orders, settings)]
 
 
 ACTIVITY = StreamActivity()

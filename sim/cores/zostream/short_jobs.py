@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from ....boards.cores.zostream.job import StreamTrainer
 from ....golden.cores.zostream.random_network import NARROW, NetworkKind, NetworkWidths, random_images, sentences_of
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.rng.perturbation import POSITIONS
+from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.split import Split
 from ....golden.zo.step_settings import StepSettings
-from ..short_training import ShortZerothOrder
-from .job import StreamJob
+from ...compiled.playing import ShortJob
+from ..zeroth_order_job import TrainingJob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,8 @@ class StreamVariation:
     widths: NetworkWidths = NARROW
 
 
-class ShortStream(ShortZerothOrder[ZostreamSpec, StreamTrainer]):
-    """Zeroth-order training of a random transformer in a few steps.
+def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> ShortJob:
+    """Make a short zeroth-order training of a random transformer.
 
     Parameters
     ----------
@@ -69,36 +69,31 @@ class ShortStream(ShortZerothOrder[ZostreamSpec, StreamTrainer]):
         Seed of network, sentences, order, position and deltas.
     variation : StreamVariation
     """
-
-    job: StreamJob
-
-    def __init__(self, spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> None:
-        rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
-        images = random_images(
-            spec,
-            rng,
-            wanted.kind,
-            wanted.gain,
-            wanted.sensitive,
-            wanted.first,
-            wanted.cut,
-            wanted.every,
-            wanted.widths,
-        )
-        most, count = images.program.capacity // 2, len(wanted.lengths)
-        sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)
-        drawn = [rng.permutation(np.resize(np.arange(count), size)) for size in wanted.sizes]
-        steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
-        settings = StepSettings(
-            eps_shift=wanted.eps_shift,
-            shift=wanted.shift,
-            split=Split(0 if images.cached else images.cut, wanted.perturbations, wanted.inner),
-            scalars=wanted.scalars,
-        )
-        rows, period = len(images.model.rows), min(spec.generator.period, POSITIONS)
-        position = period - 1 - int(rng.integers(rows)) if wanted.late else int(rng.integers(1000))
-        job = StreamJob(images, sentences, steps, settings, position)
-        if wanted.start:
-            shape = job.golden(spec).total.shape
-            job = replace(job, deltas=rng.integers(-wanted.start, wanted.start, shape, endpoint=True))
-        super().__init__(spec, job)
+    rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
+    images = random_images(
+        spec,
+        rng,
+        wanted.kind,
+        wanted.gain,
+        wanted.sensitive,
+        wanted.first,
+        wanted.cut,
+        wanted.every,
+        wanted.widths,
+    )
+    most, count = images.program.capacity // 2, len(wanted.lengths)
+    sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)
+    drawn = [rng.permutation(np.resize(np.arange(count), size)) for size in wanted.sizes]
+    steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
+    settings = StepSettings(
+        eps_shift=wanted.eps_shift,
+        shift=wanted.shift,
+        split=Split(0 if images.cached else images.cut, wanted.perturbations, wanted.inner),
+        scalars=wanted.scalars,
+    )
+    rows, period = len(images.model.rows), min(spec.generator.period, POSITIONS)
+    position = period - 1 - int(rng.integers(rows)) if wanted.late else int(rng.integers(1000))
+    integers = ZerothOrderJob(images.model, spec.generator, settings, position)
+    if wanted.start:
+        integers.total = rng.integers(-wanted.start, wanted.start, integers.total.shape, endpoint=True)
+    return ShortJob(spec, TrainingJob(images, sentences, steps, settings, position, integers.rows))

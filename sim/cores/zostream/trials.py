@@ -22,10 +22,11 @@ from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
+from ...compiled.playing import ShortJob
 from ...trials.contract import OrderEntry, Trials, WrongInput, told_address
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
-from .short_jobs import ShortStream, StreamVariation
+from .short_jobs import StreamVariation, short_stream
 from .wrong_inputs import wrong_inputs
 
 LONG = 1 << 9
@@ -47,9 +48,9 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
     keeps: ClassVar[bool] = False
 
-    def job(self, spec: ZostreamSpec, seed: int, variation: StreamVariation) -> ShortStream:
+    def job(self, spec: ZostreamSpec, seed: int, variation: StreamVariation) -> ShortJob:
         """Make a job with golden's results."""
-        return ShortStream(spec, seed, variation)
+        return short_stream(spec, seed, variation)
 
     def short(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
         """List jobs that together reach every part of the core, by name."""

@@ -16,11 +16,11 @@ from ....golden.train.zo.finetune import ZoResult, ZoSettings
 from ....golden.train.zo.integer import source_of, step_settings
 from ....golden.train.zo.transformer_tuning import TransformerTuning
 from ....golden.zo.memory_layout import StepOrder
+from ...compiled.comparison import Comparison, compare
 from ...compiled.session import Dram
-from ...compiled.tuner import DEFAULT_CORE, Stage
-from ..zeroth_order_job import ZerothOrderComparison, compare_zeroth_order
+from ...compiled.tuner import DEFAULT_CORE, Stage, preset_of
+from ..zeroth_order_job import TrainingJob
 from .first_difference import first_difference
-from .job import StreamJob
 
 HELD_OUT = 8
 """Held-out samples whose logits are compared at the end: of a large network a pass takes seconds to minutes."""
@@ -33,11 +33,9 @@ class ZostreamTuner:
 
     def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> ZostreamSpec:
         """Choose the core for a job; see `ZostreamSpec` and `ZostreamSpec.check_steps`."""
-        if preset not in ZostreamSpec.presets:
-            raise UserError(f"there is no core {preset!r}; there are: {', '.join(ZostreamSpec.presets)}")
+        chosen = preset_of(ZostreamSpec, preset)
         generator = source_of(settings, 1).spec
         assert isinstance(generator, PezoSpec), "generators by name are presets of pezo"
-        chosen: dict[str, Any] = ZostreamSpec.presets[preset]
         spec = ZostreamSpec(generator=generator, **chosen)
         spec.check_steps(step_settings(settings))
         return spec
@@ -50,7 +48,7 @@ class ZostreamTuner:
         dram: Dram | None = None,
         seed: int = 0,
         **progress: Any,
-    ) -> tuple[ZoResult, ZerothOrderComparison]:
+    ) -> tuple[ZoResult, Comparison]:
         """Run a job in integers, then on the compiled core, and compare.
 
         Parameters
@@ -76,13 +74,13 @@ class ZostreamTuner:
         held_out = tuning.test.inputs[short][:HELD_OUT]
         stage("tune in integers")
         start, result = tuning.job.position, tuning.run(**progress)
-        job = StreamJob(images, inputs, orders, tuning.job.settings, start)
-        slopes, comparison = compare_zeroth_order(spec, job, held_out, dram, seed, stage)
+        job = TrainingJob(images, inputs, orders, tuning.job.settings, start)
+        played, comparison = compare(spec, job, held_out, dram, seed, stage)
         if comparison.mismatches:
             stage("look for the first difference")
-            comparison = replace(comparison, difference=first_difference(spec, job, slopes))
+            comparison = replace(comparison, difference=first_difference(spec, job, comparison.golden, played))
         moved = tuning.job.total
-        tuning.replay(slopes)
+        tuning.replay(played.ran.slopes)
         if not np.array_equal(tuning.job.total, moved):  # a pass through all held-out samples
             result.curve[-1] = (len(job.steps), tuning.accuracy())
         result.tensors = dict(tuning.tensors())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,8 +14,8 @@ from ....golden.zo.coefficient import LARGEST_BATCH
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.step_settings import StepSettings
 from ...compiled.activity import ActivityJob, CoreActivity
-from ...compiled.device import SimulatedDevice
-from .job import TrainingJob
+from ...compiled.playing import HostJob
+from ..zeroth_order_job import TrainingJob
 
 BATCH = 16
 """Samples of a step, by default."""
@@ -39,17 +38,14 @@ class TrainingActivity(CoreActivity[ZotrainSpec]):
             return None
         return "Gaussian generators", replace(spec, generator=PezoSpec(), gaussian="tree"), job
 
-    def run(
-        self, spec: ZotrainSpec, job: ActivityJob, batch: int, device: SimulatedDevice, file: Path, period_ps: int
-    ) -> tuple[int, bool]:
-        """Write the activity of steps of training; return their cycles, and whether the deltas are golden's."""
+    def jobs(self, spec: ZotrainSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
+        """Make steps of training."""
         rng, network = np.random.default_rng(job.seed), spec.described
         frozen = random_parameters(network, rng)
         inputs, _, labels = random_samples(network, spec.byte_inputs, batch, rng, spec.labels)
         drawn = [rng.permutation(batch) for _ in range(job.steps)]
         steps = [StepOrder(one, labels[one], RATE) for one in drawn]
-        training = TrainingJob(frozen, inputs, steps, StepSettings(shift=SHIFT, loss=spec.loss))
-        return training.write_activity(spec, device, file, period_ps)
+        return [TrainingJob(frozen, inputs, steps, StepSettings(shift=SHIFT, loss=spec.loss))]
 
 
 ACTIVITY = TrainingActivity()

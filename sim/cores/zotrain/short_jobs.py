@@ -7,17 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....boards.cores.zotrain.job import ZerothOrderTrainer
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ....golden.fixed import Integers
 from ....golden.nn.arithmetic.random_parameters import random_parameters
 from ....golden.rng.perturbation import POSITIONS
 from ....golden.zo.coefficient import RATE
+from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.network_model import NetworkModel
 from ....golden.zo.split import WHOLE, Split
 from ....golden.zo.step_settings import StepSettings
+from ...compiled.playing import ShortJob
 from ...trials.draws import HALF, in_grains, samples_of
-from ..short_training import ShortZerothOrder
-from .job import TrainingJob
+from ..zeroth_order_job import TrainingJob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +65,8 @@ class TrainingVariation:
     near: tuple[int, ...] = ()
 
 
-class ShortTraining(ShortZerothOrder[ZotrainSpec, ZerothOrderTrainer]):
-    """Zeroth-order training of a network in a few steps.
+def short_training(spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> ShortJob:
+    """Make a short zeroth-order training of a network.
 
     Parameters
     ----------
@@ -74,42 +76,39 @@ class ShortTraining(ShortZerothOrder[ZotrainSpec, ZerothOrderTrainer]):
         Seed of network, samples, order, position and deltas.
     variation : TrainingVariation
     """
-
-    job: TrainingJob
-
-    def __init__(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> None:
-        rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
-        network, samples, period = spec.described, wanted.samples, min(spec.source.period, POSITIONS)
-        labels = rng.integers(0, spec.labels, samples)
-        drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
-        position = int(rng.integers(1000))
-        settings = StepSettings(
-            eps_shift=wanted.eps_shift, shift=wanted.shift, split=wanted.split, scalars=wanted.scalars, loss=spec.loss
-        )
-        frozen = random_parameters(network, rng, wanted.gain)
-        frozen = in_grains(frozen, HALF if wanted.halves else 1)
-        inputs = samples_of(network, spec.byte_inputs, samples, rng)
-        steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
-        position = period - 1 - position % 100 if wanted.late else position
-        job = TrainingJob(frozen, inputs, steps, settings, position)
-        if wanted.start:
-            total = job.golden(spec).total
-            most = wanted.start // wanted.grain
-            deltas = wanted.grain * rng.integers(-most, most, total.shape, endpoint=True)
-            job = replace(job, deltas=deltas)
-        if wanted.near:
-            job = replace(job, steps=_with_rates(spec, job, wanted.near))
-        super().__init__(spec, job)
+    rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
+    network, samples, period = spec.described, wanted.samples, min(spec.source.period, POSITIONS)
+    labels = rng.integers(0, spec.labels, samples)
+    drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
+    position = int(rng.integers(1000))
+    settings = StepSettings(
+        eps_shift=wanted.eps_shift, shift=wanted.shift, split=wanted.split, scalars=wanted.scalars, loss=spec.loss
+    )
+    frozen = random_parameters(network, rng, wanted.gain)
+    frozen = in_grains(frozen, HALF if wanted.halves else 1)
+    inputs = samples_of(network, spec.byte_inputs, samples, rng)
+    steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
+    position = period - 1 - position % 100 if wanted.late else position
+    integers = ZerothOrderJob(NetworkModel(spec.mapping, frozen), spec.source, settings, position)
+    if wanted.start:
+        most = wanted.start // wanted.grain
+        integers.total = wanted.grain * rng.integers(-most, most, integers.total.shape, endpoint=True)
+    rows = integers.rows
+    if wanted.near:
+        steps = _with_rates(integers, spec.values_of(inputs), steps, wanted.near)
+    return ShortJob(spec, TrainingJob(frozen, inputs, steps, settings, position, rows))
 
 
-def _with_rates(spec: ZotrainSpec, job: TrainingJob, near: Sequence[int]) -> list[StepOrder]:
+def _with_rates(
+    golden: ZerothOrderJob, values: Integers, steps: Sequence[StepOrder], near: Sequence[int]
+) -> list[StepOrder]:
     """Give each step the rate with which its coefficient is, in turn, one of these magnitudes, as near as can be."""
-    golden, values, steps = job.golden(spec), spec.values_of(job.inputs), []
-    for number, step in enumerate(job.steps):
+    found = []
+    for number, step in enumerate(steps):
         position, given = golden.position, (values[step.indices], step.labels)
         (slope,) = golden.step(*given, rate=0)  # moves nothing
-        rate = round((near[number % len(near)] << job.settings.shift) / max(abs(slope.difference), 1))
-        steps.append(replace(step, rate=min(max(rate, 1), RATE.maximum)))
+        rate = round((near[number % len(near)] << golden.settings.shift) / max(abs(slope.difference), 1))
+        found.append(replace(step, rate=min(max(rate, 1), RATE.maximum)))
         golden.position = position
-        golden.step(*given, steps[-1].rate)
-    return steps
+        golden.step(*given, found[-1].rate)
+    return found

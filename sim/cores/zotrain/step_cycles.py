@@ -11,8 +11,8 @@ from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.nn.arithmetic.random_parameters import random_parameters
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.step_settings import StepSettings
-from ..zeroth_order_job import compare_zeroth_order
-from .job import TrainingJob
+from ...compiled.comparison import compare
+from ..zeroth_order_job import TrainingJob
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,6 @@ def step_cycles(
     order = StepOrder(np.arange(batch), labels, rate=40_000)
     settings = StepSettings(shift=24, loss=spec.loss)
     jobs = [TrainingJob(frozen, inputs, [order] * count, settings) for count in (1, 1 + steps)]
-    found = [compare_zeroth_order(spec, job, inputs[:1], stage=stage)[1] for job in jobs]
+    found = [compare(spec, job, inputs[:1], stage=stage)[1] for job in jobs]
     more = found[1].cycles - found[0].cycles
     return StepCycles(round(more / steps), sum(one.mismatches for one in found))

@@ -17,10 +17,11 @@ from ....golden.zo.deltas import DELTA
 from ....golden.zo.memory_layout import LABEL_BIT
 from ....golden.zo.scalars import LARGEST
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
+from ...compiled.playing import ShortJob
 from ...trials.contract import OrderEntry, Trials, told_address
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
-from .short_jobs import ShortTraining, TrainingVariation
+from .short_jobs import TrainingVariation, short_training
 
 LONG = 1 << 13
 """Steps beyond which a job is long: about 1,000 cycles each with a network for trials, half a minute in all."""
@@ -38,9 +39,9 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
     command: ClassVar[IntEnum] = Command.TRAIN
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
 
-    def job(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation) -> ShortTraining:
+    def job(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation) -> ShortJob:
         """Make a job with golden's results."""
-        return ShortTraining(spec, seed, variation)
+        return short_training(spec, seed, variation)
 
     def short(self, spec: ZotrainSpec) -> dict[str, TrainingVariation]:
         """List jobs that together reach every part of the core, by name."""

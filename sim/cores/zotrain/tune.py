@@ -18,11 +18,10 @@ from ....golden.train.tuned.network import TunedNetwork
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
 from ....golden.train.zo.integer import IntegerTuning, check_settings, core_settings, source_of
 from ....golden.train.zo.methods import METHODS
-from ...compiled.comparison import simulated_core
+from ...compiled.comparison import Comparison, compare, simulated_core
 from ...compiled.session import Dram
-from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage
-from ..zeroth_order_job import ZerothOrderComparison, compare_zeroth_order
-from .job import TrainingJob
+from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage, preset_of
+from ..zeroth_order_job import TrainingJob
 
 
 class ZotrainTuner:
@@ -49,11 +48,8 @@ class ZotrainTuner:
         UserError
             If there is no such preset, or it does not fit.
         """
-        if preset not in ZotrainSpec.presets:
-            raise UserError(f"there is no core {preset!r}; there are: {', '.join(ZotrainSpec.presets)}")
-        chosen: dict[str, Any] = {
-            name: value for name, value in ZotrainSpec.presets[preset].items() if name != "network"
-        }
+        chosen = preset_of(ZotrainSpec, preset)
+        chosen.pop("network", None)
         if len(deployed(network).stages) == 1:
             del chosen["cut_rows"]
         return ZotrainSpec.of(network, byte_inputs=byte_inputs, generator=generator, **chosen)
@@ -66,7 +62,7 @@ class ZotrainTuner:
         dram: Dram | None = None,
         seed: int = 0,
         **progress: Any,
-    ) -> tuple[ZoResult, ZerothOrderComparison]:
+    ) -> tuple[ZoResult, Comparison]:
         """Run a job in integers, then on the compiled core, and compare.
 
         Parameters
@@ -83,10 +79,8 @@ class ZotrainTuner:
         result = tuning.run(**progress)
         inputs, frozen = integers.inputs(tuning.task.tune), integers.model.frozen
         job = TrainingJob(frozen, inputs, integers.orders, integers.job.settings, start)
-        slopes, comparison = compare_zeroth_order(
-            spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage
-        )
-        tuning.replay(slopes)
+        played, comparison = compare(spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage)
+        tuning.replay(played.ran.slopes)
         result.curve[-1] = (len(job.steps), tuning.accuracy())
         result.tensors = tuning.tensors()
         return result, comparison

@@ -144,6 +144,7 @@ def test_an_access_outside_of_the_buffers_ends_with_the_address_of_its_burst(hos
     with pytest.raises(CoreError) as caught:
         host.core.run(Command.SAVE_DELTAS, deltas=buffer.device_address)
     assert (caught.value.name, caught.value.address) == ("write_decerr", buffer.device_address)
+    buffer.invalidate()
     assert not buffer.array.any()
     assert host.train(inputs, steps, StepSettings(shift=24), 0).finished.counts["steps_done"] == 2
 
@@ -179,16 +180,19 @@ def test_the_first_difference_of_recordings_is_named():
     spec = small_cores.zotrain()
     golden = played(spec)
     assert first_difference(golden, played(spec)) is None
-    assert first_difference(golden, played(spec, shift=25)) == "command 2 of 2, TRAIN: shift is 25, golden says 24"
+    assert first_difference(golden, played(spec, shift=25)) == (
+        f"command 2 of 2, {golden[1].described}: shift is 25, golden says 24"
+    )
     assert first_difference(golden, golden[:1]) == "1 commands, golden has 2"
     train = golden[1]
-    memory = [image.copy() for image in train.memory]
-    memory[train.settings["records"][0]][[7, 9]] ^= 1
-    difference = first_difference(golden, [golden[0], replace(train, memory=tuple(memory))])
-    right = train.memory[train.settings["records"][0]][7]
-    assert difference == (
-        f"command 2 of 2, TRAIN: byte 7 of records is {right ^ 1:#04x}, golden says {right:#04x} (2 bytes differ)"
-    )
+    memory = {region: image.copy() for region, image in train.memory.items()}
+    memory["records"][[7, 9]] ^= 1
+    difference = first_difference(golden, [golden[0], replace(train, memory=memory)])
+    right = train.memory["records"][7]
+    assert train.settings["records"] == ("records", 0)
+    assert train.described.startswith("TRAIN(sample_count=6, steps=2, batch=3, position=0, ")
+    values = f"{right ^ 1:#04x}, golden says {right:#04x} (2 bytes differ)"
+    assert difference == f"command 2 of 2, {train.described}: byte 7 of records is {values}"
     refused = replace(train, error=("bad_index", 77))
     assert first_difference(golden, [golden[0], refused]).endswith("error is bad_index at 77, golden says nothing")
 

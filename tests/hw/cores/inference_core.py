@@ -16,10 +16,12 @@ from amaranth.lib.wiring import In
 
 from fabtune.boards.host.driver import Core
 from fabtune.boards.selftest.job import SelfTest
+from fabtune.boards.selftest.played import PlayedSelfTest
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.axi.memories import port_memories
 from fabtune.golden.axi.regions import Region
-from fabtune.golden.cores.core import Refusal
+from fabtune.golden.cores.core import Refusal, SettingValues
+from fabtune.golden.cores.golden_core import CoreMemory, GoldenCore
 from fabtune.golden.cores.network_core import NetworkCoreSpec
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
 from fabtune.golden.fixed import Narrower
@@ -28,7 +30,7 @@ from fabtune.golden.nn.arithmetic.forward import run
 from fabtune.golden.nn.arithmetic.loss import Loss
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters, random_samples
-from fabtune.golden.nn.array.images import frozen_image, samples_image
+from fabtune.golden.nn.array.images import frozen_image, frozen_of, samples_image, samples_of
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.nn.array.memories import network_memories
 from fabtune.hw.cores.logit_writer import LogitWriter
@@ -41,7 +43,7 @@ from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.recorded_job import RecordedJob
+from fabtune.sim.cores.recorded_phases import RecordedCore
 from fabtune.sim.phase import Phase
 
 
@@ -284,27 +286,44 @@ def job(spec: InferenceCoreSpec, rng: np.random.Generator, samples: int) -> tupl
     return random_parameters(spec.described, rng), inputs
 
 
+class GoldenInference(GoldenCore[InferenceCoreSpec]):
+    """Golden model of the core."""
+
+    def reset(self) -> None:
+        """Forget the network."""
+        self.frozen = None
+
+    def carry_out(self, command: Command, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
+        """Carry out a command that is not refused."""
+        mapping, count = self.spec.forward, settings["count"]
+        if command is Command.LOAD:
+            self.frozen = frozen_of(mapping, memory.read(settings["parameters"], mapping.frozen_beats * BEAT))
+            return {}
+        inputs = samples_of(mapping, memory.read(settings["samples"], count * mapping.sample_beats * BEAT))
+        memory.write(settings["logits"], logits_image(self.spec, golden(self.spec, self.frozen, inputs)))
+        return {"inferred": count}
+
+
+GOLDEN = GoldenInference
+"""Golden model of the core, as `golden_core` finds it."""
+
+
 def selftest(spec: InferenceCoreSpec, seed: int = 1) -> SelfTest:
     """Make the self-test that is packaged with the core."""
     frozen, inputs = job(spec, np.random.default_rng(seed), samples=4)
-    test = SelfTest(spec)
-    at = {region.register: test.place(region) for region in regions(spec, frozen, inputs)}
-    written = {"logits": (at["logits"], logits_image(spec, golden(spec, frozen, inputs)))}
+    script = PlayedSelfTest(spec)
+    at = {region.register: script.place(region) for region in regions(spec, frozen, inputs)}
+    script.play("load the network", Command.LOAD, {"parameters": at["parameters"]})
     settings = {"samples": at["samples"], "logits": at["logits"], "count": len(inputs)}
-    test.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
-    test.stage("infer", Command.INFER, settings, {"inferred": len(inputs)}, written)
-    return test
+    script.play("infer", Command.INFER, settings, {"logits": "logits"}, trains=True)
+    return script.test
 
 
 def scenario(spec: InferenceCoreSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Make the bench: one job from reset, recorded from the host driver."""
-    frozen, inputs = job(spec, rng, samples=max(words // 100, 2))
-    recorded = RecordedJob(CORE, patience=100_000, base=4096)
-    at = {region.register: recorded.memory.place(region) for region in regions(spec, frozen, inputs)}
-    recorded.run(Command.LOAD, **at)
-    recorded.run(Command.INFER, {"inferred": len(inputs)}, count=len(inputs))
-    written = {"logits": logits_image(spec, golden(spec, frozen, inputs))}
-    return [recorded.phase(written, recorded.memory.images, reset=True)]
+    core = RecordedCore(spec, patience=100_000)
+    infer(core, spec, *job(spec, rng, samples=max(words // 100, 2)))
+    return [core.phase(reset=True)]
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.zo.split import WHOLE, Split
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
-from fabtune.sim.cores.zotrain.short_jobs import ShortTraining, TrainingVariation
+from fabtune.sim.cores.instantft.short_jobs import TuningVariation, short_tuning
+from fabtune.sim.cores.zotrain.short_jobs import TrainingVariation, short_training
 
 pytestmark = pytest.mark.slow
 
@@ -48,21 +48,21 @@ def test_adapters_are_tuned(name, rank):
     # with half the rank an adapter takes two words at once, and the parts have odd numbers of words
     spec = InstantftSpec(network=NETWORKS[name], lanes=16, batch=4, cache_entries=16, rank=rank)
     for gain in (1, 9):
-        job = ShortTuning(spec, 3, TuningVariation(samples=6, epochs=2, gain=gain))
+        job = short_tuning(spec, 3, TuningVariation(samples=6, epochs=2, gain=gain))
         check(job, spec)
         assert job.counts["saturations"] > 0 or gain == 1
 
 
 def test_the_last_layer_is_tuned_that_reads_a_concatenation():
     spec = InstantftSpec(network=NETWORKS["fire"], lanes=16, batch=4, cache_entries=16, rank=2, tunes="layer")
-    check(ShortTuning(spec, 3, TuningVariation(samples=6, epochs=3)), spec)
+    check(short_tuning(spec, 3, TuningVariation(samples=6, epochs=3)), spec)
 
 
 @pytest.mark.parametrize(("name", "split"), SPLITS)
 def test_all_weights_are_tuned(name, split):
     spec = ZotrainSpec(network=NETWORKS[name], lanes=16, cut_rows=512)
     for gain in (1, 9):
-        job = ShortTraining(spec, 4, TrainingVariation(samples=6, sizes=(3, 3), gain=gain, split=split))
+        job = short_training(spec, 4, TrainingVariation(samples=6, sizes=(3, 3), gain=gain, split=split))
         check(job, spec)
         assert job.counts["saturations"] > 0 or gain == 1
 
@@ -114,10 +114,10 @@ LARGER = {"SqueezeNet": squeezenet(), "DenseNet": densenet(), "ResNeXt": resnext
 @pytest.mark.parametrize("name", LARGER)
 def test_adapters_of_a_larger_network_are_tuned_for_a_batch(name):
     spec = InstantftSpec(network=LARGER[name], lanes=32, batch=2, cache_entries=16)
-    check(ShortTuning(spec, 3, TuningVariation(samples=2, epochs=1)), spec)
+    check(short_tuning(spec, 3, TuningVariation(samples=2, epochs=1)), spec)
 
 
 @pytest.mark.parametrize("name", LARGER)
 def test_all_weights_of_a_larger_network_are_tuned_for_a_step(name):
     spec = ZotrainSpec(network=LARGER[name], lanes=32)
-    check(ShortTraining(spec, 4, TrainingVariation(samples=2, sizes=(2,))), spec)
+    check(short_training(spec, 4, TrainingVariation(samples=2, sizes=(2,))), spec)

@@ -9,8 +9,8 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.zo.split import WHOLE, Split
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
-from fabtune.sim.cores.zotrain.short_jobs import ShortTraining, TrainingVariation
+from fabtune.sim.cores.instantft.short_jobs import TuningVariation, short_tuning
+from fabtune.sim.cores.zotrain.short_jobs import TrainingVariation, short_training
 
 NETWORK = (
     "1x9x8 conv5k4x3p1,0,1,1s2 leaky0.01 conv18k3p1 relu dw3p1 leaky0.25 conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 "
@@ -34,7 +34,7 @@ def _device(spec: InstantftSpec | ZotrainSpec) -> SimulatedDevice:
 @pytest.mark.parametrize(("network", "gain"), [*((NETWORK, gain) for gain in GAINS), (PARTS, 9)])
 def test_adapters_are_tuned(network: str, gain: float) -> None:
     spec = InstantftSpec(network=network, lanes=16, batch=4, cache_entries=16)
-    job, device = ShortTuning(spec, 3, TuningVariation(gain=gain)), _device(spec)
+    job, device = short_tuning(spec, 3, TuningVariation(gain=gain)), _device(spec)
     driver = job.driver(device)
     job.load(driver)
     assert job.differences(driver, device) == []
@@ -46,7 +46,7 @@ def test_adapters_are_tuned(network: str, gain: float) -> None:
 @pytest.mark.parametrize("split", [WHOLE, Split(1, 1, 3), Split(5, 2, 2)])
 def test_all_weights_are_tuned(gain: float, split: Split) -> None:
     spec = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=512)
-    job, device = ShortTraining(spec, 4, TrainingVariation(gain=gain, split=split)), _device(spec)
+    job, device = short_training(spec, 4, TrainingVariation(gain=gain, split=split)), _device(spec)
     driver = job.driver(device)
     job.load(driver)
     assert job.differences(driver, device) == []
@@ -57,7 +57,7 @@ def test_all_weights_are_tuned(gain: float, split: Split) -> None:
 def test_a_pass_ends_behind_one_filter_a_channel() -> None:
     # the array is still busy with the lanes' sums as the sequencer has issued the last word
     spec = ZotrainSpec(network="2x3x3 conv16k1 dw3 relu conv5k1 flatten fc3", lanes=16, columns=2, cut_rows=1024)
-    job, device = ShortTraining(spec, 4, TrainingVariation(gain=1, split=Split(2, 1, 2))), _device(spec)
+    job, device = short_training(spec, 4, TrainingVariation(gain=1, split=Split(2, 1, 2))), _device(spec)
     driver = job.driver(device)
     job.load(driver)
     assert job.differences(driver, device) == []
@@ -73,7 +73,7 @@ BEYOND = "2x9x8 conv3k3p1s2 leaky0.01 pool3p1s2 conv5k3p1 relu pool2p0,1,1,0s1 f
 )
 def test_pools_have_padding_or_sums_in_parts(network: str, split: Split) -> None:
     spec = ZotrainSpec(network=network, lanes=16, cut_rows=512)
-    job, device = ShortTraining(spec, 4, TrainingVariation(gain=9, split=split)), _device(spec)
+    job, device = short_training(spec, 4, TrainingVariation(gain=9, split=split)), _device(spec)
     driver = job.driver(device)
     job.load(driver)
     assert job.differences(driver, device) == []

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fabtune.sim.compiled.comparison import compare
 from fabtune.sim.scenario import scenario
 from fabtune.sim.verify import verify, verify_phases
 
@@ -54,19 +55,20 @@ def samples_of(spec, rng, count=6):
     return rng.integers(0, 256, (count, *network.input_shape)), rng.integers(0, network.classes, count)
 
 
-def check_same_job(compare, spec, job):
-    """Check that a job of four steps is the same in the compiled core: what it gives, and the comparison."""
+def check_same_job(spec, job):
+    """Check that a job of four batches or steps is the same in the compiled core; give what it leaves, and figures."""
     stages = []
-    results, comparison = compare(spec, job, job.inputs[:5], stage=stages.append)
+    played, comparison = compare(spec, job, job.inputs[:5], stage=stages.append)
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 5)
     assert comparison.facts["bit_exact"]
     assert 0 < comparison.cycles < comparison.simulated
     assert stages == ["emit the core", "compile the simulator", "simulate the job", "compare"]
-    return results, comparison
+    return played, comparison
 
 
-def check_difference_is_found(compare, spec, job, steps):
-    """Check that all results differ, two of each step and the last; logits are compared with the core's own weights."""
+def check_difference_is_found(spec, job, updates):
+    """Check that all updates differ, and all commands from the job's on: what it, the save and the inference leave."""
     _, comparison = compare(spec, job, job.inputs)
-    assert comparison.mismatches == steps * 2 + 1
+    assert comparison.mismatches == updates + 3
     assert not comparison.facts["bit_exact"]
+    assert comparison.facts["first_difference"].startswith("update 1 of 4: byte ")

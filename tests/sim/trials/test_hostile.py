@@ -17,7 +17,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zotrain.short_jobs import ShortTraining
+from fabtune.sim.cores.zotrain.short_jobs import short_training
 from fabtune.sim.trials.hostile import (
     CalmRun,
     Trial,
@@ -207,7 +207,7 @@ def test_an_error_is_compared_with_the_first_bad_response(code: Error, address: 
 
 def test_a_wrong_job_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     program, job, calm = _jobs("zotrain")["base"]
-    other = ShortTraining(job.spec, seed=2)
+    other = short_training(job.spec, seed=2)
     monkeypatch.setattr(other, "load", job.load)
     trial = run_trial(program, other, calm, 1, Dram())
     assert any(one.startswith("then ") for one in trial.findings)

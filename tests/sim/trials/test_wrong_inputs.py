@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fabtune.golden.cores.zotrain.registers import Command, Error
+from fabtune.golden.cores.zeroth_order.registers import Command, Error
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.cores.zotrain.trials import TrainingTrials

@@ -24,6 +24,7 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.instantft.job import TuningJob
 
+from ....integer_jobs import counts_of, integers_of, rates_of, run_core, run_integers
 from ....small_cores import OPTIONS, instantft
 
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
@@ -77,13 +78,13 @@ def _case(
     batches = [[order[at : at + BATCH] for at in range(0, learnt, BATCH)] for order in orders]
     rate = rng.integers(1, 1 << 17, sum(map(len, batches))).tolist() if spec.rates else RATE
     job = TuningJob(frozen, start, inputs, labels, batches, rate, raw, **ends)
-    golden = job.golden(spec)
+    golden = integers_of(job, spec)
     images, results = [], []
-    for batch in job.run_golden(spec, golden):
+    for batch in run_integers(job, spec, golden):
         results.append(batch)
         images.append(adapters_image(mapping, golden.adapters))
     logits = np.concatenate([one.logits for one in results])
-    return Case(spec, job, np.stack(images), logits, job.counts(spec, golden, results), golden)
+    return Case(spec, job, np.stack(images), logits, counts_of(spec, golden, results), golden)
 
 
 def _simulated(
@@ -96,7 +97,7 @@ def _simulated(
 def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
     """A whole job, from the adapters' start to the outputs of the tuned network."""
     tuner.load_adapters(case.job.adapters)
-    tuned, traced = case.job.run_core(tuner, device, logits=True)
+    tuned, traced = run_core(replace(case.job, logits=True), tuner, device)
     assert np.array_equal(traced, case.images)
     assert tuned.logits is not None
     assert np.array_equal(tuned.logits, case.logits)
@@ -334,7 +335,7 @@ def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
     device, core = _simulated(program, spec)
     tuner = FineTuner(core, spec, SAMPLES, raw=True)
     tuner.load(case.job.frozen)
-    inputs, labels, epochs, rates = case.job.inputs, case.job.labels, case.job.epochs, list(case.job.rates)
+    inputs, labels, epochs, rates = case.job.inputs, case.job.labels, case.job.epochs, list(rates_of(case.job))
     for wrong in (0, 1 << 17, 0xFFFFFFFF):
         tuner.load_adapters(case.job.adapters)
         with pytest.raises(CoreError) as caught:
@@ -345,8 +346,8 @@ def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
     # one rate for all batches, as in a core without the option
     constant = replace(case.job, rate=RATE)
     tuner.load_adapters(constant.adapters)
-    golden = constant.golden(spec)
-    for _ in constant.run_golden(spec, golden):
+    golden = integers_of(constant, spec)
+    for _ in run_integers(constant, spec, golden):
         pass
     tuner.tune(inputs, labels, epochs, RATE)
     assert np.array_equal(tuner.adapters().flat, golden.adapters.flat)
@@ -362,8 +363,8 @@ def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
 def test_a_job_ends_early() -> None:
     program, spec = _program(**OPTIONS)
     losses, golden = [], _case(spec, raw=True, epochs=4)
-    job = golden.job.golden(spec)
-    results = list(golden.job.run_golden(spec, job))
+    job = integers_of(golden.job, spec)
+    results = list(run_integers(golden.job, spec, job))
     for stop_loss in (0, job.epoch_loss, 1 << 31):
         case = _case(spec, raw=True, epochs=4, stop_loss=stop_loss)
         losses.append(case.counts["batches"])
@@ -390,9 +391,9 @@ CHECKED = np.array([10, 8, 11, 9, 12])
 
 def _best(case: Case) -> tuple[int, list[int]]:
     """Epoch of golden's smallest validation loss, up to the job's end, and the adapters behind it."""
-    job, losses, adapters = case.job.golden(case.spec), [], []
+    job, losses, adapters = integers_of(case.job, case.spec), [], []
     batches = case.job.batches_of_epoch
-    for number, _ in enumerate(case.job.run_golden(case.spec, job), start=1):
+    for number, _ in enumerate(run_integers(case.job, case.spec, job), start=1):
         if number % batches == 0:  # not ended yet: what is behind it is in the job's running validation
             losses.append(job._validation.loss)
             adapters.append(job.adapters.flat.tolist())
@@ -422,7 +423,7 @@ def test_a_job_validates_each_epoch(options: dict[str, Any], raw: bool, gain: fl
         ran.add(case.counts["batches"])
         tuner.load_adapters(case.job.adapters)
         job = case.job
-        more = (job.rates, job.stop_loss, CHECKED, job.patience)
+        more = (rates_of(job), job.stop_loss, CHECKED, job.patience)
         best, kept = tuner.tune_best(job.inputs, job.labels, job.epochs, *more)
         assert (best, kept.flat.tolist()) == _best(case)
         assert np.array_equal(tuner.adapters().flat, kept.flat)

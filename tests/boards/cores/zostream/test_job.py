@@ -1,4 +1,4 @@
-"""The host's side of `zostream`, against a core that is played by the integer job on images that it reads by itself."""
+"""The host's side of `zostream`, on the golden core; its results are those of the integer job."""
 
 from dataclasses import replace
 
@@ -7,6 +7,7 @@ import pytest
 
 from fabtune.boards.cores.zostream.job import StreamTrainer
 from fabtune.boards.host.driver import Core, CoreError
+from fabtune.golden.cores.zostream.golden_core import GoldenZostream
 from fabtune.golden.cores.zostream.registers import CORE, Command, Error
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.errors import UserError
@@ -14,7 +15,6 @@ from fabtune.golden.stream.frozen_base import frozen_base
 from fabtune.golden.stream.instruction import Buffer
 from fabtune.golden.stream.machine.images import StreamImages
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, digest
-from fabtune.golden.stream.machine.program import decode_program
 from fabtune.golden.stream.transformer_model import TransformerModel
 from fabtune.golden.transformer.blocks import SelfAttention
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
@@ -22,7 +22,7 @@ from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
-from tests.boards.played_core import PlayedCore
+from tests.boards.played_core import PlayedDevice
 
 SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
 FEATURES, WORDS, CLASSES = 40, 9, 3
@@ -42,102 +42,6 @@ def images_of(seed=0, classes=CLASSES, size=SPEC.size, places=None, cut=0, **set
     return StreamImages.of(TransformerModel(base.transformer, base.integers, embeddings, **given), base, size, cut)
 
 
-class PlayedStream(PlayedCore):
-    """Core that knows networks by the digests of their streams."""
-
-    def __init__(self, *networks):
-        super().__init__(SPEC)
-        self.networks, self.there = {images.program.stream: images for images in networks}, set()
-
-    def load(self):
-        program = decode_program(self.image("program", 16 * self.at("program_beats")), SPEC.size)
-        self.images = self.networks[program.stream]
-        assert program == self.images.program
-        self.weights()
-        self.job = self.new_job()
-
-    def weights(self):
-        own = self.images.weights[16 * HEADER_BEATS :]
-        assert np.array_equal(self.image("weights", own.size), own)
-
-    def new_job(self, position=0, **settings):
-        settings = StepSettings(**({"eps_shift": EPS_SHIFT} | settings))
-        return ZerothOrderJob(self.images.model, SPEC.generator, settings, position)
-
-    def load_deltas(self):
-        rows = len(self.job.rows)
-        self.job.rows = self.image("deltas", rows * 128).view("<i4").reshape(rows, 32)[:, :31].astype(np.int64)
-
-    def save_deltas(self):
-        rows = self.job.rows
-        image = self.image("deltas", len(rows) * 128).view("<i4").reshape(len(rows), 32)
-        image[:] = np.pad(rows, ((0, 0), (0, 1)))
-
-    def tokens(self):
-        """Tokens of all samples, found by their rows."""
-        count, table = self.at("sample_count"), self.images.model.embeddings
-        found = np.full((count, SPEC.tokens), -1)
-        for number, first in enumerate(self.image("index", 4 * count).view("<u4")):
-            sample = self.memory[self.at("samples") + 16 * first :]
-            tokens = int(sample[:4].view("<u4")[0])
-            rows = sample[16 : 16 + tokens * 192].reshape(tokens, 64, 3).astype(np.int64)
-            values = rows[..., 0] | rows[..., 1] << 8 | rows[..., 2] << 16
-            values -= values >> 23 << 24
-            assert not values[:, FEATURES:].any()
-            found[number, :tokens] = [int(np.flatnonzero((table == row[:FEATURES]).all(axis=1))[0]) for row in values]
-        return found
-
-    def train(self):
-        self.weights()
-        position, rows = self.at("position"), self.job.rows
-        assert np.array_equal(self.state(SPEC.generator), SPEC.generator.serial(position))
-        settings = {name: self.at(name) for name in ("eps_shift", "shift")}
-        split = Split(0 if self.images.cached else self.images.cut, self.at("p1"), self.at("p2"))
-        self.job = self.new_job(position, split=split, scalars=bool(self.at("scalars")), **settings)
-        self.job.rows = rows
-        assert self.at("gap") == self.job.layout.spans[1] - len(self.job.parts[-1].part.rows)
-        self.uses_what_is_kept()
-        tokens = self.tokens()
-        steps = [self.job.step(tokens[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
-        slopes = [slope for step in steps for slope in step]
-        words = -(-self.at("batch") // 4) * 4 + 4
-        image = self.image("records", 4 * words * len(slopes)).view("<i4").reshape(len(slopes), words)
-        for row, slope in zip(image, slopes, strict=True):
-            row[: len(slope.words)] = np.array(slope.words, np.uint32).view(np.int32)
-            row[-4:-2] = slope.position, slope.coefficient
-            row[-2:].view("<i8")[0] = slope.difference
-        activations = sum(self.job.saturated_places.values())
-        self.count(
-            steps_done=len(steps),
-            saturations=activations,
-            offsets_clipped=self.job.saturations - activations,
-            coefficients_clipped=self.job.coefficients_clipped,
-        )
-
-    def uses_what_is_kept(self):
-        """A pass that begins behind the cut finds there what passes."""
-        if self.at("cached"):
-            assert all(self.kept(int(one)) in self.there for _, indices, _ in self.order() for one in indices)
-
-    def kept(self, sample):
-        """Address of what passes the cut of a sample."""
-        first = self.image("index", 4 * (sample + 1)).view("<u4")[sample]
-        return self.at("cache") + 16 * int(self.memory[self.at("samples") + 16 * int(first) :][4:8].view("<u4")[0])
-
-    def cache(self):
-        for _, indices, _ in self.order():
-            found = {self.kept(int(one)) for one in indices}
-            assert len(found) == len(indices)
-            assert not found & self.there
-            self.there |= found
-        self.count(steps_done=0, saturations=5, offsets_clipped=0, coefficients_clipped=0)
-
-    def infer(self):
-        self.uses_what_is_kept()
-        tokens = self.tokens()
-        self.write_logits(np.concatenate([self.job.logits(tokens[indices]) for _, indices, _ in self.order()]))
-
-
 IMAGES = images_of()
 
 
@@ -146,7 +50,8 @@ class Case:
 
     def __init__(self, *networks, **settings):
         self.images = (networks or (IMAGES,))[0]
-        self.played, rng = PlayedStream(*(networks or (IMAGES,))), np.random.default_rng(5)
+        self.core = GoldenZostream(SPEC, networks or (IMAGES,))
+        self.played, rng = PlayedDevice(SPEC, self.core), np.random.default_rng(5)
         self.trainer = StreamTrainer(Core(CORE, self.played, self.played), SPEC, **settings)
         tokens, lengths = rng.integers(0, WORDS, (11, 7)), [1, 7, *rng.integers(1, 8, 9)]
         self.inputs = np.where(np.arange(7) < np.array(lengths)[:, None], tokens, -1)
@@ -221,17 +126,17 @@ def test_what_is_below_the_first_tuned_tensor_is_computed_once_a_sample(caches):
         assert trained.whole == trained.finished
         return
     # nine of the eleven samples are in the steps
-    assert len(case.played.there) == 9
-    assert trained.whole.counts["saturations"] == trained.finished.counts["saturations"] + 5
+    assert case.played.kept == [*range(8), 10]
+    both = [trained.finished.counts, trained.prepared.counts]
+    assert trained.whole.counts == {name: sum(one[name] for one in both) for name in both[0]}
     assert case.train().prepared is None
     case.train(steps=step([9, 0, 9], [0, 0, 0]))
-    assert len(case.played.there) == 10
+    assert case.played.kept == [9]
     case.trainer.logits(case.inputs[:2])
     assert case.train().prepared is None
     own = [Command.CACHE, Command.TRAIN]
     assert case.played.commands == [Command.LOAD, *own, Command.TRAIN, *own, Command.INFER, Command.TRAIN]
     case.trainer.forget()
-    case.played.there.clear()
     assert case.train().prepared
 
 
@@ -301,7 +206,7 @@ def test_a_burst_of_weights_that_fails_is_named_by_operation_and_tile(beat, wher
     case.trainer.load(IMAGES)
     address = case.played.at("weights") + 16 * beat
     case.played.fault = Error.READ_DECERR
-    case.played.count(error_address=address)
+    case.played.fault_address = address
     with pytest.raises(CoreError, match=f"^train ended with read_decerr at {address:#010x}{where}$"):
         case.train()
 
@@ -381,7 +286,7 @@ def test_images_that_are_wrong_are_refused_before_anything_is_written(wrong):
 def test_sensitive_weights_in_order_are_taken():
     case = Case()
     images = sensitive_images((0, 1), (5, -(1 << 17)), (9 * 64, (1 << 17) - 1), (11 * 64 + 31, 2))
-    case.played.networks[images.program.stream] = images
+    case.core.know(images)
     case.trainer.load(images)
 
 
@@ -408,9 +313,8 @@ MISTAKES = {
 def test_a_mistake_is_refused_before_anything_is_written(mistake):
     case = Case()
     case.trainer.load(IMAGES)
-    memory, end = case.played.memory.copy(), case.played.end
+    memory = case.played.contents
     with pytest.raises(UserError, match=f"^({mistake})"):
         case.train(**MISTAKES[mistake])
     assert case.played.commands == [Command.LOAD]
-    assert case.played.end == end
-    assert np.array_equal(case.played.memory, memory)
+    assert case.played.contents == memory

@@ -1,4 +1,4 @@
-"""The host's side of zeroth-order training, against a core that is played by the integer job."""
+"""The host's side of zeroth-order training, on the golden core; its results are those of the integer job."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,6 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import q8_16_of_bytes
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
-from fabtune.golden.nn.array.images import frozen_image
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.zo.job import ZerothOrderJob
@@ -21,7 +20,7 @@ from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.network_model import NetworkModel
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
-from tests.boards.played_core import PlayedCore
+from tests.boards.played_core import PlayedDevice
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 WORDS_SPEC = ZotrainSpec(
@@ -34,69 +33,12 @@ EPS_SHIFT, SHIFT = 9, 24
 CLASSES = 3
 
 
-class PlayedTraining(PlayedCore):
-    """Core whose commands the integer job carries out."""
-
-    def __init__(self, spec, frozen):
-        super().__init__(spec)
-        self.frozen = frozen
-        self.job = self.new_job()
-
-    def new_job(self, position=0, **settings):
-        model = NetworkModel(self.spec.mapping, self.frozen)
-        return ZerothOrderJob(model, self.spec.source, StepSettings(**settings), position)
-
-    def load(self):
-        own = frozen_image(self.spec.mapping.forward, self.frozen)
-        assert np.array_equal(self.image("parameters", own.size), own)
-        self.job = self.new_job()
-
-    def load_deltas(self):
-        words, n = self.spec.mapping.words, self.spec.source.width
-        rows = self.image("deltas", words * 16 * -(-n // 4)).view("<i4").reshape(words, -1)
-        self.job.rows = rows[:, :n].astype(np.int64)
-
-    def save_deltas(self):
-        image = self.spec.layout.deltas(self.job.rows).image
-        self.image("deltas", image.size)[:] = image
-
-    def samples(self):
-        mapping, count = self.spec.mapping.forward, self.at("sample_count")
-        rows = self.image("samples", count * mapping.sample_beats * 16).reshape(count, -1)
-        if self.spec.byte_inputs:
-            return q8_16_of_bytes(rows[:, : mapping.inputs]).reshape(count, *mapping.input_shape)
-        return rows.view("<i4")[:, : mapping.inputs].astype(np.int64).reshape(count, *mapping.input_shape)
-
-    def train(self):
-        generator, position = self.spec.source, self.at("position")
-        assert np.array_equal(self.state(generator), generator.serial(position))
-        rows, split = self.job.rows, Split(self.at("cut"), self.at("p1"), self.at("p2"))
-        settings = {"split": split, "scalars": bool(self.at("scalars"))}
-        settings |= {name: self.at(name) for name in ("eps_shift", "shift")}
-        self.job = self.new_job(position, **settings)
-        self.job.rows = rows
-        assert self.at("gap") == self.job.layout.spans[1] - self.job.parts[-1].part.words
-        samples = self.samples()
-        steps = [self.job.step(samples[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
-        image = self.spec.layout.records_image([slope for step in steps for slope in step], self.at("batch"))
-        self.image("records", image.size)[:] = image
-        self.count(
-            steps_done=len(steps),
-            saturations=self.job.saturations,
-            coefficients_clipped=self.job.coefficients_clipped,
-        )
-
-    def infer(self):
-        samples = self.samples()
-        logits = np.concatenate([self.job.logits(samples[indices]) for _, indices, _ in self.order()])
-        self.write_logits(logits)
-
-
 @dataclass
 class Case:
     """A core, its host, and a job for it."""
 
-    played: PlayedTraining
+    played: PlayedDevice
+    frozen: list
     trainer: ZerothOrderTrainer
     inputs: np.ndarray
     steps: list
@@ -104,12 +46,12 @@ class Case:
     @classmethod
     def of(cls, spec):
         rng, shape = np.random.default_rng(5), spec.described.input_shape
-        played = PlayedTraining(spec, random_parameters(spec.described, rng))
+        played, frozen = PlayedDevice(spec), random_parameters(spec.described, rng)
         trainer = ZerothOrderTrainer(Core(CORE, played, played), spec)
         inputs = rng.integers(0, 256, (11, *shape)) if spec.byte_inputs else rng.integers(-90_000, 90_000, (11, *shape))
         labels = rng.integers(0, CLASSES, 11)
         batches = np.arange(4), np.arange(4, 8), np.arange(8, 11), np.array([3, 3, 10, 0])
-        return cls(played, trainer, inputs, [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches])
+        return cls(played, frozen, trainer, inputs, [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches])
 
     @property
     def values(self):
@@ -117,7 +59,8 @@ class Case:
 
     def golden(self, **settings):
         """The job without host and core: itself, and its slopes."""
-        job = self.played.new_job(**({"position": 77, "eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
+        spec, common = self.played.spec, StepSettings(**({"eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
+        job = ZerothOrderJob(NetworkModel(spec.mapping, self.frozen), spec.source, common, 77)
         steps = [job.step(self.values[one.indices], one.labels, one.rate) for one in self.steps]
         return job, [slope for step in steps for slope in step]
 
@@ -137,7 +80,7 @@ def test_a_job_through_the_driver_is_the_integer_job(case, shift, clips):
     job, steps = case.golden(shift=shift)
     assert (job.saturations > 0, job.coefficients_clipped > 0) == (clips, clips)
     assert clips or len({step.coefficient for step in steps}) == 4
-    case.trainer.load(case.played.frozen)
+    case.trainer.load(case.frozen)
     trained = case.train(shift=shift)
     assert trained.finished.counts == {
         "steps_done": 4,
@@ -162,7 +105,7 @@ def test_a_job_through_the_driver_is_the_integer_job(case, shift, clips):
 def test_perturbations_of_two_parts_through_the_driver(split, scalars):
     case = Case.of(ZotrainSpec(network=SPEC.network, lanes=16, columns=2, cut_rows=400))
     job, slopes = case.golden(split=split, scalars=scalars)
-    case.trainer.load(case.played.frozen)
+    case.trainer.load(case.frozen)
     trained = case.train(split=split, scalars=scalars)
     assert trained.position == job.position
     assert [one.coefficient for one in trained.slopes] == [one.coefficient for one in slopes]
@@ -173,17 +116,17 @@ def test_perturbations_of_two_parts_through_the_driver(split, scalars):
 def test_deltas_are_loaded_and_forgotten(case):
     job, _ = case.golden()
     other = Case.of(case.played.spec)
-    other.trainer.load(case.played.frozen)
+    other.trainer.load(case.frozen)
     other.trainer.load_deltas(job.rows)
     assert np.array_equal(other.trainer.deltas(), job.rows)
     assert np.array_equal(other.trainer.logits(case.inputs), job.logits(case.values))
-    other.trainer.load(case.played.frozen)
+    other.trainer.load(case.frozen)
     assert not other.trainer.deltas().any()
 
 
 def test_a_second_command_goes_on_where_the_first_ended(case):
     job, steps = case.golden()
-    case.trainer.load(case.played.frozen)
+    case.trainer.load(case.frozen)
     first = case.train(steps=case.steps[:2])
     second = case.train(steps=case.steps[2:], position=first.position)
     assert [one.coefficient for one in (*first.slopes, *second.slopes)] == [one.coefficient for one in steps]
@@ -192,6 +135,7 @@ def test_a_second_command_goes_on_where_the_first_ended(case):
 
 def test_more_samples_than_a_step_has_room_for(case):
     inputs = np.concatenate([case.inputs] * 30)
+    case.trainer.load(case.frozen)
     found = case.trainer.logits(inputs)
     assert found.shape == (330, CLASSES)
     assert np.array_equal(found[297:308], case.trainer.logits(case.inputs))
@@ -219,6 +163,7 @@ def test_positions_end_where_32_bits_do():
     with pytest.raises(UserError, match="position = 4294967296 is not in 0 to 4294967295"):
         case.train(position=1 << 32)
     assert case.played.commands == []
+    case.trainer.load(case.frozen)
     assert case.train(position=last).position == (1 << 32) - 1 + span
 
 
@@ -254,16 +199,16 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_refused_before_anything_is_written(mistake):
     case = Case.of(SPEC)
-    memory, end = case.played.memory.copy(), case.played.end
+    memory = case.played.contents
     with pytest.raises(UserError, match=f"^{mistake}"):
         case.train(**MISTAKES[mistake])
     assert case.played.commands == []
-    assert case.played.end == end
-    assert np.array_equal(case.played.memory, memory)
+    assert case.played.contents == memory
 
 
 def test_samples_and_deltas_that_do_not_fit_are_refused():
     case = Case.of(SPEC)
+    case.trainer.load(case.frozen)
     rows = case.trainer.deltas()
     for wrong, message in (
         (rows[:-1], "are not of this core"),
@@ -276,4 +221,4 @@ def test_samples_and_deltas_that_do_not_fit_are_refused():
     for inputs, message in ((case.inputs[:0], "number of samples = 0"), (case.inputs[:, 0], "samples of")):
         with pytest.raises(UserError, match=message):
             case.trainer.logits(inputs)
-    assert case.played.commands == [Command.SAVE_DELTAS]
+    assert case.played.commands == [Command.LOAD, Command.SAVE_DELTAS]

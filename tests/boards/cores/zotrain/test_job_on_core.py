@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -21,11 +22,12 @@ from fabtune.golden.settings import build as spec_of
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
-from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.comparison import compare, compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
-from fabtune.sim.cores.zotrain.job import TrainingJob
+from fabtune.sim.cores.zeroth_order_job import TrainingJob, same
+
+from ....integer_jobs import integers_of, run_core, run_integers
 
 NETWORK = "network=1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 SMALL = (NETWORK, "lanes=16", "cut_rows=72")
@@ -41,7 +43,11 @@ def _job(spec: ZotrainSpec, position: int = 0, deltas: Integers | None = None, *
     drawn = [rng.integers(0, SAMPLES, BATCH if number % 3 < 2 else BATCH - 1) for number in range(STEPS)]
     steps = [StepOrder(indices, labels[indices], 40_000 + 1000 * number) for number, indices in enumerate(drawn)]
     common = StepSettings(**({"shift": 24} | settings))
-    return TrainingJob(random_parameters(network, rng), inputs, steps, common, position, deltas)
+    job = TrainingJob(random_parameters(network, rng), inputs, steps, common, position)
+    integers = integers_of(job, spec)
+    if deltas is not None:
+        integers.total = deltas
+    return replace(job, deltas=integers.rows)
 
 
 VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -81,7 +87,8 @@ def test_whole_job(name: str) -> None:
     settings, more = VARIATIONS[name]
     spec = spec_of(ZotrainSpec, settings)
     job = _job(spec, **more)
-    slopes, comparison = compare_zeroth_order(spec, job, job.inputs)
+    played, comparison = compare(spec, job, job.inputs)
+    slopes = played.ran.slopes
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, STEPS, SAMPLES)
     assert len({slope.coefficient for slope in slopes}) == len(slopes) == STEPS * job.settings.split.slopes
 
@@ -105,10 +112,10 @@ def _simulated(dram: Dram | None = None, seed: int = 0) -> tuple[SimulatedDevice
 
 def _check(trainer: ZerothOrderTrainer, device: SimulatedDevice, job: TrainingJob) -> None:
     """A whole job from its deltas, all of it compared with golden."""
-    trainer.load_deltas(job.golden(trainer.spec).rows)
-    trained, traced = job.run_core(trainer, device)
-    golden = job.golden(trainer.spec)
-    steps = zip(job.run_golden(trainer.spec, golden), job.settings.split.steps(trained.slopes), strict=True)
+    trainer.load_deltas(integers_of(job, trainer.spec).rows)
+    trained, traced = run_core(job, trainer, device)
+    golden = integers_of(job, trainer.spec)
+    steps = zip(run_integers(job, trainer.spec, golden), job.settings.split.steps(trained.slopes), strict=True)
     for number, (step, own) in enumerate(steps):
         assert all(same(*pair) for pair in zip(step, own, strict=True))
         assert np.array_equal(traced[number], trainer.layout.deltas(golden.rows).image)
@@ -125,36 +132,36 @@ def test_all_that_is_clipped_is_counted() -> None:
     large = np.zeros(spec.generator.base.shape, int)
     large.reshape(-1)[::11] = (1 << 31) - (1 << 14)
     job = _job(spec, shift=8, deltas=large)
-    golden = job.golden(spec)
-    list(job.run_golden(spec, golden))
+    golden = integers_of(job, spec)
+    list(run_integers(job, spec, golden))
     assert golden.saturations > 300
     assert golden.coefficients_clipped > 0
-    assert compare_zeroth_order(spec, job, job.inputs, Dram.stressed(0.4), seed=3)[1].mismatches == 0
+    assert compare(spec, job, job.inputs, Dram.stressed(0.4), seed=3)[1].mismatches == 0
 
 
 def test_second_job_after_the_first(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
     device, trainer = simulated
     job = _job(trainer.spec)
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     _check(trainer, device, job)
     _check(trainer, device, job)
     # a load makes all deltas 0
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     assert not trainer.deltas().any()
 
 
 def test_a_saved_state_goes_on_elsewhere(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
     _, trainer = simulated
     job = _job(trainer.spec)
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     first = trainer.train(job.inputs, job.steps[:2], job.settings, job.position)
     saved = trainer.deltas()
     _, other = _simulated(Dram.stressed(0.2), seed=5)
-    other.load(job.frozen)
+    other.load(job.network)
     other.load_deltas(saved)
     rest = other.train(job.inputs, job.steps[2:], job.settings, first.position)
-    golden = job.golden(trainer.spec)
-    expected = [slope for step in job.run_golden(trainer.spec, golden) for slope in step]
+    golden = integers_of(job, trainer.spec)
+    expected = [slope for step in run_integers(job, trainer.spec, golden) for slope in step]
     assert all(same(one, two) for one, two in zip(first.slopes + rest.slopes, expected, strict=True))
     assert np.array_equal(other.deltas(), golden.rows)
 
@@ -177,12 +184,12 @@ def test_perturbations_of_two_parts(simulated: tuple[SimulatedDevice, ZerothOrde
     rng, shape = np.random.default_rng(1), (2, *trainer.spec.generator.base.shape)
     deltas = rng.integers(-(1 << 20), 1 << 20, shape)
     more = {"deltas": deltas if split.cut else deltas[0], "split": split, "scalars": scalars}
-    trainer.load(_job(trainer.spec).frozen)
+    trainer.load(_job(trainer.spec).network)
     _check(trainer, device, _job(trainer.spec, position=7777, **more))
     # a plain job, then this one again where every channel stalls
     _check(trainer, device, _job(trainer.spec))
     device, other = _simulated(Dram.stressed(0.4), seed=2)
-    other.load(_job(trainer.spec).frozen)
+    other.load(_job(trainer.spec).network)
     _check(other, device, _job(trainer.spec, **more))
 
 
@@ -190,15 +197,15 @@ def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, Zero
     """The rows of the deltas are the same for all cuts."""
     device, trainer = simulated
     first, second = (_job(trainer.spec, split=split) for split in (Split(1, 2, 2), Split(3, 1, 3)))
-    trainer.load(first.frozen)
-    first.run_core(trainer, device)
-    before = first.golden(trainer.spec)
-    list(first.run_golden(trainer.spec, before))
+    trainer.load(first.network)
+    run_core(first, trainer, device)
+    before = integers_of(first, trainer.spec)
+    list(run_integers(first, trainer.spec, before))
     assert np.array_equal(trainer.deltas(), before.rows)
     _train(trainer, second)
-    other = second.golden(trainer.spec)
+    other = integers_of(second, trainer.spec)
     other.rows = before.rows
-    list(second.run_golden(trainer.spec, other))
+    list(run_integers(second, trainer.spec, other))
     found = trainer.deltas()
     for own in other.parts:
         spread = own.deltas.perturbation.spread(own.deltas.total, own.part.words)
@@ -214,10 +221,10 @@ def test_sums_and_scalars_are_clipped_as_golden_clips_them(
     _, spec = _program()
     job = _job(spec, shift=max(0, 26 - abs(coefficient).bit_length()), split=Split(2, 1, 4), scalars=True)
     device, trainer = simulated
-    trainer.load(job.frozen)
-    trained, _ = job.run_core(trainer, device)
-    golden = job.golden(spec)
-    list(job.run_golden(spec, golden))
+    trainer.load(job.network)
+    trained, _ = run_core(job, trainer, device)
+    golden = integers_of(job, spec)
+    list(run_integers(job, spec, golden))
     assert trained.finished.counts["coefficients_clipped"] == golden.coefficients_clipped
     assert np.array_equal(trainer.deltas(), golden.rows)
 
@@ -232,12 +239,12 @@ def test_sums_and_scalars_are_clipped_as_golden_clips_them(
 def test_reset_in_the_middle(simulated: tuple[SimulatedDevice, ZerothOrderTrainer], after: int, split: Split) -> None:
     device, trainer = simulated
     job = _job(trainer.spec, split=split)
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     _interrupt(trainer, device, lambda: device.reset(after))
     with pytest.raises(UserError):
         _train(trainer, job)
     trainer.core._interrupt = device.interrupt
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     _check(trainer, device, job)
 
 
@@ -271,7 +278,7 @@ def test_bus_errors_name_their_address(
 ) -> None:
     device, trainer = simulated
     job = _job(trainer.spec)
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     right, places = trainer.core.run, []
 
     def run(command: Command, **values: int) -> Any:
@@ -322,7 +329,7 @@ def test_wrong_settings_are_refused(
 ) -> None:
     device, trainer = simulated
     job = _job(trainer.spec)
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     right = trainer.core.run
     trainer.core.run = lambda command, **values: right(command, **(values | settings))  # type: ignore[method-assign,assignment]
     with pytest.raises(CoreError) as caught:
@@ -337,7 +344,7 @@ def test_wrong_settings_are_refused(
 def test_wrong_words_of_the_order_list_are_refused(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
     device, trainer = simulated
     job = _job(trainer.spec)
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     right, order = trainer.core.run, trainer.layout.order(job.steps, BATCH).image
     places = []
 
@@ -364,7 +371,7 @@ def test_what_is_written_right_behind_a_job_is_ignored(
     """The whole job runs, with its settings; nothing that came too early is done later."""
     device, trainer = simulated
     job = _job(trainer.spec)
-    trainer.load(job.frozen)
+    trainer.load(job.network)
     write_behind(trainer.core, CORE, Command, Command.TRAIN)
     _check(trainer, device, job)
 

@@ -76,12 +76,13 @@ def test_one_wrong_bit_in_the_memory_is_found():
     def damage(samples):
         samples[3 * sample + 20] ^= 0x40
 
-    check_damage_is_found(SPEC, 2, 8 * sample, damage, "adapters")
+    check_damage_is_found(SPEC, 2, 8 * sample, damage, "cache")
 
 
 def test_a_scenario_has_all_commands_and_both_caches():
     phases = scenario(SPEC, np.random.default_rng(1), 1000)
-    outputs = {"host", "adapters", "cache", "cache_raw", "logits", "logits_again", "logits_infer", "logits_raw"}
+    outputs = {"host", "adapters", "adapters 2", "cache", "cache 2", "cache 3", "logits"}
+    outputs |= {f"logits {number}" for number in (2, 3, 4)}
     check_commands(phases, Command, Command.TUNE, outputs)
 
 

@@ -6,7 +6,8 @@ import pytest
 from fabtune.boards.cores.instantft.job import FineTuner
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
-from fabtune.sim.cores.instantft.job import TuningJob, compare_job
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.cores.instantft.job import TuningJob
 
 from ....small_cores import instantft
 from ..checks import check_difference_is_found, check_same_job, samples_of
@@ -31,24 +32,24 @@ def job_of(spec):
 
 def test_a_job_is_the_same_in_the_core(job):
     before = job.adapters.flat.copy()
-    adapters, _ = check_same_job(compare_job, SPEC, job)
+    adapters = check_same_job(SPEC, job)[0].tuned
     assert np.array_equal(job.adapters.flat, before)
     assert not np.array_equal(adapters.flat, before)
 
 
 def test_another_rate_in_the_core_is_found(job, monkeypatch):
     tune = FineTuner.tune
-    monkeypatch.setattr(
-        FineTuner,
-        "tune",
-        lambda self, inputs, labels, epochs, rate, *others: tune(self, inputs, labels, epochs, rate // 2, *others),
-    )
-    # all batches, of which each epoch has two, and the final adapters
-    check_difference_is_found(compare_job, SPEC, job, len(job.epochs))
+
+    def slower_in_rtl(host, inputs, labels, epochs, rate, *others):
+        share = 2 if isinstance(host.core._memory, SimulatedDevice) else 1
+        return tune(host, inputs, labels, epochs, rate // share, *others)
+
+    monkeypatch.setattr(FineTuner, "tune", slower_in_rtl)
+    check_difference_is_found(SPEC, job, 4)
 
 
 @pytest.mark.slow
 def test_a_job_on_maps_of_one_dimension():
     network = "6x1x32 conv8k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 relu conv8k1 relu avg1x8 flatten fc4"
     spec = instantft(network=network)
-    check_same_job(compare_job, spec, job_of(spec))
+    check_same_job(spec, job_of(spec))

@@ -11,8 +11,8 @@ import pytest
 from fabtune.boards.host.driver import CoreError
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import DeviceResetError, SimulatedDevice
+from fabtune.sim.compiled.playing import ShortJob
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.trials.contract import ShortJob
 from fabtune.sim.trials.hostile import LIMIT, CalmRun, calm_run, not_reset, run_trial, wrong_error
 from fabtune.sim.trials.jobs import short_jobs
 from tests.small_cores import instantft
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 @cache
-def job(kind: str) -> tuple[ShortJob[Any], CalmRun]:
+def job(kind: str) -> tuple[ShortJob, CalmRun]:
     """A job, and its figures on a memory without faults, where it is right."""
     made = short_jobs(SPEC)[kind]
     return made, calm_run(compiled_core(SPEC), made)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from fabtune.boards.host.golden_device import GoldenDevice
 from fabtune.sim.compiled.activity import ActivityJob, activity
+from fabtune.sim.cores.zeroth_order_job import TrainingJob
 from fabtune.sim.cores.zostream.activity import ACTIVITY
-from fabtune.sim.cores.zostream.job import StreamJob
 from fabtune.sim.simulator import find
 
 from ....small_cores import zostream
@@ -22,10 +23,13 @@ def test_a_training_job_is_golden_s_and_its_bits_are_counted(monkeypatch):
     assert own.registers["engine"].count > 1000
     assert own.ports["m_axi_gmem0 w"].count  # its records
     assert "(aclk (T0" in own.saif
-    run = StreamJob.run_golden  # golden misses the last step
-    monkeypatch.setattr(
-        StreamJob, "run_golden", lambda self, spec, job: run(replace(self, steps=self.steps[:-1]), spec, job)
-    )
+    run = TrainingJob.run
+
+    def shorter_on_golden(job, host):
+        on_golden = isinstance(host.core._memory, GoldenDevice)
+        return run(replace(job, steps=job.steps[:-1]) if on_golden else job, host)
+
+    monkeypatch.setattr(TrainingJob, "run", shorter_on_golden)
     assert not activity(zostream(), JOB, 4000).bit_exact
 
 

@@ -8,9 +8,9 @@ import pytest
 from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.stream.machine.schedule import Schedule
-from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order
+from fabtune.sim.compiled.comparison import compare
+from fabtune.sim.cores.zeroth_order_job import TrainingJob
 from fabtune.sim.cores.zostream.first_difference import first_difference
-from fabtune.sim.cores.zostream.job import StreamJob
 
 SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
 
@@ -26,9 +26,9 @@ def test_the_operation_of_another_weight_is_named():
     frozen = dict(model.frozen)
     frozen[step.number, "weight"] = frozen[step.number, "weight"] + (1 << 12)
     changed = replace(images, model=replace(model, frozen=frozen))
-    job = StreamJob(changed, own.sentences, own.orders, own.job.settings)
-    slopes, comparison = compare_zeroth_order(SPEC, job, own.sentences[:1])
+    job = TrainingJob(changed, own.sentences, own.orders, own.job.settings)
+    played, comparison = compare(SPEC, job, own.sentences[:1])
     assert comparison.mismatches
-    found = first_difference(SPEC, job, slopes)
+    found = first_difference(SPEC, job, comparison.golden, played)
     title = model.transformer.network.titles[step.result]
     assert found.startswith(f"step 0: operation {step.result} ({title}), plus side, sample 0, token 0, feature 0: ")

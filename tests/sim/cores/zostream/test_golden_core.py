@@ -13,6 +13,8 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.trials.jobs import short_jobs
 from tests.small_cores import zostream
 
+from ....integer_jobs import integers_of
+
 pytestmark = pytest.mark.slow
 SPEC = zostream()
 WRONG = {
@@ -29,8 +31,8 @@ def play(device, job):
     core = RecordingCore(SPEC.registers, device, device, device.interrupt, SPEC.signature)
     host = StreamTrainer(core, SPEC)
     for wrong in ({}, *WRONG.values()):
-        job.load_network(host)
-        host.load_deltas(job.golden(SPEC).rows)
+        job.load(host)
+        host.load_deltas(integers_of(job, SPEC).rows)
         host.train(job.inputs, job.steps, job.settings, job.position)
         host.deltas()
         host.logits(job.inputs)

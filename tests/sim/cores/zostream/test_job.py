@@ -6,10 +6,12 @@ import pytest
 from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.zo.split import Split
-from fabtune.sim.compiled.comparison import simulated_core
+from fabtune.sim.compiled.comparison import compare, simulated_core
+from fabtune.sim.compiled.playing import host_on
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
-from fabtune.sim.cores.zostream.job import StreamJob
+from fabtune.sim.cores.zeroth_order_job import TrainingJob, same
+
+from ....integer_jobs import run_integers
 
 SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
 KINDS = [("perceptron", {}), ("encoder", {}), ("decoder", {}), ("encoder", {"sensitive": 9}), ("decoder", {"first": 8})]
@@ -29,25 +31,25 @@ def drawn(kind, given, seed=0, **settings):
     """A job of four steps, the last one of fewer samples."""
     rng = np.random.default_rng(seed)
     own = RandomJob(SPEC, random_images(SPEC, rng, kind, **given), rng, 6, 4, 4, 7, position=33, **settings)
-    return own, StreamJob(own.images, own.sentences, own.orders, own.job.settings, 33)
+    return own, TrainingJob(own.images, own.sentences, own.orders, own.job.settings, 33)
 
 
 @pytest.mark.parametrize(("kind", "given"), KINDS, ids=str)
 def test_a_job_is_the_integer_job(kind, given):
     own, job = drawn(kind, given)
-    slopes, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2])
+    played, comparison = compare(SPEC, job, own.sentences[:2])
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
-    assert len({slope.coefficient for slope in slopes}) == 4
+    assert len({slope.coefficient for slope in played.ran.slopes}) == 4
 
 
 @pytest.mark.parametrize(("kind", "cut"), FIXED, ids=str)
 def test_a_job_behind_a_forward_cache_is_the_integer_job(kind, cut):
     own, job = drawn(kind, {"first": cut, "cut": cut})
     assert job.images.cached
-    _, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2])
+    _, comparison = compare(SPEC, job, own.sentences[:2])
     assert (comparison.mismatches, comparison.compared) == (0, 4)
     whole, without = drawn(kind, {"first": cut})
-    _, longer = compare_zeroth_order(SPEC, without, whole.sentences[:2])
+    _, longer = compare(SPEC, without, whole.sentences[:2])
     assert longer.mismatches == 0
     assert comparison.cycles < longer.cycles
 
@@ -55,9 +57,9 @@ def test_a_job_behind_a_forward_cache_is_the_integer_job(kind, cut):
 @pytest.mark.parametrize(("kind", "split", "settings"), CUTS, ids=str)
 def test_a_job_that_is_cut_is_the_integer_job(kind, split, settings):
     own, job = drawn(kind, {"cut": split.cut}, split=split, **settings)
-    slopes, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2])
+    played, comparison = compare(SPEC, job, own.sentences[:2])
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
-    assert len(slopes) == 4 * split.slopes
+    assert len(played.ran.slopes) == 4 * split.slopes
 
 
 @pytest.mark.parametrize(
@@ -67,17 +69,17 @@ def test_a_job_that_is_cut_is_the_integer_job(kind, split, settings):
 )
 def test_a_hostile_memory_changes_no_bit(given, settings):
     own, job = drawn("encoder", given, seed=1, **settings)
-    _, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2], Dram.stressed(), seed=3)
+    _, comparison = compare(SPEC, job, own.sentences[:2], Dram.stressed(), seed=3)
     assert comparison.mismatches == 0
 
 
 def test_networks_one_after_the_other_on_one_core():
     device = simulated_core(SPEC, None, 0, lambda _: None)
-    host = drawn("encoder", {})[1].driver(SPEC, device)
+    host = host_on(device, drawn("encoder", {})[1], SPEC)
     for kind, given in KINDS[:3]:
         own, job = drawn(kind, given, seed=2)
         job.load(host)
         trained = host.train(job.inputs, job.steps, job.settings, job.position)
-        steps = zip(job.run_golden(SPEC, own.job), trained.slopes, strict=True)
+        steps = zip(run_integers(job, SPEC, own.job), trained.slopes, strict=True)
         assert all(same(*golden, found) for golden, found in steps)
-        assert np.array_equal(job.found(host), own.job.rows)
+        assert np.array_equal(job.tuned(host), own.job.rows)

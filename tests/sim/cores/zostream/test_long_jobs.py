@@ -28,10 +28,12 @@ from fabtune.golden.train.zo.sample_tuning import SampleTuning
 from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.golden.train.zo.transformer_tuning import Selection
 from fabtune.golden.transformer.sample_model import mlp_20m, vit_digits
-from fabtune.sim.compiled.comparison import simulated_core
-from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order, same
-from fabtune.sim.cores.zostream.job import StreamJob
+from fabtune.sim.compiled.comparison import compare, simulated_core
+from fabtune.sim.compiled.playing import host_on
+from fabtune.sim.cores.zeroth_order_job import TrainingJob, same
 from fabtune.sim.cores.zostream.tune import TRANSFORMER_TUNER
+
+from ....integer_jobs import integers_of, run_integers
 
 pytestmark = pytest.mark.slow
 SMALL = ZostreamSpec(**ZostreamSpec.presets["small"])
@@ -133,8 +135,8 @@ def test_a_job_is_the_integer_job(capsys, made, mode):
 def test_a_short_job_on_the_fast_core(kind):
     rng, spec = np.random.default_rng(0), ZostreamSpec(**ZostreamSpec.presets["fast"])
     own = RandomJob(spec, random_images(spec, rng, kind), rng, 6, 4, 4, 7, position=33)
-    job = StreamJob(own.images, own.sentences, own.orders, own.job.settings, 33)
-    _, comparison = compare_zeroth_order(spec, job, own.sentences[:2])
+    job = TrainingJob(own.images, own.sentences, own.orders, own.job.settings, 33)
+    _, comparison = compare(spec, job, own.sentences[:2])
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
 
 
@@ -145,13 +147,13 @@ def test_networks_one_after_the_other_on_one_core(capsys):
         made.append(minilm("all", 1, 2))
     device, host = simulated_core(SMALL, None, 0, lambda _: None), None
     for tuning in made:
-        job = StreamJob(tuning.images(SMALL.size), tuning.tune.inputs, tuning.orders, tuning.job.settings)
-        host = host or job.driver(SMALL, device)
+        job = TrainingJob(tuning.images(SMALL.size), tuning.tune.inputs, tuning.orders, tuning.job.settings)
+        host = host or host_on(device, job, SMALL)
         job.load(host)
         trained = host.train(job.inputs, job.steps, job.settings, job.position)
-        golden = job.golden(SMALL)
-        steps = zip(job.run_golden(SMALL, golden), trained.slopes, strict=True)
+        golden = integers_of(job, SMALL)
+        steps = zip(run_integers(job, SMALL, golden), trained.slopes, strict=True)
         assert all(same(*own, found) for own, found in steps)
-        assert np.array_equal(job.found(host), golden.rows)
+        assert np.array_equal(job.tuned(host), golden.rows)
     with capsys.disabled():
         print(f"\n{len(made)} networks, {device.simulated} cycles")

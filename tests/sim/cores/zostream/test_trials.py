@@ -15,7 +15,8 @@ from fabtune.golden.stream.instruction import Kind
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import DeviceResetError, SimulatedDevice
-from fabtune.sim.cores.zostream.short_jobs import ShortStream, StreamVariation
+from fabtune.sim.compiled.playing import ShortJob
+from fabtune.sim.cores.zostream.short_jobs import StreamVariation, short_stream
 from fabtune.sim.cores.zostream.trials import TRIALS
 from fabtune.sim.cores.zostream.wrong_inputs import refused_programs, wrong_weights
 from fabtune.sim.trials.hostile import LIMIT, not_reset, wrong_error
@@ -37,8 +38,8 @@ RESETS, STEP_RESETS = 600, 60
 
 
 @cache
-def job_of(name: str) -> ShortStream:
-    return ShortStream(SPEC, 7, VARIATIONS[name])
+def job_of(name: str) -> ShortJob:
+    return short_stream(SPEC, 7, VARIATIONS[name])
 
 
 class Bench:
@@ -71,7 +72,7 @@ class Bench:
 
 
 def test_programs_are_refused_for_every_reason() -> None:
-    found = [*refused_programs(SPEC, job_of("encoder").job.images.program)]
+    found = [*refused_programs(SPEC, job_of("encoder").job.network.program)]
     of_other_trials = {Reason.NONE, Reason.BUS, Reason.NO_PROGRAM, Reason.NO_OPERATION}
     assert {*Reason} == {one.reason for one in found} | of_other_trials
     assert len(found) > 120
@@ -80,7 +81,7 @@ def test_programs_are_refused_for_every_reason() -> None:
 @pytest.mark.slow
 def test_a_program_that_is_wrong_is_refused_by_number_and_reason() -> None:
     bench = Bench("encoder")
-    core, program = bench.driver.core, bench.job.job.images.program
+    core, program = bench.driver.core, bench.job.job.network.program
     images = [*refused_programs(SPEC, program)]
     buffer = core.allocate(max(image.size for image, *_ in images))
     for image, reason, number in images:
@@ -113,7 +114,7 @@ def test_before_any_load_every_command_is_refused_and_touches_nothing(seed: int)
 def test_sensitive_weights_that_are_wrong_end_in_an_error_with_their_tile(wrong: str) -> None:
     bench = Bench("sensitive")
     bench.job.load(bench.driver)
-    found = {name: (stream, tile) for name, stream, tile in wrong_weights(SPEC, bench.job.job.images)}
+    found = {name: (stream, tile) for name, stream, tile in wrong_weights(SPEC, bench.job.job.network)}
     weights, (stream, tile) = bench.device.buffers[bench.names.index("weights")], found[wrong]
     weights.array[: stream.size] = stream
     weights.flush()
@@ -129,7 +130,7 @@ def test_sensitive_weights_that_are_wrong_end_in_an_error_with_their_tile(wrong:
 
 def faulty_beats(bench: Bench) -> Iterator[tuple[str, int, int]]:
     """First and last beat of each buffer that is read and of each that is written; first one of each tensor."""
-    program, weights = bench.job.job.images.program, bench.names.index("weights")
+    program, weights = bench.job.job.network.program, bench.names.index("weights")
     for kind, names in (
         ("read", ("program", "deltas", "state", "order", "index", "samples", "cache")),
         ("write", ("records", "deltas", "logits", "cache")),
@@ -194,7 +195,7 @@ def test_a_soft_reset_at_any_moment_forgets_the_program_and_nothing_else_stays(n
     # an operation between two moments may be shorter than the time between them
     while missed := [(one + other) // 2 for one, other in pairwise(sorted(begun)) if begun[other] > begun[one] + 1]:
         begun |= {after: operations_until(train, after) for after in missed}
-    assert set(begun.values()) >= set(range(1, len(calm.job.job.images.program.instructions) + 1))
+    assert set(begun.values()) >= set(range(1, len(calm.job.job.network.program.instructions) + 1))
 
 
 @pytest.mark.slow
@@ -221,9 +222,9 @@ def test_short_jobs_reach_what_is_rare() -> None:
     assert made["clipped"].counts["coefficients_clipped"] > 0
     assert made["ends"].counts["offsets_clipped"] > 0
     late, buffers = made["late"].job, made["buffers"].job
-    assert late.position + len(late.images.model.rows) > SPEC.generator.period
-    lengths, most = (buffers.inputs >= 0).sum(axis=1), buffers.images.program.capacity // 2
+    assert late.position + len(late.network.model.rows) > SPEC.generator.period
+    lengths, most = (buffers.inputs >= 0).sum(axis=1), buffers.network.program.capacity // 2
     assert {1, most} <= {*lengths}
     assert (buffers.steps[0].indices.size, lengths[buffers.steps[0].indices].sum() > most) == (4, True)
-    kinds = {one.kind for one in made.values() for one in one.job.images.program.instructions}
+    kinds = {one.kind for one in made.values() for one in one.job.network.program.instructions}
     assert kinds == {*Kind}

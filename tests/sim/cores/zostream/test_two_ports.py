@@ -11,12 +11,12 @@ from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.cores.zostream.random_network import NetworkKind, RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.stream.machine.images import StreamImages
-from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.comparison import compare, compiled_core
 from fabtune.sim.compiled.device import DeviceResetError, SimulatedDevice
+from fabtune.sim.compiled.playing import ShortJob
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order
-from fabtune.sim.cores.zostream.job import StreamJob
-from fabtune.sim.cores.zostream.short_jobs import ShortStream, StreamVariation
+from fabtune.sim.cores.zeroth_order_job import TrainingJob
+from fabtune.sim.cores.zostream.short_jobs import StreamVariation, short_stream
 from fabtune.sim.trials.hostile import LIMIT, not_reset, wrong_error
 from tests.small_cores import zostream
 
@@ -27,9 +27,9 @@ MEMORIES = {"usual": None, "stressed": Dram.stressed(), "one starves": Dram(gree
 
 
 @cache
-def short() -> ShortStream:
+def short() -> ShortJob:
     """A step and an inference."""
-    return ShortStream(SPEC, 7, StreamVariation(lengths=(1, 3), sizes=(2,)))
+    return short_stream(SPEC, 7, StreamVariation(lengths=(1, 3), sizes=(2,)))
 
 
 def run(device: SimulatedDevice) -> list[str]:
@@ -58,8 +58,8 @@ def test_the_second_port_changes_no_image() -> None:
 def test_a_job_is_the_integer_job(kind: NetworkKind, memory: str) -> None:
     rng = np.random.default_rng(1)
     own = RandomJob(SPEC, random_images(SPEC, rng, kind), rng, 6, 4, 4, 7, position=33)
-    job = StreamJob(own.images, own.sentences, own.orders, own.job.settings, 33)
-    _, comparison = compare_zeroth_order(SPEC, job, own.sentences[:2], MEMORIES[memory], seed=3)
+    job = TrainingJob(own.images, own.sentences, own.orders, own.job.settings, 33)
+    _, comparison = compare(SPEC, job, own.sentences[:2], MEMORIES[memory], seed=3)
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 2)
 
 

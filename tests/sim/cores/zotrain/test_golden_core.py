@@ -7,12 +7,13 @@ from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
 from fabtune.boards.host.driver import CoreError
 from fabtune.boards.host.golden_device import GoldenDevice
 from fabtune.boards.host.recording import RecordingCore, first_difference
-from fabtune.golden.cores.zotrain.registers import Command
+from fabtune.golden.cores.zeroth_order.registers import Command
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.trials.jobs import short_jobs
 
 from .... import small_cores
+from ....integer_jobs import integers_of
 
 SPEC = small_cores.zotrain(monitor=True)
 
@@ -22,8 +23,8 @@ def play(device, jobs):
     core = RecordingCore(SPEC.registers, device, device, device.interrupt, SPEC.signature)
     host = ZerothOrderTrainer(core, SPEC)
     for job in jobs:
-        job.load_network(host)
-        host.load_deltas(job.golden(SPEC).rows)
+        job.load(host)
+        host.load_deltas(integers_of(job, SPEC).rows)
         host.train(job.inputs, job.steps, job.settings, job.position)
         host.deltas()
         host.logits(job.inputs)
@@ -43,4 +44,4 @@ def test_recordings_are_equal(name):
     jobs = [short_jobs(SPEC, seed=5)[name].job]
     golden, simulated = play(GoldenDevice(SPEC), jobs), play(SimulatedDevice(compiled_core(SPEC)), jobs)
     assert first_difference(golden, simulated) is None
-    assert any(np.any(image) for image in golden[-1].memory)
+    assert any(np.any(image) for image in golden[-1].memory.values())

@@ -12,12 +12,12 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.step_settings import StepSettings
-from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.comparison import compare, compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order
-from fabtune.sim.cores.zotrain.job import TrainingJob
+from fabtune.sim.cores.zeroth_order_job import TrainingJob
 
+from ....integer_jobs import integers_of, run_integers
 from ....small_cores import zotrain
 from ..checks import check_difference_is_found, check_same_job, samples_of
 
@@ -41,35 +41,33 @@ def shifted(job, shift):
 
 
 def test_a_job_is_the_same_in_the_core(job):
-    steps, comparison = check_same_job(compare_zeroth_order, SPEC, job)
+    played, comparison = check_same_job(SPEC, job)
     assert comparison.facts["cycles_per_step"] == round(comparison.cycles / 4)
-    assert len({step.coefficient for step in steps}) == 4
+    assert len({step.coefficient for step in played.ran.slopes}) == 4
 
 
 def test_a_job_that_clips_goes_on_from_deltas_with_stalls_on_every_channel(job):
-    golden = job.golden(SPEC)
-    list(job.run_golden(SPEC, golden))
-    further = replace(shifted(job, 14), position=golden.position, deltas=golden.total)
-    clipping = further.golden(SPEC)
-    list(further.run_golden(SPEC, clipping))
+    golden = integers_of(job, SPEC)
+    list(run_integers(job, SPEC, golden))
+    further = replace(shifted(job, 14), position=golden.position, deltas=golden.rows)
+    clipping = integers_of(further, SPEC)
+    list(run_integers(further, SPEC, clipping))
     assert clipping.saturations > 0
     assert clipping.coefficients_clipped > 0
-    steps, comparison = compare_zeroth_order(SPEC, further, job.inputs[:3], Dram.stressed(), seed=2)
+    played, comparison = compare(SPEC, further, job.inputs[:3], Dram.stressed(), seed=2)
     assert comparison.mismatches == 0
-    assert steps[0].position == golden.position
+    assert played.ran.slopes[0].position == golden.position
 
 
 def test_another_shift_in_the_core_is_found(job, monkeypatch):
     train = ZerothOrderTrainer.train
-    monkeypatch.setattr(
-        ZerothOrderTrainer,
-        "train",
-        lambda self, inputs, steps, settings, position: train(
-            self, inputs, steps, replace(settings, shift=settings.shift - 1), position
-        ),
-    )
-    # all records, all deltas and the final ones
-    check_difference_is_found(compare_zeroth_order, SPEC, shifted(job, 26), len(job.steps))
+
+    def shifted_in_rtl(host, inputs, steps, settings, position):
+        less = isinstance(host.core._memory, SimulatedDevice)
+        return train(host, inputs, steps, replace(settings, shift=settings.shift - less), position)
+
+    monkeypatch.setattr(ZerothOrderTrainer, "train", shifted_in_rtl)
+    check_difference_is_found(SPEC, shifted(job, 26), 4)
 
 
 def test_interrupts_without_an_end_count_as_one_command_that_takes_too_long():

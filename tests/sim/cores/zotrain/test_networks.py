@@ -8,8 +8,8 @@ from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
-from fabtune.sim.cores.zeroth_order_job import compare_zeroth_order
-from fabtune.sim.cores.zotrain.job import TrainingJob
+from fabtune.sim.compiled.comparison import compare
+from fabtune.sim.cores.zeroth_order_job import TrainingJob
 
 CASES = {
     "stages of a word": ("16 fc16 relu fc16 relu fc16 relu fc4", 16, 2, "block"),
@@ -51,5 +51,5 @@ def test_every_cut_of_a_network(name):
             scalars=bool(rng.integers(2)),
         )
         job = TrainingJob(frozen, inputs, steps, settings)
-        _, comparison = compare_zeroth_order(spec, job, inputs[:3], seed=int(rng.integers(100)))
+        _, comparison = compare(spec, job, inputs[:3], seed=int(rng.integers(100)))
         assert comparison.mismatches == 0, split

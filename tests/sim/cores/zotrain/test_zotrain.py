@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from fabtune.golden.cores.zotrain.registers import REGISTERS, Command
+from fabtune.golden.cores.zeroth_order.registers import Command
+from fabtune.golden.cores.zotrain.registers import REGISTERS
 from fabtune.sim.scenario import scenario
 
 from ....small_cores import zotrain
@@ -46,8 +47,7 @@ def test_one_wrong_bit_in_the_memory_is_found():
 
 def test_a_scenario_has_all_commands():
     phases = scenario(SPEC, np.random.default_rng(1), 2000)
-    outputs = {"host", "logits", "logits_other"}
-    outputs |= {f"{name}{job}" for name in ("records", "deltas") for job in ("", "_again", "_other")}
+    outputs = {"host", "deltas", "logits", "logits 2", "records", "records 2", "records 3"}
     check_commands(phases, Command, Command.TRAIN, outputs)
 
 

@@ -1,0 +1,162 @@
+"""Phases of a core's bench: a host driver's calls on golden, recorded as scripts, memory, and what is compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...boards.host.driver import Buffer, Core, Finished
+from ...boards.host.golden_device import GoldenBuffer, GoldenDevice
+from ...golden.cores.core import CoreSpec
+from ...golden.cores.golden_core import GoldenCore
+from ...golden.fixed import Integers
+from ..phase import ANSWERING, HOST, Phase, Step
+
+WHOLE_WORD, NOTHING = 0xF, 0x0
+"""Strobes of a read: all four bytes are compared, or none."""
+CYCLES = ("cycles_low", "cycles_high")
+"""Registers that golden does not compute."""
+
+
+@dataclass
+class RecordedBuffer(GoldenBuffer):
+    """Buffer whose contents become memory of the phase in which the host flushes it."""
+
+    device: RecordedDevice
+
+    def flush(self) -> None:
+        """Write the host's copy to the memory."""
+        super().flush()
+        assert self.device_address not in self.device.written, "the core has written it in this phase"
+        self.device.images[self.device_address] = self.array.astype(np.int64)
+
+
+class RecordedDevice(GoldenDevice):
+    """Golden device of which every access to a register becomes a `Step`.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    core : GoldenCore, optional
+    base : int
+        See `GoldenDevice`.
+    patience : int
+        Cycles that the bench waits for an interrupt.
+
+    Attributes
+    ----------
+    steps : list of Step
+        Recorded so far.
+    images : dict of int to array of int
+        What the host has written in memory, by address.
+    """
+
+    def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None, base: int, patience: int) -> None:
+        super().__init__(spec, core, base)
+        self.steps: list[Step] = []
+        self.images: dict[int, Integers] = {}
+        self._patience, self._answers = patience, list[int]()
+        self._names = {register.offset: register.name for register in spec.registers.map}
+
+    @property
+    def written(self) -> list[int]:
+        """Addresses of buffers that the core has written in this phase, in the order of their first writes."""
+        return self._memory.changed
+
+    def allocate(self, size: int) -> RecordedBuffer:
+        """Get a buffer of so many bytes."""
+        made = super().allocate(size)
+        return RecordedBuffer(made.device_address, made.memory, made.array, self)
+
+    def read(self, offset: int) -> int:
+        """Record a read of the register at a byte offset; return golden's answer."""
+        value = super().read(offset)
+        self._add(Step("read", offset, strobe=NOTHING if self._names[offset] in CYCLES else WHOLE_WORD), value)
+        return value
+
+    def write(self, offset: int, value: int) -> None:
+        """Record a write of the register at a byte offset, and carry it out."""
+        self._add(Step("write", offset, value))
+        super().write(offset, value)
+
+    def interrupt(self) -> None:
+        """Record the wait for the interrupt, which is pending afterwards."""
+        self._add(Step("until", "interrupt", self._patience))
+        self.read(self._map["interrupt"].offset)
+
+    def quiet(self) -> None:
+        """Record a look at the interrupt wire, which is low."""
+        self._add(Step("get", "interrupt"))
+
+    def take(self) -> tuple[tuple[Step, ...], dict[str, Integers]]:
+        """Return the steps so far with their answers, columns ``response`` and ``value``, and begin another phase."""
+        steps, values = tuple(self.steps), np.array(self._answers, np.int64)[:, None]
+        self.steps, self._answers, self.images = [], [], {}
+        self.written.clear()
+        return steps, {"response": np.zeros_like(values), "value": values}
+
+    def _add(self, step: Step, value: int = 0) -> None:
+        self.steps.append(step)
+        if step.kind in ANSWERING:
+            self._answers.append(value)
+
+
+class RecordedCore(Core):
+    """Host driver whose commands are recorded one after the other on golden, and made into phases.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    golden : GoldenCore, optional
+        The golden core, where it needs more than the parameters.
+    patience : int
+        Cycles that the bench waits for the end of a command.
+    base : int
+        Byte address of the first buffer.
+    """
+
+    def __init__(
+        self, spec: CoreSpec, golden: GoldenCore[Any] | None = None, *, patience: int, base: int = 1 << 12
+    ) -> None:
+        self._device = RecordedDevice(spec, golden, base, patience)
+        self._regions: dict[str, RecordedBuffer] = {}
+        super().__init__(spec.registers, self._device, self._device, self._device.interrupt)
+
+    def allocate(self, size: int, name: str = "a buffer") -> Buffer:
+        """Get a buffer of so many bytes; a second one of the same name has a number."""
+        buffer = super().allocate(size, name)
+        assert isinstance(buffer, RecordedBuffer)
+        number = 1 + sum(region.split(" ")[0] == name for region in self._regions)
+        self._regions[name if number == 1 else f"{name} {number}"] = buffer
+        return buffer
+
+    def run(self, command: int, /, **options: Any) -> Finished:
+        """Run a command as `Core.run` does; it leaves neither an error nor an interrupt behind."""
+        finished = super().run(command, **options)
+        for name in ("error_address", "error_address_high"):
+            self.read(name)
+        self._device.quiet()
+        return finished
+
+    @property
+    def last_wait(self) -> int:
+        """Number of the step of this phase that waits for the end of the last command."""
+        return max(number for number, step in enumerate(self._device.steps) if step.kind == "until")
+
+    def phase(self, reset: bool = False, midway: tuple[int, int, int] = (0, 7, 57)) -> Phase:
+        """Make a phase of what was recorded since the last one; compared are all regions that the core has written."""
+        device, memory = self._device, self._device.images
+        names = {buffer.device_address: name for name, buffer in self._regions.items()}
+        written = {names[address]: self._regions[names[address]].memory.copy() for address in device.written}
+        script, answers = device.take()
+        expected = {name: {"byte": image.reshape(-1, 1).astype(np.int64)} for name, image in written.items()}
+        return Phase(
+            expected={**expected, HOST: answers},
+            reset=reset,
+            memory=memory,
+            kept={name: self._regions[name].device_address for name in written},
+            script=script,
+            midway=midway,
+        )
