@@ -13,7 +13,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from fabtune.golden.description import parameter_rows, port_rows
+from fabtune.golden.description import tables
 from fabtune.golden.registry import BLOCKS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,17 +139,12 @@ class Wavedrom(Directive):
 
 
 def block_tables(name: str) -> str:
-    """Parameters and ports of a block, as `fabtune list` prints them, in Markdown."""
-    spec = BLOCKS[name]()
-    text = "\n## Parameters and ports\n"
-    for columns, rows in (
-        (("parameter", "value", "meaning"), parameter_rows(spec)),
-        (("port", "direction", "format", "meaning"), port_rows(spec)),
-    ):
+    """Describe a block by the tables that `fabtune list` prints, in Markdown."""
+    text = "\n## Parameters, ports and registers\n"
+    for columns, rows in tables(BLOCKS[name]()):
         cells = [" | ".join(cell.strip().replace("|", "\\|") for cell in row) for row in rows]
-        if cells:
-            heading = [" | ".join(columns), "|".join("---" for _ in columns)]
-            text += "\n" + "".join(f"| {row} |\n" for row in heading + cells)
+        heading = [" | ".join(columns), "|".join("---" for _ in columns)]
+        text += "\n" + "".join(f"| {row} |\n" for row in heading + cells)
     return text
 
 

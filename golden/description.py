@@ -1,4 +1,4 @@
-"""Description of a block for people, made from its spec: parameters with their meaning, ports with their formats."""
+"""Description of a block for people, made from its spec: parameters, ports, and registers of a core."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from docstring_parser import DocstringStyle, parse
 
+from .axi.register_map import RegisterMap
 from .block import Field, Spec
+from .cores.core import CoreSpec
 from .settings import fields_of
 
 
@@ -20,7 +22,7 @@ def describe(spec: Spec) -> dict[str, Any]:
     dict
         ``summary`` and ``presets``; ``parameters``: by dotted path ``value`` and ``meaning``; ``ports``: by name
         ``direction``, ``meaning``, and ``follows``, the stream of a sideband or an empty text; of each of their
-        ``fields`` ``format`` and ``meaning``.
+        ``fields`` ``format`` and ``meaning``. Of a core ``registers`` and ``codes``, too, see `RegisterMap.canonical`.
     """
     parameters = {}
     for path in fields_of(type(spec)):
@@ -37,7 +39,8 @@ def describe(spec: Spec) -> dict[str, Any]:
         }
         for name, port in spec.streams().items()
     }
-    return {"summary": spec.summary, "presets": spec.presets, "parameters": parameters, "ports": ports}
+    registers = spec.registers.map.canonical() if isinstance(spec, CoreSpec) else {}
+    return {"summary": spec.summary, "presets": spec.presets, "parameters": parameters, "ports": ports} | registers
 
 
 def parameters_of(kind: type[Spec]) -> dict[str, str]:
@@ -75,3 +78,36 @@ def port_rows(spec: Spec) -> Iterator[tuple[str, str, str, str]]:
         yield name, port["direction"], f"with {port['follows']}" if port["follows"] else "stream", port["meaning"]
         for field, about in port["fields"].items():
             yield f"  {field}", "", about["format"], about["meaning"]
+
+
+def register_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str, str]]:
+    """Rows of a table of registers: offset, name, access, meaning; the fields of a register stand below it."""
+    for register in registers:
+        yield f"0x{register.offset:02X}", register.name, register.access, register.summary
+        for item in register.fields:
+            bits = f"bits {item.low + item.width - 1}:{item.low}" if item.width > 1 else f"bit {item.low}"
+            yield "", item.name, bits, item.summary
+
+
+def code_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str]]:
+    """Rows of a table of codes: kind, such as commands or errors, number, name."""
+    for codes in registers.codes:
+        for code in codes:
+            yield codes.__name__.lower(), str(code.value), code.name.lower()
+
+
+def tables(spec: Spec) -> Iterator[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    """Tables of a block that have rows: columns and rows of parameters, ports, presets, registers, codes."""
+    presets = ((name, ", ".join(f"{key}={value}" for key, value in of.items())) for name, of in spec.presets.items())
+    found: list[tuple[tuple[str, ...], Iterator[tuple[str, ...]]]] = [
+        (("parameter", "value", "meaning"), parameter_rows(spec)),
+        (("port", "direction", "format", "meaning"), port_rows(spec)),
+        (("preset", "settings"), presets),
+    ]
+    if isinstance(spec, CoreSpec):
+        registers = spec.registers.map
+        found += [(("offset", "register", "access", "meaning"), register_rows(registers))]
+        found += [(("code of", "number", "name"), code_rows(registers))]
+    for columns, rows in found:
+        if table := list(rows):
+            yield columns, table

@@ -33,18 +33,25 @@ class InstantftSpec(NetworkCoreSpec):
     Parameters
     ----------
     network : str
-        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``. Refused: what
+        networks refuses; more than 256 classes, as a label has eight bits.
     rank : int
-        Rank of the adapters, at most `columns`.
+        Rank of the adapters, at most `columns`. Refused: above `columns`, above 8: a class's part of B is a beat.
     last_only : bool
-        One adapter, beside the last layer; otherwise one from every stage's input.
+        One adapter, beside the last layer; otherwise one from every stage's input. Refused: true with `loss` = `mse`,
+        unless that layer reads the sample.
     tunes : str
         ``adapters``; or ``layer``, the last layer's own weights and biases, or ``biases``, its biases alone, in which
-        case the rank is of how many classes the array takes the weights at once.
+        case the rank is of how many classes the array takes the weights at once. Refused: the last two with
+        `last_only`, or with `loss` = `mse` unless the last layer reads the sample.
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
-    lanes, columns : int
-        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    lanes : int
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: other
+        than 16 or 32.
+    columns : int
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: no
+        power of two, outside 2 to 16.
     stochastic : bool
         Updates are rounded with random numbers, which begin anew with each load of adapters; else to nearest.
     rates : bool
@@ -52,18 +59,22 @@ class InstantftSpec(NetworkCoreSpec):
     early_stop : bool
         The core sums the loss of each epoch, and a tuning may end with one whose loss is small enough.
     validation : bool
-        With `early_stop`: each epoch may be followed by samples that are not learnt from, whose loss ends the tuning.
+        With `early_stop`: each epoch may be followed by samples that are not learnt from, and their loss decides the
+        end. Refused: true without `early_stop`.
     batch : int
         Most samples of a batch, 2 to 256.
     cache_entries : int
         Most samples in the cache, 1 to 2**20; without a cache, most samples to tune with.
     ports : int
-        AXI4 ports to the memory outside, 1 to 3: samples and records of batches are read through all of them.
+        AXI4 ports to the memory outside, 1 to 3: samples and records of batches are read through all of them. Refused:
+        other than 1 to 3.
     cache : str
         Place of the forward cache: ``dram``, outside; ``chip``, in URAM, for NF4 records only and emptied by an
-        inference; or ``none``: each sample of each batch runs through the frozen network.
+        inference; or ``none``: each sample of each batch runs through the frozen network. Refused: `chip` with 2 ports
+        or 3.
     loss : str
-        ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error; the latter not with `last_only`.
+        What a batch lowers: the cross entropy of labels, or `mse`, half the squared error of an autoencoder, whose
+        targets are the samples themselves. Refused: with `mse` other outputs than inputs, more than 16,384.
 
     Raises
     ------

@@ -58,26 +58,32 @@ class ZostreamSpec(ZerothOrderSpec):
 
     Parameters
     ----------
-    lanes, columns : int
-        Size of the array of multipliers: inputs and outputs of a tile.
+    lanes : int
+        Size of the array of multipliers: inputs and outputs of a tile. Refused: other than 8, 16, 32 or 64.
+    columns : int
+        Size of the array of multipliers: inputs and outputs of a tile. Refused: other than 4, 8, 16 or 32; more than
+        `lanes`.
     rows : int
-        Rows of the activation memory, `lanes` values of 24 bits each.
+        Rows of the activation memory, `lanes` values of 24 bits each. Refused: 0.
     wide_rows : int
-        Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each.
+        Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each. Refused: 0.
     sums : int
-        Rows of partial sums: most tokens of both sides that are on the chip at once.
+        Rows of partial sums: most tokens of both sides that are on the chip at once. Refused: no power of two from 4 to
+        4,096.
     norm_lanes : int
-        Values of a norm a cycle.
+        Values of a norm a cycle. Refused: other than 4, 8 or 16.
     features : int
-        Most outputs of an operation that has biases, factors or positions.
+        Most outputs of an operation that has biases, factors or positions. Refused: more than 4,096.
     operations : int
-        Most instructions of a program.
+        Most instructions of a program. Refused: more than 4,096.
     classes : int
-        Most classes.
+        Most classes. Refused: more than 256: a label has eight bits.
     ports : int
         AXI4 ports to the memory outside, 1 or 2: with 2 the stream of weights comes over both, a burst each in turn.
+        Refused: other than 1 or 2.
     generator : PezoSpec
-        Generator of the perturbations: on the fly, so that its numbers return.
+        Generator of the perturbations: on the fly, so that its numbers return. Refused: no replay; numbers a cycle with
+        a factor in common with a tile; numbers that return after too many cycles, such as those of 14 bits.
 
     Raises
     ------

@@ -53,27 +53,40 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
     Parameters
     ----------
     network : str
-        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``. Refused: batch
+        norm that is not folded; parameters of more than 4 megabytes.
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
-    lanes, columns : int
-        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    lanes : int
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: other
+        than 16 or 32.
+    columns : int
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: no
+        power of two, outside 2 to 16.
     generator : PezoSpec
-        Generator of the perturbations, with replay; a pool has at least 32 numbers a cycle.
+        Numbers of the perturbations: `generator.strategy`, `generator.scale.urng.bits`, `generator.pool.p`, ...
+        Refused: fewer than 31 numbers a cycle: parameters that share a number stay tied, and accuracy collapses;
+        numbers a cycle with a factor in common with the parameters of a word; no replay.
     gaussian : str
         ``tree``, ``select`` or ``sum``: instead of `generator` a `GaussianArraySpec` of that form, with a number for
-        each parameter of a perturbation's word. A baseline, for comparison only.
+        each parameter of a perturbation's word. A baseline, for comparison only. Refused: settings of `generator`
+        beside it, which would have no effect.
     deltas : str
-        How deltas are read: ``block``, all numbers of a word in a cycle, or ``ultra``, a quarter of them in a cycle
-        with as few multipliers. The kind of RAM is that of the plan, `memories`.
+        How deltas are read: `block`, all numbers of a word in a cycle; `ultra`, a quarter in a cycle, with a quarter of
+        the multipliers, and the cut memory behind them in the same RAM where there is room. The kind of RAM is planned
+        for the board.
     cut_rows : int
         Rows of the memory in which outputs of a network's first part are kept, where both parts have perturbations of
-        their own (`golden.zo.split.Split`), see `kept_samples`; 0 for a core that does not cut the network.
+        their own (`golden.zo.split.Split`), see `kept_samples`; 0 for a core that does not cut the network. Refused:
+        more than 65,536; a network of one stage.
     fold : bool
         Words share rows of deltas and offsets, as the generator's numbers return: as many rows as it has cycles, for a
-        network of any number of words. Not with `cut_rows`.
+        network of any number of words. Not with `cut_rows`. Refused: fewer words than rows; a pool, a Gaussian
+        generator; `cut_rows`.
     loss : str
-        ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error; the latter not with `cut_rows`.
+        What a step lowers: the cross entropy of labels, or `mse`, the mean squared error of an autoencoder, whose
+        targets are the samples themselves. Refused: more than 256 classes; with `mse` other outputs than inputs, more
+        than 16,384, or `cut_rows`.
 
     Raises
     ------

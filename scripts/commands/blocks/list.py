@@ -10,14 +10,14 @@ from ...display import show_json, show_table
 from ...options import SectionedCommand, as_json, block, refuse_options, section, spec_of
 
 
-@click.command(cls=SectionedCommand, short_help="List the blocks, or the parameters and ports of one.")
+@click.command(cls=SectionedCommand, short_help="List the blocks, or parameters, ports and registers of one.")
 @section("Block", block(required=False))
 @as_json
 def command(
     block: str | None, settings: tuple[str, ...], preset: str | None, as_json: bool, **own_network: Any
 ) -> None:
-    """List the blocks, or the parameters and ports of one."""
-    from ....golden.description import describe, parameter_rows, port_rows
+    """List the blocks, or parameters, ports and registers of one."""
+    from ....golden.description import describe, tables
     from ....golden.registry import BLOCKS
 
     if block is None:
@@ -33,14 +33,8 @@ def command(
         show_json(describe(spec))
         return
     click.echo(f"{block}: {spec.summary}")
-    presets = ((name, ", ".join(f"{key}={value}" for key, value in of.items())) for name, of in spec.presets.items())
-    for columns, table in (
-        (("parameter", "value", "meaning"), list(parameter_rows(spec))),
-        (("port", "direction", "format", "meaning"), list(port_rows(spec))),
-        (("preset", "settings"), list(presets)),
-    ):
-        if table:
-            show_table(columns, table)
+    for columns, rows in tables(spec):
+        show_table(columns, rows)
 
 
 def _entry(description: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,11 @@ import os
 import subprocess
 import sys
 from enum import IntEnum
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from fabtune.golden.axi.register_map import RegisterField, RegisterMap, markdown
+from fabtune.golden.axi.register_map import RegisterField, RegisterMap
 from fabtune.golden.cores import shell
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import CORE
@@ -19,7 +18,10 @@ from fabtune.golden.cores.zeroth_order.registers import Command as Steps
 from fabtune.golden.cores.zeroth_order.registers import Error as StepError
 from fabtune.golden.cores.zeroth_order.registers import step_addresses, step_counters, step_settings
 from fabtune.golden.cores.zostream.registers import CORE as ZOSTREAM
+from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.cores.zotrain.registers import CORE as ZOTRAIN
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from fabtune.golden.description import code_rows, describe, register_rows
 from fabtune.golden.errors import UserError
 from fabtune.golden.nn.arithmetic.loss import Loss
 
@@ -169,13 +171,14 @@ def test_the_signature_is_the_same_in_every_process():
     assert CORE.map["signature"].access == "R"
 
 
-@pytest.mark.parametrize("core", [CORE, ZOTRAIN, ZOSTREAM], ids=lambda core: core.name)
-def test_the_page_of_a_core_has_the_tables_of_its_map(core):
-    page = Path(__file__).parents[3] / "docs" / "blocks" / "cores" / f"{core.name.removeprefix('fabtune_')}.md"
-    text = page.read_text()
-    table = text[text.index("| offset |") :]
-    assert table.startswith(markdown(core.map))
-    assert not table.removeprefix(markdown(core.map)).lstrip().startswith("|")
+@pytest.mark.parametrize("kind", [InstantftSpec, ZotrainSpec, ZostreamSpec])
+def test_the_description_of_a_core_has_its_registers_and_codes(kind):
+    spec = kind()
+    found = describe(spec)
+    assert {name: found[name] for name in ("registers", "codes")} == spec.registers.map.canonical()
+    rows = list(register_rows(spec.registers.map))
+    assert [row[1] for row in rows if row[0]] == [register.name for register in spec.registers.map]
+    assert len(list(code_rows(spec.registers.map))) == sum(map(len, spec.registers.map.codes))
 
 
 @pytest.mark.parametrize("core", [ZOTRAIN, ZOSTREAM])
