@@ -21,11 +21,6 @@ class AxiRegisters(wiring.Component):
     register and a write to a register that is only read are answered SLVERR; a register that is only written reads
     as 0. Writes take effect every other cycle at most.
 
-    Parameters
-    ----------
-    spec : AxiRegistersSpec
-        With the map, and the value of the register `signature`.
-
     Attributes
     ----------
     bus : In, `Lite`

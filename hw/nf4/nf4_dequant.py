@@ -16,11 +16,6 @@ class Nf4Dequant(wiring.Component):
 
     Each lane is one DSP, which rounds too: product plus half a step, then the last bit of a tie cleared. All stages
     wait while the last one is full and not taken.
-
-    Parameters
-    ----------
-    spec : Nf4DequantSpec
-        Number of lanes and of scales in a word, width of the tag.
     """
 
     def __init__(self, spec: Nf4DequantSpec) -> None:

@@ -23,11 +23,6 @@ class Nf4Quant(wiring.Component):
     The first code is valid 25 cycles after the last word of its block. In the steady state a block of n words takes n
     cycles, or 16 where it is shorter. Words are taken, and thresholds computed, while a code is on offer and not
     taken, as far as the buffer and the FIFO have room.
-
-    Parameters
-    ----------
-    spec : Nf4QuantSpec
-        Length of the longest block, and values of a word.
     """
 
     def __init__(self, spec: Nf4QuantSpec) -> None:

@@ -13,11 +13,6 @@ from .grng import number_of
 class ShiftedGenerator(wiring.Component):
     """A generator of `grng` whose registers are also one shift register; an LFSR shifts in any case.
 
-    Parameters
-    ----------
-    spec : GrngSpec
-        Seeds and logic.
-
     Attributes
     ----------
     step : In, 1
@@ -65,11 +60,6 @@ class GaussianArray(wiring.Component):
     For a replay or a mark the generators of each ring go once round its shift register, and once after reset, in
     `spec.replay_cycles` cycles: no word is valid in these cycles, and a load waits. The path from the registers to the
     numbers is combinational, as in `Grng`.
-
-    Parameters
-    ----------
-    spec : GaussianArraySpec
-        Numbers in a word, form and seed of the generators.
     """
 
     def __init__(self, spec: GaussianArraySpec) -> None:

@@ -11,11 +11,6 @@ class Grng(wiring.Component):
     """Gaussian random numbers from eight LFSRs, one a cycle.
 
     The path from the registers to the number is combinational, as published; register `o` for a faster clock.
-
-    Parameters
-    ----------
-    spec : GrngSpec
-        Seeds, and the form of the logic: "tree", "select" or "sum".
     """
 
     def __init__(self, spec: GrngSpec) -> None:

@@ -16,11 +16,6 @@ class Pezo(wiring.Component):
     From the pool a replay or a mark costs no cycle. On the fly the generators' state goes once round a shift register
     for either, and once after reset, in `spec.replay_cycles` cycles: no word is valid in these cycles, and a load
     waits.
-
-    Parameters
-    ----------
-    spec : PezoSpec
-        Strategy, numbers in a word, whether words can be replayed.
     """
 
     def __init__(self, spec: PezoSpec) -> None:

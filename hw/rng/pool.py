@@ -12,11 +12,6 @@ class Pool(wiring.Component):
 
     The row on offer belongs to the address in the register; a second register holds the address of the mark. A load
     withdraws the row on offer; the row that was loaded becomes the mark.
-
-    Parameters
-    ----------
-    spec : PoolSpec
-        Rows, numbers in a row, their format, order of the addresses.
     """
 
     def __init__(self, spec: PoolSpec) -> None:

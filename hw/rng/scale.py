@@ -12,11 +12,6 @@ class Scale(wiring.Component):
 
     The state in the register belongs to the factor on offer. A load withdraws the factor until the bit marked last; the
     state that leaves at `scan` is that of the factor last on offer.
-
-    Parameters
-    ----------
-    spec : ScaleSpec
-        Generator, format and table of factors.
     """
 
     def __init__(self, spec: ScaleSpec) -> None:

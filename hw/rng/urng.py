@@ -13,11 +13,6 @@ class Urng(wiring.Component):
     The rotation of the ring is wiring. While a state is loaded the registers form one shift register; the load takes
     the two spare inputs of each feedback LUT. A load is like a reset: it withdraws the word on offer, and no other is
     valid before the bit marked last.
-
-    Parameters
-    ----------
-    spec : UrngSpec
-        Number and width of the registers, seeds, bits per step.
     """
 
     def __init__(self, spec: UrngSpec) -> None:

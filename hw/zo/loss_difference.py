@@ -33,11 +33,6 @@ class LossDifference(wiring.Component):
     The memories hold two pairs: the softmax works on one while the products of the other are formed, 8 cycles each. A
     word comes ``spec.latency_of(n)`` cycles after the last of a pair's 2 n logits; in a steady stream a pair takes
     ``spec.period(n)`` cycles.
-
-    Parameters
-    ----------
-    spec : LossDifferenceSpec
-        Number of classes.
     """
 
     def __init__(self, spec: LossDifferenceSpec) -> None:

@@ -21,11 +21,6 @@ class MseDifference(wiring.Component):
 
     A word comes ``spec.latency`` cycles after the last of a pair's logits; the next pair's first is taken in the cycle
     after the word was.
-
-    Parameters
-    ----------
-    spec : MseDifferenceSpec
-        Number of outputs.
     """
 
     def __init__(self, spec: MseDifferenceSpec) -> None:

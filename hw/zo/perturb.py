@@ -14,11 +14,6 @@ class Perturb(wiring.Component):
 
     One rounding a number, one adder and one saturation a weight. The latency is `spec.latency`: 1, or 2 where a factor
     comes with the numbers, as its product has a register of its own.
-
-    Parameters
-    ----------
-    spec : PerturbSpec
-        Lanes, numbers, their formats, eps, rounding and overflow, width of the tag.
     """
 
     def __init__(self, spec: PerturbSpec) -> None:

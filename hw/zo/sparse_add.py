@@ -17,11 +17,6 @@ class Corrections(wiring.Component):
 
     A beat may use its first correction `spec.lead` cycles after that has entered.
 
-    Parameters
-    ----------
-    spec : SparseAddSpec
-        Lanes, width of an index, depth of the FIFO.
-
     Attributes
     ----------
     i : In, stream of ``index``, ``value`` (Q4.12), ``last``
@@ -119,11 +114,6 @@ class SparseAdd(wiring.Component):
     The latency is `spec.latency` (2). A beat with k corrections takes max(k, 1) cycles. There is one adder: the lane
     that a correction names is multiplexed to it, and its sum back. All stages wait while the last one is full and not
     taken.
-
-    Parameters
-    ----------
-    spec : SparseAddSpec
-        Lanes, width of an index, depth of the FIFO, width of the tag.
     """
 
     def __init__(self, spec: SparseAddSpec) -> None:

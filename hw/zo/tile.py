@@ -13,11 +13,6 @@ class Tile(wiring.Component):
     """Weights in, perturbed weights out, one word a cycle except in the cycles of the generator's replays.
 
     The generator stands beside the weights, and a word of each goes into the lanes.
-
-    Parameters
-    ----------
-    spec : TileSpec
-        Generator and lanes.
     """
 
     def __init__(self, spec: TileSpec) -> None:

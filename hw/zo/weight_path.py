@@ -16,11 +16,6 @@ class WeightPath(wiring.Component):
     """Dequantise weights, correct some of them and perturb them, one beat a cycle.
 
     A beat with k corrections takes max(k, 1) cycles. The latency is `spec.latency`, the sum of the three parts'.
-
-    Parameters
-    ----------
-    spec : WeightPathSpec
-        Lanes, scales in a beat, width of an index, formats of the numbers.
     """
 
     def __init__(self, spec: WeightPathSpec) -> None:

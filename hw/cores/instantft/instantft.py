@@ -15,12 +15,7 @@ from .adapter_trainer import AdapterTrainer
 
 
 class Instantft(ShelledCore):
-    """The core, see `ShelledCore`; its reset after a fault forgets the cache.
-
-    Parameters
-    ----------
-    spec : InstantftSpec
-    """
+    """The core, see `ShelledCore`; its reset after a fault forgets the cache."""
 
     def __init__(self, spec: InstantftSpec) -> None:
         self.spec = spec

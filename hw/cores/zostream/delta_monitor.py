@@ -12,10 +12,6 @@ from ..shelled_core import Monitor
 class DeltaMonitor(wiring.Component):
     """Collect the deltas of a row, which come in order, and show each beat of them; a row is filled up with 0.
 
-    Parameters
-    ----------
-    spec : WordOffsetsSpec
-
     Attributes
     ----------
     valid : In(1)

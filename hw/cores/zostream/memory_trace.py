@@ -15,12 +15,7 @@ def trace_monitor(layout: MemoryTraceLayout) -> Monitor:
 
 
 class TracedTrainer(TransformerTrainer):
-    """The trainer; its monitor shows each chunk that is written, and the end of each instruction.
-
-    Parameters
-    ----------
-    spec : ZostreamSpec
-    """
+    """The trainer; its monitor shows each chunk that is written, and the end of each instruction."""
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self._layout = MemoryTraceLayout(spec.engine.chunks)
@@ -48,13 +43,7 @@ class TracedTrainer(TransformerTrainer):
 
 
 class MemoryTrace(Zostream):
-    """The core with `TracedTrainer`.
-
-    Parameters
-    ----------
-    spec : ZostreamSpec
-        With a monitor.
-    """
+    """The core with `TracedTrainer`."""
 
     def __init__(self, spec: ZostreamSpec) -> None:
         super().__init__(spec, trace_monitor(MemoryTraceLayout(spec.engine.chunks)))

@@ -47,11 +47,6 @@ class DeltaCommand(data.StructLayout):
 class PerturbedDeltas(wiring.Component):
     """Carry out commands of the trainer, and requests of the engine between them.
 
-    Parameters
-    ----------
-    spec : WordOffsetsSpec
-        Its generator has replay, and it has two tables.
-
     Attributes
     ----------
     state : In, stream of beats

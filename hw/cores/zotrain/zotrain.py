@@ -14,12 +14,7 @@ from .zeroth_order_engine import ZerothOrderEngine
 
 
 class Zotrain(ZerothOrderCore):
-    """The core, see `ShelledCore`; where a fault interrupts training, the deltas must be loaded again.
-
-    Parameters
-    ----------
-    spec : ZotrainSpec
-    """
+    """The core, see `ShelledCore`; where a fault interrupts training, the deltas must be loaded again."""
 
     def __init__(self, spec: ZotrainSpec) -> None:
         super().__init__(spec, spec.layout.row_beats)

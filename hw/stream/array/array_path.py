@@ -18,12 +18,7 @@ _CHOICES = 4
 
 
 class ArrayPath(wiring.Component):
-    """A row a cycle; the first part of its sums `spec.latency` cycles behind the row that completes them.
-
-    Parameters
-    ----------
-    spec : ArrayPathSpec
-    """
+    """A row a cycle; the first part of its sums `spec.latency` cycles behind the row that completes them."""
 
     def __init__(self, spec: ArrayPathSpec) -> None:
         self.spec = spec

@@ -10,12 +10,7 @@ from ...probe import probe
 
 
 class LinearSequencer(wiring.Component):
-    """A read a cycle, from the third cycle behind an operation on; a tile's word no later than its first read.
-
-    Parameters
-    ----------
-    spec : LinearSequencerSpec
-    """
+    """A read a cycle, from the third cycle behind an operation on; a tile's word no later than its first read."""
 
     def __init__(self, spec: LinearSequencerSpec) -> None:
         self.spec = spec

@@ -14,13 +14,7 @@ from ...probe import probe
 
 
 class PartialSums(wiring.Component):
-    """A row of terms a cycle; the first part of a complete row `spec.latency` cycles behind its last term.
-
-    Parameters
-    ----------
-    spec : PartialSumsSpec
-        Columns, rows, sums a cycle that leave.
-    """
+    """A row of terms a cycle; the first part of a complete row `spec.latency` cycles behind its last term."""
 
     def __init__(self, spec: PartialSumsSpec) -> None:
         self.spec = spec

@@ -14,13 +14,7 @@ from ...primitives.ram import ram
 
 
 class StationaryLoad(wiring.Component):
-    """A row a cycle in, a beat a cycle out, the first one `spec.latency` (3) cycles behind a tile's last row.
-
-    Parameters
-    ----------
-    spec : StationaryLoadSpec
-        Lanes and columns.
-    """
+    """A row a cycle in, a beat a cycle out, the first one `spec.latency` (3) cycles behind a tile's last row."""
 
     def __init__(self, spec: StationaryLoadSpec) -> None:
         self.spec = spec

@@ -16,11 +16,6 @@ class TileArray(wiring.Component):
     """A row a cycle, its sums `spec.latency` cycles later; beside it a beat of the next tile a cycle.
 
     All registers wait while sums are on offer and not taken. Where `o.ready` is always 1 nothing of that remains.
-
-    Parameters
-    ----------
-    spec : TileArraySpec
-        Lanes, columns, width of the tag.
     """
 
     def __init__(self, spec: TileArraySpec) -> None:

@@ -23,11 +23,6 @@ class InstructionChecker(wiring.Component):
 
     A check takes as many cycles as its count has bits, and 4. So an instruction takes some hundreds.
 
-    Parameters
-    ----------
-    spec : ProgramSequencerSpec
-        Size of the core.
-
     Attributes
     ----------
     instruction : In, the fields of an instruction

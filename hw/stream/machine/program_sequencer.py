@@ -26,13 +26,7 @@ _FIELD_BEATS = -(-_HEADER.size // _BITS)
 
 
 class ProgramSequencer(wiring.Component):
-    """Load programs, check their instructions one after the other, and give them one after the other.
-
-    Parameters
-    ----------
-    spec : ProgramSequencerSpec
-        Size of the core, and most instructions.
-    """
+    """Load programs, check their instructions one after the other, and give them one after the other."""
 
     def __init__(self, spec: ProgramSequencerSpec) -> None:
         self.spec = spec

@@ -21,11 +21,6 @@ class ActivationMemory(wiring.Component):
 
     A read is taken while fewer than `READS_AHEAD` of its stream are under way or wait, whatever the other readers do
     with their results. The narrow memory serves one reader a cycle: operands before keys before rows.
-
-    Parameters
-    ----------
-    spec : ActivationMemorySpec
-        Lanes, columns, rows, bits of tags.
     """
 
     def __init__(self, spec: ActivationMemorySpec) -> None:

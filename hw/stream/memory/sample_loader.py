@@ -18,12 +18,7 @@ from .chunk_line import ChunkLine
 
 
 class SampleLoader(wiring.Component):
-    """Take a beat a cycle where a chunk has 16 values or more; write a chunk a cycle, behind the last of its beats.
-
-    Parameters
-    ----------
-    spec : SampleLoaderSpec
-    """
+    """Take a beat a cycle where a chunk has 16 values or more; write a chunk a cycle, behind the last of its beats."""
 
     def __init__(self, spec: SampleLoaderSpec) -> None:
         self.spec = spec

@@ -52,10 +52,6 @@ def phase_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
 class AttentionBlocks(wiring.Component):
     """Step through sentences, heads, and blocks of queries: some cycles a phase, and for the next head a cycle a group.
 
-    Parameters
-    ----------
-    spec : AttentionSequencerSpec
-
     Attributes
     ----------
     operation, sentences : In, streams

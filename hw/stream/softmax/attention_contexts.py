@@ -18,10 +18,6 @@ _WORDS = 2
 class ContextPlaces(wiring.Component):
     """Tell query, shifts and place of each word of contexts, in the order in which the array gives their sums.
 
-    Parameters
-    ----------
-    spec : AttentionSequencerSpec
-
     Attributes
     ----------
     settings : In
@@ -89,10 +85,6 @@ class ContextPlaces(wiring.Component):
 
 class ContextWriter(wiring.Component):
     """Gather the words of a chunk, and write it; count what was clipped.
-
-    Parameters
-    ----------
-    spec : AttentionSequencerSpec
 
     Attributes
     ----------

@@ -22,10 +22,6 @@ class KeyReads(wiring.Component):
     Of scores the tiles are a group of keys for each row of the memory that holds features of the head, then the next
     group. Of contexts they are the tiles of values for each group of features.
 
-    Parameters
-    ----------
-    spec : AttentionSequencerSpec
-
     Attributes
     ----------
     settings : In
@@ -117,10 +113,6 @@ class KeyReads(wiring.Component):
 
 class QueryReads(wiring.Component):
     """Read rows of queries, one a cycle, and tell from where the array's rows come, tile by tile.
-
-    Parameters
-    ----------
-    spec : AttentionSequencerSpec
 
     Attributes
     ----------

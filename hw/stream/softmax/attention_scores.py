@@ -29,10 +29,6 @@ def place_layout(spec: AttentionSoftmaxSpec) -> data.StructLayout:
 class AttentionScores(wiring.Component):
     """Make exponents of a word of scores a cycle, without handshake, and keep each query's largest.
 
-    Parameters
-    ----------
-    spec : AttentionSoftmaxSpec
-
     Attributes
     ----------
     valid : In(1)

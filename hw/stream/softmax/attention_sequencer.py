@@ -19,10 +19,6 @@ class AttentionSequencer(wiring.Component):
     """Give the commands of an operation after another, a command a cycle of each kind.
 
     An operation is taken once the word of `done` of the one before is offered.
-
-    Parameters
-    ----------
-    spec : AttentionSequencerSpec
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:

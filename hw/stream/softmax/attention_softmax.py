@@ -21,10 +21,6 @@ class AttentionSoftmax(wiring.Component):
 
     A block goes through three phases: its scores come, weights replace them, rows of weights are read. Each phase has
     one block at a time. Scores are taken in every cycle while there is an operation with a free bank.
-
-    Parameters
-    ----------
-    spec : AttentionSoftmaxSpec
     """
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:

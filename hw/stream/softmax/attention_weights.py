@@ -23,10 +23,6 @@ _HALVINGS = 31
 class AttentionWeights(wiring.Component):
     """Make weights of a word of exponents a cycle, and the reciprocal of a query's sum, without handshake.
 
-    Parameters
-    ----------
-    spec : AttentionSoftmaxSpec
-
     Attributes
     ----------
     valid : In(1)

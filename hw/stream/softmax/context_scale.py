@@ -26,10 +26,6 @@ class ContextScale(wiring.Component):
 
     All stages wait while the last one is full and not taken. Sums wait until all reciprocals of their block are there;
     those of the next block come in meanwhile.
-
-    Parameters
-    ----------
-    spec : ContextScaleSpec
     """
 
     def __init__(self, spec: ContextScaleSpec) -> None:

@@ -18,10 +18,6 @@ class ScoreBanks(wiring.Component):
     A word lies in one of as many memories as a row has words, all of which have the same address for a row. Each bank
     is in one phase at a time: scores come, weights replace them, or rows are read.
 
-    Parameters
-    ----------
-    spec : AttentionSoftmaxSpec
-
     Attributes
     ----------
     store, store_at, scores : In

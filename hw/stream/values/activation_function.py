@@ -21,11 +21,6 @@ class ActivationFunction(wiring.Component):
     """One of the functions of each value, one word of lanes a cycle, `spec.latency` (12) cycles later.
 
     All stages wait while the last one is full and not taken.
-
-    Parameters
-    ----------
-    spec : ActivationFunctionSpec
-        Number of lanes, width of the tag.
     """
 
     def __init__(self, spec: ActivationFunctionSpec) -> None:

@@ -23,11 +23,6 @@ class Elementwise(wiring.Component):
     """Sum, product or square of each pair, one word of lanes a cycle, `spec.latency` cycles later.
 
     All stages wait while the last one is full and not taken. The product takes two DSPs a lane.
-
-    Parameters
-    ----------
-    spec : ElementwiseSpec
-        Number of lanes, width of the tag.
     """
 
     def __init__(self, spec: ElementwiseSpec) -> None:

@@ -28,11 +28,6 @@ class LayerNorm(wiring.Component):
     """Operation after operation: its parameters, then its rows, a word a cycle.
 
     An operation begins when the last word of the one before was taken. Its rows come in beside its parameters.
-
-    Parameters
-    ----------
-    spec : LayerNormSpec
-        Lanes, longest row, width of the tag.
     """
 
     def __init__(self, spec: LayerNormSpec) -> None:

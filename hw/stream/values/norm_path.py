@@ -13,12 +13,7 @@ from .layer_norm import LayerNorm
 
 
 class NormPath(wiring.Component):
-    """Operation after operation, `spec.norm_lanes` values a cycle.
-
-    Parameters
-    ----------
-    spec : NormPathSpec
-    """
+    """Operation after operation, `spec.norm_lanes` values a cycle."""
 
     def __init__(self, spec: NormPathSpec) -> None:
         self.spec = spec

@@ -22,11 +22,6 @@ class PoolHead(wiring.Component):
     A pool takes a chunk of a sentence's tokens after the other, and writes their mean `AVERAGE_CYCLES` cycles
     later. The division of a row by its norm takes a chunk in as many cycles as it has words of `UNIT_LANES` values, in
     each of three passes.
-
-    Parameters
-    ----------
-    spec : PoolHeadSpec
-        Sizes of the memories, most rows.
     """
 
     def __init__(self, spec: PoolHeadSpec) -> None:

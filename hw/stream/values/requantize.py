@@ -23,11 +23,6 @@ class Requantize(wiring.Component):
     """Values of each sum and bias, one word of lanes a cycle, `spec.latency` cycles later.
 
     All stages wait while the last one is full and not taken.
-
-    Parameters
-    ----------
-    spec : RequantizeSpec
-        Number of lanes, width of the tag.
     """
 
     def __init__(self, spec: RequantizeSpec) -> None:

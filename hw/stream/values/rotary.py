@@ -23,11 +23,6 @@ class Rotary(wiring.Component):
 
     Heads are turned while chunks of later ones are read and those of earlier ones are written. Between positions all
     that is under way is written first.
-
-    Parameters
-    ----------
-    spec : RotarySpec
-        Sizes of the memories, most rows, the widest head.
     """
 
     def __init__(self, spec: RotarySpec) -> None:

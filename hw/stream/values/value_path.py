@@ -33,11 +33,6 @@ class ValuePath(wiring.Component):
     """Operation after operation, four values a cycle.
 
     A word begins where it has a place behind the last stage, so that no stage waits.
-
-    Parameters
-    ----------
-    spec : ValuePathSpec
-        Activation memory, longest bias.
     """
 
     def __init__(self, spec: ValuePathSpec) -> None:

@@ -38,10 +38,6 @@ class ValueWalk(wiring.Component):
 
     Of positions a sentence takes another cycle for each position, and all of them one for each.
 
-    Parameters
-    ----------
-    spec : ValuePathSpec
-
     Attributes
     ----------
     begin : In(1)

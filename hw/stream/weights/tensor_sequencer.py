@@ -26,11 +26,6 @@ class TensorSequencer(wiring.Component):
 
     A tensor takes 3 cycles where all are ready. An instruction is taken when all words of the one before were; first it
     takes a cycle for each bit of the number of tiles of its inputs.
-
-    Parameters
-    ----------
-    spec : TensorSequencerSpec
-        Size of a tile, numbers of a word.
     """
 
     def __init__(self, spec: TensorSequencerSpec) -> None:

@@ -26,11 +26,6 @@ class TileDequant(wiring.Component):
     """Tensor after tensor: a beat of codes becomes a word of weights `spec.latency` (4) cycles later, or several words.
 
     A matrix in NF4 leaves by `o`, anything else by `v` in the cycle in which it comes.
-
-    Parameters
-    ----------
-    spec : TileDequantSpec
-        Size of a tile.
     """
 
     def __init__(self, spec: TileDequantSpec) -> None:

@@ -20,11 +20,6 @@ class TileReplay(wiring.Component):
 
     Each side has a copy of each tile, as corrections of both may differ.
 
-    Parameters
-    ----------
-    spec : TileWeightsSpec
-        Size of a tile, numbers of a word.
-
     Attributes
     ----------
     free : Out(1)

@@ -27,11 +27,6 @@ class TileStream(wiring.Component):
 
     `fetched` and `correction_fetched` are ready whenever a beat that was asked for comes.
 
-    Parameters
-    ----------
-    spec : TileStreamSpec
-        Size of a tile, beats ahead, longest read.
-
     Attributes
     ----------
     idle : Out(1)

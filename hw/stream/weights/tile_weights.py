@@ -24,11 +24,6 @@ class TileWeights(wiring.Component):
     """Tensor after tensor: matrices leave by `w`, a beat a cycle, everything else by `v`, a value a cycle.
 
     A tensor begins when the one before is in the memory of tiles, or its last values were taken.
-
-    Parameters
-    ----------
-    spec : TileWeightsSpec
-        Size of a tile, numbers of a word.
     """
 
     def __init__(self, spec: TileWeightsSpec) -> None:

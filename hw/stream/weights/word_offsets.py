@@ -31,12 +31,7 @@ WORDS_AHEAD = 2
 
 
 class WordOffsets(wiring.Component):
-    """Deltas, a perturbation, and offsets of words; commands one behind the other.
-
-    Parameters
-    ----------
-    spec : WordOffsetsSpec
-    """
+    """Deltas, a perturbation, and offsets of words; commands one behind the other."""
 
     def __init__(self, spec: WordOffsetsSpec) -> None:
         self.spec = spec
@@ -318,10 +313,6 @@ def _numbers(spec: WordOffsetsSpec, kind: Value) -> Value:
 
 class _Walk:
     """Command in progress, the number that is issued, and how far it is.
-
-    Parameters
-    ----------
-    spec : WordOffsetsSpec
 
     Attributes
     ----------

@@ -26,11 +26,6 @@ class UnitLanes(wiring.Component):
     A multiplier a lane makes the squares, and the results of the next pass. What a pass gives to the next one is there
     `spec.pass_latency` cycles after its last word.
 
-    Parameters
-    ----------
-    spec : PoolHeadSpec
-        Most features of a row, the table of inverse roots.
-
     Attributes
     ----------
     step : In(range(PASSES))

@@ -21,11 +21,6 @@ class UnitRows(wiring.Component):
 
     Results wait in a queue: a chunk is taken only where it has room for what it becomes.
 
-    Parameters
-    ----------
-    spec : PoolHeadSpec
-        Values of a chunk, most features of a row, the table of inverse roots.
-
     Attributes
     ----------
     step : In(range(PASSES))

@@ -26,10 +26,6 @@ class HeadTurn(wiring.Component):
     A word of a head's first half goes in, then the one of its second half. In both cycles each lane multiplies by the
     cosine and by the sine, and two sums are made of the four products.
 
-    Parameters
-    ----------
-    spec : RotarySpec
-
     Attributes
     ----------
     heads, key_heads : In, as wide as those of an instruction

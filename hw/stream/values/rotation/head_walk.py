@@ -13,10 +13,6 @@ from ...memory.chunk_line import ChunkLine
 class HeadWalk(wiring.Component):
     """Places of all chunks of a token's row: of all heads of queries, then of keys, one a cycle.
 
-    Parameters
-    ----------
-    spec : RotarySpec
-
     Attributes
     ----------
     heads, key_heads : In, as wide as those of an instruction
