@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, ClassVar
 
 from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import wiring
@@ -13,6 +13,7 @@ from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ..shell import Check
 from ..shelled_core import Monitor, ShelledCore
+from .forward_passes import ForwardPasses
 
 
 class ZerothOrderCore(ShelledCore):
@@ -25,22 +26,20 @@ class ZerothOrderCore(ShelledCore):
         See `ShelledCore`.
     """
 
+    passes: ClassVar[type[ForwardPasses]]
+    """Those of its engine."""
+
     def __init__(self, spec: Any, monitored: Monitor | int) -> None:
         self.spec = spec
         self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
         super().__init__(spec, monitored)
-
-    def perturbations(self, m: Module, settings: wiring.PureInterface) -> tuple[Value, Value]:
-        """Give the perturbations of both parts, of which a core may have registers of its own."""
-        p1, p2 = (value[: MOST_PERTURBATIONS.bit_length()] for value in (settings.p1, settings.p2))
-        return p1, p2
 
     def prepare(self, m: Module, settings: wiring.PureInterface) -> None:
         """Multiply the perturbations of both parts.
 
         In a register of its own, or it would be on the slowest path: settings do not change while they are checked.
         """
-        p1, p2 = self.perturbations(m, settings)
+        p1, p2 = self.passes.perturbations(m, settings)
         m.d.sync += self._slopes.eq(p1 * p2)
 
     def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:

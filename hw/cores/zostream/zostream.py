@@ -11,13 +11,13 @@ from ....golden.cores.zostream.registers import CORE, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.program import HEADER_BEATS
-from ...primitives.registers import register
 from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
 from ..shelled_core import Monitor
 from ..zeroth_order.zeroth_order_core import ZerothOrderCore
-from .stream_trainer import MONITOR, StreamTrainer
+from ..zeroth_order.zeroth_order_trainer import ZerothOrderTrainer
+from .stream_passes import MONITOR, StreamPasses
 
 
 class TransformerTrainer(wiring.Component):
@@ -39,7 +39,7 @@ class TransformerTrainer(wiring.Component):
     """
 
     def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
-        self.steps = StreamTrainer(spec)
+        self.steps = ZerothOrderTrainer(spec, StreamPasses(spec))
         engine = spec.engine
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, reach(spec.address))
         super().__init__(
@@ -70,17 +70,14 @@ class Zostream(ZerothOrderCore):
     monitor : Monitor, optional
     """
 
+    passes = StreamPasses
+
     def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
         super().__init__(spec, monitor)
 
     def trainer(self) -> TransformerTrainer:
         """Build the trainer inside."""
         return TransformerTrainer(self.spec)
-
-    def perturbations(self, m: Module, settings: wiring.PureInterface) -> tuple[Value, Value]:
-        """Give the perturbations of both parts in registers, as those of settings reach far."""
-        p1, p2 = super().perturbations(m, settings)
-        return register(m, "own_p1", p1), register(m, "own_p2", p2)
 
     def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """List the reasons to refuse a command."""

@@ -10,18 +10,21 @@ from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.zo.coefficient import LARGEST_BATCH
 from ..shell import Check
 from ..zeroth_order.zeroth_order_core import ZerothOrderCore
-from .zeroth_order_engine import ZerothOrderEngine
+from ..zeroth_order.zeroth_order_trainer import ZerothOrderTrainer
+from .array_passes import ArrayPasses
 
 
 class Zotrain(ZerothOrderCore):
     """The core, see `ShelledCore`; where a fault interrupts training, the deltas must be loaded again."""
 
+    passes = ArrayPasses
+
     def __init__(self, spec: ZotrainSpec) -> None:
         super().__init__(spec, spec.layout.row_beats)
 
-    def trainer(self) -> ZerothOrderEngine:
+    def trainer(self) -> ZerothOrderTrainer:
         """Build the trainer inside."""
-        return ZerothOrderEngine(self.spec)
+        return ZerothOrderTrainer(self.spec, ArrayPasses(self.spec))
 
     def cut_checks(self, train: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """List the reasons to refuse the cut of a training: of values out of range the first one counts."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Signal
 
 from ....golden.cores.zostream.registers import PROGRAM, Command
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....hw.axi.memory_port import byte_address
 from ....hw.cores.zostream.zostream import Zostream
 from ...formal.checker import Checker
-from ...formal.inside import cleared_by, parts_of, probe_of, state_of, variables_of
+from ...formal.inside import cleared_by, parts_of, probe_of
 from ..core_edges import core_rules, shrink, trainer_of
 
 CUT = ("memories",)
@@ -46,9 +46,9 @@ def _writes(checker: Checker, trainer: Any) -> None:
     Logits begin at the address of their register, and what passes a cut at its sample's place in the cache. What the
     memory system writes is what these commands say, as its parts' rules have it.
     """
-    m, control, memory, writer = checker.m, trainer.control, trainer.memory, trainer.logits
-    logits, reader, sequences = memory.logits_write.command, trainer.reader, variables_of(trainer).sequences
-    before, infers = sequences.before, control.command == Command.INFER
+    m, control, memory, writer = checker.m, trainer.control, trainer.memory, trainer.passes.logits
+    logits, passes, infer = memory.logits_write.command, trainer.passes, trainer.steps.infer
+    reader, before, infers, shown = passes.reader, passes.before, control.command == Command.INFER, probe_of(trainer)
     # the reader's part: a sentence begins between start and end of the results, which come behind that
     reads, begun = Signal(name="reads"), Signal(name="begun")
     m.d.sync += [reads.eq(reader.start | (reads & ~reader.done)), begun.eq((reader.begins | begun) & ~reader.done)]
@@ -69,26 +69,25 @@ def _writes(checker: Checker, trainer: Any) -> None:
     checker.assume(~(writer.start & reader.o.valid))
     for name, begins, address in (
         ("logits_begin", control.start & infers, control.settings.logits),
-        ("kept_begin", reader.begins & before, byte_address(trainer.passes.entry.kept)),
+        ("kept_begin", reader.begins & before, byte_address(passes.passes.entry.kept)),
     ):
         checker.rule(name, ~begins | (writer.start & (writer.address == address)))
-    results = state_of(trainer, "LOGITS")
-    settled = state_of(trainer, "RUN") | results
-    written = variables_of(trainer, "_results").written
+    results = shown.state("LOGITS")
+    settled, written = shown.state("RUN") | results, shown.written
     checker.lemma("results_read", (reads == results) & (~begun | reads))
-    checker.lemma("infers", ~settled | (sequences.infer == (infers | (control.command == Command.CACHE))))
-    checker.lemma("keeps", ~settled | (sequences._keeps == (control.command == Command.CACHE)))
-    cut = sequences._keeps | (sequences.first & sequences._split)
+    checker.lemma("infers", ~settled | (infer == (infers | (control.command == Command.CACHE))))
+    checker.lemma("keeps", ~settled | (passes.keeps == (control.command == Command.CACHE)))
+    cut = passes.keeps | (passes.first & passes.cut)
     checker.lemma("before_settled", ~settled | (before == cut))
-    checker.lemma("written_settled", ~results | (written == (sequences.infer | before)))
+    checker.lemma("written_settled", ~results | (written == (infer | before)))
     checker.lemma("kept_placed", ~(begun & before) | placed)
     checker.lemma("inferred_placed", ~(results & infers) | placed)
     checker.rule("logits_placed", ~writer.i.valid | placed)
     checker.rule("logits_in_place", ~started | (logits.payload.address == place))
     save = memory.deltas_write.command
-    saves = Cat(state_of(trainer, state) for state in ("SAVE", "SAVING")).any()
+    saves = shown.state("SAVE") | shown.state("SAVING")
     # a save is over behind its last beat, and no beat is taken before the command
-    checker.assume(~(save.valid & trainer.deltas.done))
+    checker.assume(~(save.valid & passes.deltas.done))
     checker.lemma("saves", ~saves | (control.command == Command.SAVE_DELTAS))
     checker.lemma("save_offered", ~save.valid | saves)
     checker.rule("deltas_in_place", ~save.valid | (save.payload.address == control.settings.deltas))
@@ -97,7 +96,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
 
 def _programs(checker: Checker, trainer: Any) -> None:
     """Only a program that was accepted is run; a refused one has its reason as the code."""
-    program, engine = trainer.program, trainer.engine
+    program, engine = trainer.passes.program, trainer.engine
     looks, fails, idle, runs = (probe_of(program).state(name) for name in ("LOOK", "FAILED", "IDLE", "RUN"))
     checker.lemma("valid_at_rest", ~program.valid | idle | runs)
     checker.lemma("failed_for_ever", program.failed == fails)

@@ -1,0 +1,495 @@
+"""Passes of a streamed program: sentences, deltas and their generator, for the trainer by zeroth order."""
+
+from collections.abc import Callable
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+from amaranth.utils import exact_log2
+
+from ....golden.axi.bus import BEAT, BEAT_COUNT_BITS, reach
+from ....golden.cores.zostream.registers import Command, Error
+from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....golden.stream.memory.chunks import ChunkLayout
+from ....golden.stream.weights.word_offsets import Kind
+from ....golden.zo.deltas import DELTA, PerturbationTable
+from ....golden.zo.memory_layout import WORDS
+from ...axi.memory_port import OFFSET_BITS, beat_number, byte_address
+from ...axi.read_interleave import ReadInterleave
+from ...primitives.fifo import Fifo
+from ...probe import probe
+from ...stream.engine.engine_port import EnginePort
+from ...stream.machine.program_sequencer import ProgramSequencer
+from ...zo.deltas.walks import WalkRange
+from ..image_reads import Image, ImageReads
+from ..logit_writer import LogitWriter
+from ..shelled_core import Monitor
+from ..zeroth_order.forward_passes import ForwardPasses
+from .logit_reader import RESULT, LogitReader
+from .pass_memory import PassMemory
+from .perturbed_deltas import SHOWN, PerturbedDeltas
+from .program_loader import KEPT_BITS, ProgramLoader
+from .sample_reads import SampleReads
+from .sentence_scheduler import SentenceScheduler
+
+MONITOR = Monitor(1, operations=True)
+
+
+class StreamPasses(ForwardPasses):
+    """Passes of a program through an engine, of as many whole sentences as both sides of them have room for.
+
+    The samples of a pass are read, the engine runs the program, and the logits of both sides of each sentence go to the
+    losses. Behind the last pass the deltas move.
+    """
+
+    reads = ("order", "images", "corrections", "stream")
+    """Images are samples, programs, deltas and states of the generator."""
+    spread = ("stream",)
+    far = True
+    delta_beats: Signal
+
+    def __init__(self, spec: ZostreamSpec) -> None:
+        super().__init__()
+        self.spec, self.classes, self.monitor = spec, spec.classes, MONITOR
+        address, tokens, errors = reach(spec.address), spec.tokens, spec.registers.errors
+        chunks = ChunkLayout(spec.lanes, spec.columns, spec.rows, spec.wide_rows)
+        self.sequencer = ProgramSequencer(spec.sequencer)
+        self.program = ProgramLoader(spec.sequencer, errors, spec.classes, spec.times)
+        self.deltas = PerturbedDeltas(spec.offsets)
+        self.scheduler = self._scheduler = SentenceScheduler(tokens, errors, address)
+        self.passes, self.samples = PassMemory(tokens, address), SampleReads(tokens, address)
+        self.reader = LogitReader(chunks, tokens, (1 << KEPT_BITS) - 1)
+        self.logits = LogitWriter(address=address, logit=RESULT)
+        names = ("sequencer", "program", "deltas", "scheduler", "passes", "samples", "reader")
+        self.parts = {name: getattr(self, name) for name in names}
+        self.members = {"engine": Out(EnginePort(chunks, spec.sequencer, spec.offsets, address))}
+        self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
+        self.delta_beats = Signal(BEAT_COUNT_BITS, name="delta_beats")
+        # the perturbation, or the image of deltas, is that of the part before the cut; passes end there, and keep what
+        # passes; the command is `Command.CACHE`
+        self.first, self.before, self.keeps = (Signal(name=name) for name in ("first", "before", "keeps"))
+        self.cut, self.single, self.position = (split := Signal(name="split")), ~split, self.deltas.at
+        # what the first part gave is in the memory; the sentences are those of the results that are read
+        self._stored, self._reads_logits = Signal(name="stored"), Signal(name="reads_logits")
+        # the scheduler begins, a cycle later: what a command is checked for is late
+        self._begins = Signal(name="begins_job")
+        self._final, self._several = Signal(name="final"), Signal(name="several")
+        self._loaded, self._asks_deltas = Signal(name="loaded"), Signal(name="asks_deltas")
+        self._empty, self._fetched = Signal(name="empty"), Signal(name="fetched")
+        self.rests = self._empty & self._fetched
+        # a command needs a program, one of which the first part is fixed, one of which it is not, or has an image of
+        # deltas that would end beyond the address bits; one that began is held until reset
+        self._wrong, self._failed = (Signal(4, name=name) for name in ("wrong", "failed"))
+        self._refused = Signal(name="refused")
+
+    @property
+    def engine(self) -> Any:
+        """Port to the engine."""
+        return self.trainer.engine
+
+    # -- wires -----------------------------------------------------------------------------------------------------
+
+    def connect(self, m: Module, p1: Value, p2: Value) -> None:
+        """Connect the parts with each other, with the engine and with the trainer."""
+        self._connect_program(m)
+        self._connect_passes(m)
+        self._connect_stream(m)
+        self._settings(m, p1, p2)
+        self._results(m)
+        self._load_samples(m)
+        self._check(m)
+        settings, program = self.trainer.control.settings, self.program
+        self.faults = [
+            (program.failed, program.error, program.number),
+            (self._failed[0], Const(Error["PROGRAM_NO_PROGRAM"]), Const(0)),
+            (self._failed[1], Const(Error["PROGRAM_CUT"]), Const(0)),
+            (self._failed[2], Const(Error["BAD_SPLIT"]), settings.p2),
+            (self._failed[3], Const(Error["BAD_ADDRESS"]), settings.deltas),
+            (self.engine.failed, Const(Error.BAD_WEIGHTS), self.engine.number),
+            (Const(0), Const(0), Const(0)),
+        ]
+
+    def _connect_program(self, m: Module) -> None:
+        """Connect the program and the deltas with the engine, and show the deltas."""
+        program, sequencer, engine, deltas = self.program, self.sequencer, self.engine, self.deltas
+        control, monitor = self.trainer.control, self.trainer.monitor
+        wiring.connect(m, program.command, sequencer.command)
+        wiring.connect(m, sequencer.status, program.status)
+        wiring.connect(m, sequencer.o, program.o)
+        wiring.connect(m, program.instruction, wiring.flipped(engine.instruction))
+        wiring.connect(m, wiring.flipped(engine.request), deltas.request)
+        wiring.connect(m, deltas.offsets, wiring.flipped(engine.offsets))
+        m.d.comb += [
+            program.beats.eq(control.settings.program_beats),
+            *(getattr(monitor, name).eq(getattr(deltas, name)) for name in SHOWN),
+            # deltas that are loaded or cleared are another program's
+            monitor.valid.eq(deltas.valid & (control.command == Command.TRAIN)),
+            monitor.operation.eq(engine.operation),
+            engine.weights.eq(control.settings.weights),
+            *(getattr(engine, name).eq(getattr(program, name)) for name in ("capacity", "features")),
+            engine.inputs.eq(Mux(engine.kept, program.kept_buffer, program.inputs)),
+            engine.row_beats.eq(program.kept_beats),
+            engine.alike.eq(~program.split),
+            deltas.first_rows.eq(program.first_rows),
+            deltas.start.eq(control.start),
+            deltas.position.eq(control.settings.position),
+        ]
+
+    def _connect_passes(self, m: Module) -> None:
+        """Sentences of a pass, and their rows."""
+        passes, samples, reader, engine = self.passes, self.samples, self.reader, self.engine
+        wiring.connect(m, self._scheduler.sentence, passes.sentence)
+        wiring.connect(m, samples.sentence, wiring.flipped(engine.sentence))
+        m.d.comb += [
+            passes.capacity.eq(self.program.capacity),
+            passes.number.eq(Mux(self._reads_logits, reader.number, samples.number)),
+            samples.entry.eq(passes.entry),
+            samples.sentences.eq(passes.sentences),
+            samples.kept.eq(passes.upper),
+            # of both sides, where they are not alike
+            samples.token_beats.eq(
+                Mux(passes.upper, self.program.kept_beats << self.program.split, self.program.token_beats)
+            ),
+            engine.kept.eq(passes.upper),
+            *(getattr(engine, name).eq(getattr(passes, name)) for name in ("rows", "sentences", "longest")),
+        ]
+
+    def _connect_stream(self, m: Module) -> None:
+        """Give the stream of weights its port; of two it takes both in turn, a block of the memory each."""
+        memory, asked = self.trainer.memory, wiring.flipped(self.engine.stream_read)
+        wiring.connect(m, wiring.flipped(self.engine.corrections_read), memory.corrections_read)
+        if self.spec.ports == 1:
+            wiring.connect(m, asked, memory.stream_read)
+            return
+        m.submodules.interleave = both = ReadInterleave(self.spec.ports, memory.address)
+        block = OFFSET_BITS + exact_log2(self.spec.engine.feed.burst)
+        m.d.comb += both.port.eq(asked.command.payload.address[block])
+        wiring.connect(m, asked, both.read)
+        wiring.connect(m, both.port0, memory.stream_read)
+        wiring.connect(m, both.port1, memory.stream_read1)
+
+    def _settings(self, m: Module, p1: Value, p2: Value) -> None:
+        """Connect settings, which stay the same during a command."""
+        control, settings, job = self.trainer.control, self.trainer.control.settings, self._scheduler.job
+        updates, logits, program = self.trainer.updates, self.logits, self.program
+        split, infer = self.cut, self.steps.infer
+        # of the part behind the cut, with which the first one is reckoned
+        turns, repeats = Signal.like(job.turns, name="turns"), Signal.like(job.repeats, name="repeats")
+        product = Signal.like(repeats, name="product")
+        largest_eps = DELTA.fraction - PerturbationTable(self.spec.generator).fraction
+        m.d.sync += [
+            self._begins.eq(self.steps.begin),
+            self.keeps.eq(control.command == Command.CACHE),
+            split.eq(program.split & (control.command == Command.TRAIN)),
+            self.before.eq(self.keeps | (self.first & split)),
+            turns.eq(Mux(split, p2 + 1, 1)),
+            product.eq(p1 * p2),
+            repeats.eq(Mux(infer, 1, p1 + Mux(split, product, 0))),
+            self.engine.amount.eq(Mux(infer, 0, (1 << largest_eps) >> settings.eps_shift[:4])),
+            self._several.eq((p1 != 1) | (split & (p2 != 1))),
+        ]
+        m.d.comb += [
+            job.start.eq(self._begins),
+            job.index.eq(settings.index),
+            job.cache.eq(settings.cache),
+            job.repeats.eq(repeats),
+            job.turns.eq(turns),
+            job.upper.eq(settings.cached[0] & ~self.keeps),
+            job.pooled.eq(program.pooled),
+            job.labels.eq(program.outputs),
+            job.capacity.eq(program.capacity),
+            self._final.eq(self.steps.outer_ends & self.steps.inner_ends & ~self.first),
+            updates.second.eq(Mux(split, p2, 1)),
+            logits.start.eq(control.start | (self.reader.begins & self.before)),
+            logits.address.eq(Mux(self.before, byte_address(self.passes.entry.kept), settings.logits)),
+            logits.sample_beats.eq(Mux(self.before, program.kept_beats, program.logit_beats)),
+        ]
+
+    def _results(self, m: Module) -> None:
+        """Count what was clipped, and results that are still to come."""
+        counts, slopes, engine = self.trainer.control.counts, self.trainer.slopes, self.engine
+        # both sides are alike without a perturbation
+        clipped = Mux(self.steps.infer, engine.clipped >> 1, engine.clipped)
+        m.d.sync += [
+            counts.saturations.eq(Mux(engine.done, clipped, 0)),
+            counts.offsets_clipped.eq(0),
+            self._empty.eq(slopes.empty & self.logits.empty),
+            self._fetched.eq(engine.fetched),
+        ]
+
+    def _load_samples(self, m: Module) -> None:
+        """Load the samples of a pass as soon as its sentences are known: also while deltas and offsets change.
+
+        What passes the cut in a step is to be in the memory first.
+        """
+        passes, engine = self.passes, self.engine
+        with m.FSM(name="samples"):
+            with m.State("WAIT"), m.If(passes.complete & (~passes.upper | ~self.cut | self._stored)):
+                m.d.comb += [engine.load.eq(1), self.samples.start.eq(1)]
+                m.next = "LOAD"
+            with m.State("LOAD"), m.If(engine.loaded):
+                m.next = "LOADED"
+            with m.State("LOADED"):
+                m.d.comb += self._loaded.eq(1)
+                with m.If(passes.clear):
+                    m.next = "WAIT"
+
+    def images(self, m: Module) -> ImageReads:
+        """Read the image of each command that has one, and samples."""
+        control, settings, spec = self.trainer.control, self.trainer.control.settings, self.spec
+        program, deltas = self.program, self.deltas
+        rows = program.rows + Mux(program.cut, program.first_rows, 0)
+        m.d.sync += self.delta_beats.eq(rows * (spec.offsets.row_words // WORDS))
+        # whoever takes an image is ready until a beat comes; those behind a FIFO are so when they like
+        fifos = [Fifo(8 * BEAT, 2) for _ in range(2)]
+        m.submodules.delta_beats, m.submodules.sample_beats = delta_beats, sample_beats = fifos
+        wiring.connect(m, delta_beats.o, deltas.load)
+        wiring.connect(m, sample_beats.o, wiring.flipped(self.engine.beats))
+        # a command's done is that of the image: nothing else is under way
+        moved = deltas.done & ~self.first
+        images = (
+            Image(Command.LOAD, settings.program, program.beats, self.sequencer.image, program.loaded),
+            Image(Command.LOAD_DELTAS, settings.deltas, self.delta_beats, delta_beats.i, moved),
+            Image(Command.TRAIN, settings.state, self._state_beats, deltas.state, deltas.loaded),
+        )
+        reads = ImageReads(images, control.command, self.trainer.memory.images_read, self.samples.command)
+        reads.connect(m, sample_beats.i)
+        return reads
+
+    def results(self, m: Module) -> tuple[Any, Value, Value, Value]:
+        """Give the logits, or what passes the cut, and labels to the losses."""
+        reader, program, before, labels = self.reader, self.program, self.before, self.trainer.slopes.labels
+        # a register: long paths begin here, and both are stable long before a result comes
+        written = Signal(name="written")
+        m.d.sync += written.eq(self.steps.infer | before)
+        probe(self.trainer, written=written)
+        # what passes a cut has rows for each token, but behind a pool
+        tokens = before & ~program.pooled
+        wiring.connect(m, reader.operands_read, wiring.flipped(self.engine.operands_read))
+        wiring.connect(m, wiring.flipped(self.engine.operands), reader.operands)
+        m.d.comb += [
+            reader.wide.eq(before & program.kept_wide),
+            reader.base.eq(Mux(before, program.kept_base, program.base)),
+            reader.stride.eq(program.capacity),
+            reader.outputs.eq(Mux(before, program.kept_outputs, program.outputs)),
+            reader.sentences.eq(self.passes.sentences),
+            reader.rows.eq(Mux(tokens, self.passes.rows, self.passes.sentences)),
+            reader.tokens.eq(Mux(tokens, self.passes.entry.tokens, 1)),
+            reader.waits.eq(before),
+            reader.both.eq(~self.steps.infer),
+            labels.sample.eq(reader.begins & ~written),
+            labels.label.valid.eq(reader.begins & ~written),
+            labels.label.payload.eq(self.passes.entry.label),
+        ]
+        return reader.o, reader.o.payload.logit, reader.o.payload.last, written
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def _rows(self, m: Module, kind: Kind, first: Value) -> None:
+        """Make a command for all rows of deltas of the first part, or of the last or only one."""
+        command, program = self.deltas.command.payload, self.program
+        m.d.comb += [
+            command.kind.eq(kind),
+            command.table.eq(program.cut & ~first),
+            command.count.eq(Mux(first, program.first_rows, program.rows)),
+        ]
+
+    def _command(self, m: Module, kind: Kind, following: str, first: Value | None = None) -> None:
+        """Give a command for all rows of deltas, in the current state, and go on with a state."""
+        command = self.deltas.command
+        self._rows(m, kind, self.first if first is None else first)
+        m.d.comb += command.valid.eq(1)
+        with m.If(command.ready):
+            m.next = following
+
+    def idle(self, m: Module) -> Value:
+        """Refuse a command that does not fit the program; of both parts' deltas the first ones come first."""
+        control, program = self.trainer.control, self.program
+        m.d.sync += self.first.eq(program.cut)
+        with m.If(control.start & self._refused):
+            m.d.sync += self._failed.eq(self._wrong)
+            m.next = "FAILED"
+        with m.Elif(control.start & control.command.matches(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN)):
+            m.d.comb += program.load.eq(control.command == Command.LOAD)
+            m.d.sync += self._asks_deltas.eq(control.command == Command.LOAD_DELTAS)
+        begins: Value = control.start & ~self._refused
+        return begins
+
+    def _check(self, m: Module) -> None:
+        """Find what is wrong with a command; in registers, as a command begins late and much waits for it."""
+        control, program, settings = self.trainer.control, self.program, self.trainer.control.settings
+        trains, save = control.command == Command.TRAIN, self.trainer.memory.deltas_write.command
+        conditions = Signal(4, name="conditions")
+        cached = (trains | (control.command == Command.INFER)) & settings.cached[0]
+        fixed = program.cut & ~program.split
+        moves = control.command.matches(Command.LOAD_DELTAS, Command.SAVE_DELTAS)
+        # the first beat behind the image of deltas, and the number of beats that there are
+        most = 1 << len(settings.deltas) - OFFSET_BITS
+        end = Signal(range(2 * most), name="deltas_end", reset_less=True)
+        m.d.sync += end.eq(beat_number(settings.deltas) + save.payload.beats)
+        m.d.comb += conditions.eq(
+            Cat(
+                (control.command != Command.LOAD) & ~program.valid,
+                (cached | (control.command == Command.CACHE)) & ~fixed,
+                trains & ~program.split & (settings.p2 != 1),
+                moves & (end > most),
+            )
+        )
+        m.d.sync += [self._wrong.eq(conditions), self._refused.eq(conditions.any())]
+
+    def begin_clear(self, m: Module) -> None:
+        """Clear the deltas of the first part first."""
+        m.d.sync += self.first.eq(self.program.cut)
+        m.next = "CLEAR"
+
+    def begin_inference(self, m: Module) -> None:
+        """Begin with the order list: there is nothing to make."""
+        m.d.comb += self.steps.begin.eq(1)
+        m.next = "STEP"
+
+    def begin_outer(self, m: Module) -> None:
+        """Take the first part or the only one; nothing is stored."""
+        m.d.sync += [self.first.eq(self.cut), self._stored.eq(0)]
+
+    def begin_second(self, m: Module) -> None:
+        """Store first what passes the cut."""
+        m.next = "STORE"
+
+    def begin_perturbation(self, m: Module, first: Value | int) -> None:
+        """Go on with a perturbation, if any; the first part's have no slope, and so no position."""
+        m.next = "PASS"
+        with m.If(~self.steps.infer):
+            m.next = "POSITION"
+            with m.If(first):
+                m.next = "PERTURB"
+
+    def transfer(self, m: Module) -> None:
+        """Load the deltas of both parts from their image."""
+        command = self.deltas.command
+        self._rows(m, Kind.LOAD, self.first)
+        m.d.comb += command.valid.eq(self._asks_deltas)
+        with m.If(command.ready):
+            m.d.sync += self._asks_deltas.eq(0)
+        with m.If(self.deltas.done & self.first):
+            loads = self.trainer.control.command == Command.LOAD_DELTAS
+            m.d.sync += [self._asks_deltas.eq(loads), self.first.eq(0)]
+
+    def _both(self, m: Module, state: str) -> None:
+        """End a command behind the last part's deltas; behind the first part's return to a state."""
+        with m.If(self.deltas.done):
+            m.d.sync += self.first.eq(0)
+            m.next = "END"
+            with m.If(self.first):
+                m.next = state
+
+    def delta_states(self, m: Module, save: Any) -> None:
+        """Clear the deltas of both parts, or write their image."""
+        with m.State("CLEAR"):
+            self._command(m, Kind.CLEAR, "CLEARED")
+        with m.State("CLEARED"):
+            self._both(m, "CLEAR")
+        with m.State("SAVE"):
+            with m.If(save.ready):
+                m.d.sync += save.valid.eq(0)
+            self._command(m, Kind.SAVE, "SAVING")
+        with m.State("SAVING"):
+            with m.If(save.ready):
+                m.d.sync += save.valid.eq(0)
+            self._both(m, "SAVE")
+
+    def pass_states(self, m: Module, passed: Callable[[], None], ended: Callable[[], None]) -> None:
+        """Make a perturbation and skip the words behind it; run the program for each pass, and read the logits."""
+        deltas, engine, passes, reader = self.deltas, self.engine, self.passes, self.reader
+        position = self.trainer.slopes.position
+        with m.State("POSITION"):
+            m.d.comb += position.valid.eq(1)
+            with m.If(position.ready):
+                m.next = "PERTURB"
+        with m.State("PERTURB"):
+            # behind the last of several perturbations the generator returns to the first one
+            m.d.comb += [
+                deltas.command.payload.factor.eq(engine.amount),
+                deltas.command.payload.replay.eq(self._final & self._several),
+            ]
+            self._command(m, Kind.PERTURB, "PERTURBED")
+        with m.State("PERTURBED"), m.If(deltas.done):
+            m.d.sync += self.trainer.control.counts.offsets_clipped.eq(deltas.clipped)
+            m.next = "GAP"
+        self._skip(m, "GAP", "PASS", without=self._final | self.first)
+        with m.State("PASS"), m.If(self._loaded):
+            m.d.comb += [engine.start.eq(1), self.program.run.eq(1)]
+            m.d.comb += [self.program.behind.eq(passes.upper), self.program.before.eq(self.before)]
+            m.next = "RUN"
+        with m.State("RUN"), m.If(engine.done):
+            m.d.comb += reader.start.eq(1)
+            m.next = "LOGITS"
+        with m.State("LOGITS"):
+            m.d.comb += self._reads_logits.eq(1)
+            with m.If(reader.done):
+                m.d.comb += passes.clear.eq(1)
+                m.next = "PASS"
+                with m.If(passes.last):
+                    m.next = "PASSED"
+        with m.State("PASSED"):
+            with m.If(self.steps.infer):
+                m.d.comb += self.scheduler.step.ready.eq(1)
+                ended()
+            with m.Else():
+                passed()
+        with m.State("STORE"), m.If(self._empty & self.trainer.memory.settled):
+            m.d.sync += [self._stored.eq(1), self.first.eq(0)]
+            m.next = "POSITION"
+
+    def _skip(self, m: Module, state: str, following: str, without: Value, mark: Value | int = 0) -> None:
+        """Skip the words of the generator behind a perturbation, but where they are none."""
+        command, gap = self.deltas.command, self.trainer.control.settings.gap
+        with m.State(state):
+            m.d.comb += [
+                command.payload.kind.eq(Kind.SKIP),
+                command.payload.count.eq(gap),
+                command.payload.mark.eq(mark),
+            ]
+            with m.If(without | (gap == 0)):
+                m.next = following
+            with m.Else():
+                m.d.comb += command.valid.eq(1)
+                with m.If(command.ready):
+                    m.next = f"{state}_SKIPPED"
+        with m.State(f"{state}_SKIPPED"), m.If(self.deltas.done):
+            m.next = following
+
+    def update_states(self, m: Module, ended: Callable[[], None]) -> None:
+        """Move the deltas along a step's perturbations; of several each is made again."""
+        updates, deltas, several = self.trainer.updates, self.deltas, self._several
+        walk, command, gap = updates.walk, deltas.command, self.trainer.control.settings.gap
+        marks, first = updates.walk.payload.final & several, updates.walk.payload.range == WalkRange.FIRST
+        with m.State("WALK"), m.If(walk.valid):
+            m.next = "UPDATE"
+            with m.If(several):
+                m.next = "AGAIN"
+        with m.State("AGAIN"):
+            m.d.comb += command.payload.mark.eq(marks & (gap == 0))
+            self._command(m, Kind.PERTURB, "MADE", first)
+        with m.State("MADE"), m.If(deltas.done):
+            m.next = "UPDATE"
+        with m.State("UPDATE"):
+            m.d.comb += command.payload.factor.eq(walk.payload.coefficient)
+            self._command(m, Kind.UPDATE, "UPDATED", first)
+        with m.State("UPDATED"), m.If(deltas.done):
+            m.next = "BEHIND"
+        self._skip(m, "BEHIND", "MOVED", without=first, mark=marks)
+        with m.State("MOVED"):
+            # the walk is taken and over at once: what it says stays until then
+            m.d.comb += walk.ready.eq(1)
+            m.next = "NEXT"
+        with m.State("NEXT"):
+            m.d.comb += updates.moved.eq(1)
+            m.next = "WALK"
+            with m.If(updates.done):
+                ended()
+
+    def other_states(self, m: Module) -> None:
+        """Wait for the reset behind a fault."""
+        with m.State("FAILED"):
+            pass
