@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from ..graph import Constant, Place
+from ..graph import Arguments, Constant, Place
 from . import composed
-from .attention_scores import Scores, context, hidden, masked, scores, softmax
-from .composed import Composed
-from .functions import UNARY, Function, applied, of_one
+from .attention_scores import Scores, context, hidden, masked, not_a_number, scores, softmax
+from .composed import UNARY, Composed, Function, applied, of_one
 from .row_graph import RowGraph, Rows
-from .row_operations import gated, is_relu, linear, plus, pooled, residual, squared, times
+from .row_operations import activation, gated, is_relu, linear, plus, pooled, residual, squared, times
 
+KNOWN = (
+    "linear layers, layer and RMS norm, attention, GELU, ReLU, SiLU, sums, products, patches of samples, class token, "
+    "positions, first, last or mean token"
+)
+"""Words for what a transformer here has."""
 Value = Constant | Rows | Scores | Composed | Function | tuple["Value", ...]
 """Types that a tensor of a model can have."""
+Handler = Callable[[RowGraph, Place, Arguments], Value]
+"""Function of the graph, an operator's place and its arguments."""
 
 
 def rows_of(place: Place, value: Any) -> Rows:
@@ -253,3 +259,52 @@ def einsum(graph: RowGraph, place: Place, equation: str, tensors: Sequence[Any])
 
 def _shape(value: Any) -> torch.Size:
     return value.tensor.shape if isinstance(value, Constant) else value.index.shape
+
+
+# -- what ATen and ONNX have alike -------------------------------------------------------------------------------------
+
+
+def _power(exponent: float) -> Handler:
+    return lambda graph, place, given: power(graph, place, given.first(1)[0], exponent)
+
+
+def _function(name: str) -> Handler:
+    """Function of each value, as a part of another or as one that the host computes."""
+    return lambda graph, place, given: function(graph, place, name, given.first(1)[0])
+
+
+OPERATIONS: list[tuple[str, str, Handler]] = [
+    (
+        "MatMul",
+        "matmul.default mm.default bmm.default",
+        lambda graph, place, given: product(graph, place, *given.first(2)),
+    ),
+    ("Add", "add.Tensor add.Scalar", lambda graph, place, given: add(graph, place, *given.first(2))),
+    ("Sub", "sub.Tensor sub.Scalar", lambda graph, place, given: subtract(graph, place, *given.first(2))),
+    ("Mul", "mul.Tensor mul.Scalar", lambda graph, place, given: multiply(graph, place, *given.first(2))),
+    ("Neg", "neg.default", lambda graph, place, given: multiply(graph, place, given.first(1)[0], -1.0)),
+    ("Div", "div.Tensor div.Scalar", lambda graph, place, given: divide(graph, place, *given.first(2))),
+    ("Pow", "pow.Tensor_Scalar", lambda graph, place, given: power(graph, place, *given.first(2))),
+    ("", "square.default", _power(2)),
+    ("Sqrt", "sqrt.default", _power(0.5)),
+    ("", "rsqrt.default", _power(-0.5)),
+    ("Reciprocal", "reciprocal.default", _power(-1)),
+    (
+        "Where",
+        "where.self where.ScalarOther where.ScalarSelf",
+        lambda graph, place, given: chosen(place, *given.first(3)),
+    ),
+    ("IsNaN", "isnan.default", lambda graph, place, given: not_a_number(place, given.first(1)[0])),
+    (
+        "Relu",
+        "relu.default",
+        lambda graph, place, given: activation(graph, place, rows_of(place, given.first(1)[0]), "relu"),
+    ),
+    (
+        "Swish",
+        "silu.default",
+        lambda graph, place, given: activation(graph, place, rows_of(place, given.first(1)[0]), "silu"),
+    ),
+    *((name.capitalize(), f"{name}.default", _function(name)) for name in UNARY),
+]
+"""Type of ONNX, titles of ATen, and what both are."""

@@ -16,11 +16,23 @@ from ...transformer.blocks import ActivationKind
 from ..exported_graph import ExportedGraph, shape_of
 from ..graph import Arguments, Constant, Place, constant_of, needed
 from . import composed
-from .arithmetic import Value, add, chosen, einsum, mean, multiply, output_of, product, rows_of, softmax_of
+from .arithmetic import (
+    KNOWN,
+    OPERATIONS,
+    Handler,
+    Value,
+    add,
+    chosen,
+    einsum,
+    mean,
+    multiply,
+    output_of,
+    product,
+    rows_of,
+    softmax_of,
+)
 from .attention_scores import Scores, attention
-from .composed import Composed
-from .functions import Function
-from .operations import KNOWN, OPERATIONS, Handler
+from .composed import Composed, Function
 from .row_graph import FoundTransformer, RowGraph, Rows
 from .row_operations import activation, linear, norm, pooled
 from .row_samples import convolution, joined

@@ -20,10 +20,9 @@ from ..graph import Arguments, Constant, Place, constant_of, needed
 from ..onnx_constants import ARRANGED, evaluated, size_of
 from ..onnx_graph import FLOATS, OnnxGraph
 from . import composed
-from .arithmetic import Value, einsum, mean, output_of, rows_of, softmax_of
+from .arithmetic import KNOWN, OPERATIONS, Handler, Value, einsum, mean, output_of, rows_of, softmax_of
 from .attention_scores import attention
 from .composed import Composed
-from .operations import KNOWN, OPERATIONS, Handler
 from .row_graph import BATCH, FoundTransformer, RowGraph, Rows
 from .row_operations import activation, linear, norm, pooled
 from .row_samples import convolution, joined

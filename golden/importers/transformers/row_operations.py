@@ -55,7 +55,7 @@ def norm(
     centred: bool = True,
     axes: int = 1,
 ) -> Rows:
-    """Add a layer or RMS norm over the last axis."""
+    """Add a layer or RMS norm over the last axis; one of the first or last token alone is that of all before it."""
     rows = graph.settled(place, rows)
     if axes != 1:
         raise place.error(f"is over the last {axes} axes, not over the features alone")
@@ -73,7 +73,19 @@ def norm(
             tensors[kind][feature] = values
             names[kind] = one.name
     operation = Normalisation(centred, eps, bias is not None)
-    return replace(rows, number=graph.add(place, operation, rows.number, tensors=tensors, names=names))
+    node = graph.nodes[rows.number] if rows.number >= 0 else None
+    pool = node.operation if node is not None else None
+    if node is None or not isinstance(pool, PoolTokens) or not _is_sum(graph, node.reads[0]):
+        return replace(rows, number=graph.add(place, operation, rows.number, tensors=tensors, names=names))
+    # sums have more bits than a pool takes, and the norm fewer
+    if pool.kind == "mean":
+        raise place.error("is behind the mean of a sum's tokens, which has no hardware: take it of each token, before")
+    number = graph.add(place, operation, *node.reads, tensors=tensors, names=names)
+    return replace(rows, number=graph.add(node.place, pool, number, pooled=True))
+
+
+def _is_sum(graph: RowGraph, number: int) -> bool:
+    return number >= 0 and isinstance(graph.nodes[number].operation, Residual | Positions)
 
 
 def activation(graph: RowGraph, place: Place, rows: Rows, kind: ActivationKind) -> Rows:

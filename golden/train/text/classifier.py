@@ -22,8 +22,8 @@ from torch.nn import functional
 
 from ...errors import UserError
 from ...importers.transformers.language_models.checkpoint import refuse_adapter
+from ...importers.transformers.language_models.folder import pooling_of
 from ...importers.transformers.language_models.language_model import check_tokens
-from ...importers.transformers.language_models.pooling import pooling_of
 from .tasks import NO_PAIRS, Texts
 
 LOGIT_SCALE = 20.0

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from ....errors import UserError
 from ....models.checkpoint import load_state
-from .model_settings import model_settings, refuse_other_weights
-from .settings import read_settings
+from .settings import model_settings, read_settings, refuse_other_weights
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
 

@@ -15,8 +15,7 @@ from ....transformer.blocks import ActivationKind, SelfAttention
 from ....transformer.builder import INPUTS, TransformerBuilder
 from .checkpoint import Checkpoint
 from .language_model import LanguageModel
-from .model_settings import ROPE
-from .settings import Settings, shown
+from .settings import ROPE, Settings, shown
 
 _ACTIVATIONS: dict[str, ActivationKind] = {
     "gelu": "gelu",

@@ -17,8 +17,7 @@ from .checkpoint import Checkpoint
 from .families import read_checkpoint
 from .gguf_header import GgufHeader
 from .language_model import LanguageModel
-from .model_settings import model_settings
-from .settings import Settings, shown
+from .settings import Settings, model_settings, shown
 
 _KINDS = {"llama": "llama", "qwen2": "qwen2"}
 """Architectures, as settings name them."""

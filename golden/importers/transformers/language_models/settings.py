@@ -1,4 +1,4 @@
-"""Settings of a model, each of its declared type: one reader for all fields of a JSON object."""
+"""Settings of a model, each of its declared type, with the names and defaults of the library `transformers`."""
 
 from __future__ import annotations
 
@@ -125,3 +125,163 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UserError(f"{path} is no JSON object")
     return found
+
+
+# -- models that are read ----------------------------------------------------------------------------------------------
+
+_LAYER_TYPES = {"layer_types": Field("texts", None, null=True)}
+_ENCODER = {
+    **_LAYER_TYPES,
+    "vocab_size": Field("count", 30_522),
+    "max_position_embeddings": Field("count", 512),
+}
+_BERT = {
+    **_ENCODER,
+    "hidden_size": Field("count", 768),
+    "num_hidden_layers": Field("count", 12),
+    "num_attention_heads": Field("count", 12),
+    "intermediate_size": Field("count", 3_072),
+    "hidden_act": Field("text", "gelu"),
+    "type_vocab_size": Field("count", 2),
+    "layer_norm_eps": Field("eps", 1e-12),
+    "is_decoder": Field("flag", False),
+    "add_cross_attention": Field("flag", False),
+    # of versions before 5
+    "position_embedding_type": Field("text", None, null=True),
+}
+_ROBERTA = {**_BERT, "pad_token_id": Field("index", 1)}
+_DECODER = {
+    **_LAYER_TYPES,
+    "hidden_size": Field("count", 4_096),
+    "num_hidden_layers": Field("count", 32),
+    "num_attention_heads": Field("count", 32),
+    "tie_word_embeddings": Field("flag", False),
+    "is_causal": Field("flag", True),
+}
+_LLAMA = {
+    **_DECODER,
+    "hidden_act": Field("text", "silu"),
+    "rms_norm_eps": Field("eps", 1e-6),
+    "rope_parameters": Field("object", None, null=True),
+    # of versions before 5, and as the library finds them beside the others
+    "rope_scaling": Field("object", None, null=True),
+    "rope_theta": Field("base", 10_000.0),
+    "partial_rotary_factor": Field("number", None, null=True),
+}
+FIELDS: dict[str, dict[str, Field]] = {
+    "bert": _BERT,
+    "roberta": {**_ROBERTA, "vocab_size": Field("count", 50_265)},
+    "xlm-roberta": _ROBERTA,
+    "distilbert": {
+        **_ENCODER,
+        "dim": Field("count", 768, alias="hidden_size"),
+        "n_layers": Field("count", 6, alias="num_hidden_layers"),
+        "n_heads": Field("count", 12, alias="num_attention_heads"),
+        "hidden_dim": Field("count", 3_072),
+        "activation": Field("text", "gelu"),
+    },
+    "opt": {
+        **_DECODER,
+        "vocab_size": Field("count", 50_272),
+        "hidden_size": Field("count", 768),
+        "num_hidden_layers": Field("count", 12),
+        "num_attention_heads": Field("count", 12),
+        "max_position_embeddings": Field("count", 2_048),
+        "ffn_dim": Field("count", 3_072),
+        "activation_function": Field("text", "relu"),
+        "word_embed_proj_dim": Field("count", None, null=True),
+        "do_layer_norm_before": Field("flag", True),
+        "_remove_final_layer_norm": Field("flag", False),
+        "enable_bias": Field("flag", True),
+        "layer_norm_elementwise_affine": Field("flag", True),
+        "tie_word_embeddings": Field("flag", True),
+    },
+    "llama": {
+        **_LLAMA,
+        "vocab_size": Field("count", 32_000),
+        "intermediate_size": Field("count", 11_008),
+        "num_key_value_heads": Field("count", None, null=True),
+        "head_dim": Field("count", None, null=True),
+        "attention_bias": Field("flag", False),
+        "mlp_bias": Field("flag", False),
+        "sliding_window": Field("count", None, null=True),
+    },
+    "mistral": {
+        **_LLAMA,
+        "vocab_size": Field("count", 32_000),
+        "intermediate_size": Field("count", 14_336),
+        "num_key_value_heads": Field("count", 8),
+        "head_dim": Field("count", None, null=True),
+        "sliding_window": Field("count", 4_096, null=True),
+    },
+    "qwen2": {
+        **_LLAMA,
+        "vocab_size": Field("count", 151_936),
+        "intermediate_size": Field("count", 22_016),
+        "num_key_value_heads": Field("count", 32, null=True),
+        "head_dim": Field("count"),
+        "use_sliding_window": Field("flag", False),
+        "sliding_window": Field("count", 4_096, null=True),
+        "max_window_layers": Field("index", 28),
+    },
+}
+"""Fields that are read, by kind of model."""
+ROPE = {
+    "rope_type": Field("text"),
+    "type": Field("text", "default"),
+    "rope_theta": Field("base"),
+    "partial_rotary_factor": Field("number", None, null=True),
+}
+"""Fields of the rotary positions. Others have no effect on positions of the default type."""
+
+
+def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
+    """Check the settings of a model, its kind before all others.
+
+    Parameters
+    ----------
+    place : Path
+        File, for messages.
+    values : mapping
+        By the names that ``config.json`` has.
+
+    Raises
+    ------
+    UserError
+        If the model is of another kind, a value is not of its type, or layers have settings of their own.
+    """
+    kind = Field("text")
+    own = Settings(place, values, {"model_type": kind})
+    if own["model_type"] not in FIELDS:
+        raise own.refused(f"model_type = {own['model_type']!r}; read are {', '.join(sorted(FIELDS))}")
+    if (layers := values.get("per_layer_config")) is not None:
+        raise own.refused(f"per_layer_config = {shown(layers)}: layers with settings of their own are not read")
+    return Settings(place, values, {"model_type": kind, **FIELDS[own["model_type"]]})
+
+
+def refuse_other_weights(settings: Settings, values: Mapping[str, Any]) -> None:
+    """Refuse a folder whose tensors are not the weights as they are multiplied.
+
+    Parameters
+    ----------
+    settings : Settings
+        For messages.
+    values : mapping
+        Contents of ``config.json``.
+
+    Raises
+    ------
+    UserError
+        If they are quantised, or in a file of another name.
+    """
+    if (quantised := values.get("quantization_config")) is not None:
+        named = isinstance(quantised, dict) and "quant_method" in quantised
+        method = f".quant_method = {shown(quantised['quant_method'])}" if named else f" = {shown(quantised)}"
+        raise settings.refused(
+            f"quantization_config{method}: quantised weights of a folder are not read; "
+            "save the model with weights of float32, float16 or bfloat16, or give a GGUF file"
+        )
+    if (weights := values.get("transformers_weights")) is not None:
+        raise settings.refused(
+            f"transformers_weights = {shown(weights)}: weights are read from model.safetensors or its shards alone"
+        )

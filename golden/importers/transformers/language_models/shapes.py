@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from .checkpoint import Checkpoint
 from .families import read_checkpoint
 from .language_model import LanguageModel
-from .model_settings import model_settings
-from .settings import read_settings
+from .settings import model_settings, read_settings
 
 _ENCODER = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
 _DECODER = {"hidden_act": "silu", "rms_norm_eps": 1e-5, "model_type": "llama"}

@@ -10,7 +10,15 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.transformers.own_model import transformer_of
-from fabtune.golden.transformer.blocks import Activation, Linear, PoolTokens, Positions, SelfAttention
+from fabtune.golden.transformer.blocks import (
+    Activation,
+    Linear,
+    Normalisation,
+    PoolTokens,
+    Positions,
+    Residual,
+    SelfAttention,
+)
 from fabtune.golden.transformer.float_model import run_float
 
 from .... import own_transformer_modules as own
@@ -224,6 +232,10 @@ WRONG = {
     "second token": (lambda self, x: self.first(x)[:, 1].relu(), "aten.relu reads token 1 of 4"),
     "some tokens": (lambda self, x: self.first(x)[:, 1:].relu(), "aten.relu reads 12 of a sample's 4 x 4 values"),
     "largest": (lambda self, x: self.first(x).amax(1), "aten.amax has no place"),
+    "norm of a mean": (
+        lambda self, x: functional.layer_norm((self.first(x) + x).mean(1), (4,)),
+        "aten.layer_norm is behind the mean of a sum's tokens, which has no hardware: take it of each token",
+    ),
     "mean of features": (lambda self, x: self.first(x).mean(2), "aten.mean is a mean over"),
     "random": (lambda self, x: self.first(x) + torch.rand(4), "draws random numbers"),
     "dropout": (lambda self, x: functional.dropout(self.first(x), 0.5, True), "active in evaluation mode"),
@@ -243,7 +255,15 @@ WRONG = {
 }
 
 
-FAST = ("softmax over queries", "replaced by 0", "logarithm of the softmax", "mixed samples", "second token", "random")
+FAST = (
+    "norm of a mean",
+    "softmax over queries",
+    "replaced by 0",
+    "logarithm of the softmax",
+    "mixed samples",
+    "second token",
+    "random",
+)
 
 
 @pytest.mark.parametrize("which", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in WRONG])
@@ -274,6 +294,14 @@ ALSO = {
 @pytest.mark.parametrize("which", ALSO)
 def test_forms_that_are_read(which):
     compare(randomised(_Wrong(ALSO[which])), (4, 4))
+
+
+@pytest.mark.parametrize("token", [0, -1])
+def test_a_norm_of_one_token_of_a_sum_is_that_of_all_tokens(token):
+    """A pool takes fewer bits than a sum has."""
+    module = _Wrong(lambda self, x: functional.layer_norm((self.first(x) + self.second(x))[:, token], (4,)))
+    _, network = compare(randomised(module), (4, 4))
+    assert [type(one) for one in network.operations][2:] == [Residual, Normalisation, PoolTokens]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from fabtune.golden.importers.transformers.arithmetic import (
     rows_of,
     subtract,
 )
-from fabtune.golden.importers.transformers.functions import Function
+from fabtune.golden.importers.transformers.composed import Function
 from fabtune.golden.importers.transformers.row_graph import RowGraph, Rows
 from fabtune.golden.importers.transformers.row_operations import linear
 from fabtune.golden.transformer.blocks import Activation

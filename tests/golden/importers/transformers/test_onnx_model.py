@@ -213,9 +213,7 @@ def test_attributes_that_nobody_reads_have_their_default(tmp_path, kind):
 
 def test_files_that_are_refused(tmp_path):
     erf = node("Erf", "x", "e")
-    with pytest.raises(
-        UserError, match="a batch of x has 3 samples: export it with the batch as its only"
-    ):
+    with pytest.raises(UserError, match="a batch of x has 3 samples: export it with the batch as its only"):
         onnx_transformer(written(tmp_path, [node("MatMul", "x w"), erf], batch=3))
     huge = [node("ConstantOfShape", "sizes", "c"), node("Add", "x c"), erf]
     with pytest.raises(UserError, match="computes constants of more than the limit"):

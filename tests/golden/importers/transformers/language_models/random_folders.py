@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from fabtune.golden.importers.transformers.language_models.model_settings import FIELDS
+from fabtune.golden.importers.transformers.language_models.settings import FIELDS
 
 CLASSES = {
     "bert": ("BertConfig", ("BertModel", "BertForMaskedLM")),

@@ -10,7 +10,7 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.transformers.language_models.folder import read_folder
-from fabtune.golden.importers.transformers.language_models.model_settings import FIELDS
+from fabtune.golden.importers.transformers.language_models.settings import FIELDS
 from fabtune.golden.transformer.float_model import run_float
 
 transformers = pytest.importorskip("transformers")

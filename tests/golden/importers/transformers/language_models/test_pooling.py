@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.importers.transformers.language_models.pooling import pooling_of
+from fabtune.golden.importers.transformers.language_models.folder import pooling_of
 from fabtune.golden.train.text.classifier import LOGIT_SCALE, TextClassifier
 from fabtune.golden.train.text.sentence_model import sentence_model
 from fabtune.golden.transformer.float_model import run_float
