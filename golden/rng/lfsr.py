@@ -12,7 +12,7 @@ frequent; the result is nearly a cyclic difference set.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from math import gcd
 
 import numpy as np
@@ -141,8 +141,9 @@ APART = 2
 """Preferred least distance of two phases: at one step two numbers of a cycle correlate by -1/4, at two by -1/8."""
 
 
+@cache
 def spread(lfsr: Lfsr, n: int, turn: int = 0) -> Integers:
-    """Choose the phases of n registers.
+    """Choose the phases of n registers, once for each choice in a process; the array is not to be written.
 
     Parameters
     ----------
@@ -168,4 +169,6 @@ def spread(lfsr: Lfsr, n: int, turn: int = 0) -> Integers:
         best = int(np.lexsort(((again**2).sum(axis=1), again.max(axis=1), near.sum(axis=1)))[0])
         chosen.append(int(free[best]))
         np.add.at(seen, np.concatenate([gaps[best], period - gaps[best]]), 1)
-    return np.array(chosen)
+    phases = np.array(chosen)
+    phases.flags.writeable = False
+    return phases

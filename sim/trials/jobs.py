@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,50 @@ from ...golden.cores.core import CoreSpec
 from ..compiled.playing import ShortJob
 from .contract import trials_of
 
-Jobs = dict[str, ShortJob]
+
+class Jobs(Mapping[str, ShortJob]):
+    """Jobs by name; each is made when it is asked for.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    seed : int
+        Of the first job; the next ones have the numbers behind it.
+    variations : mapping
+        What each job varies, by name.
+    """
+
+    def __init__(self, spec: CoreSpec, seed: int, variations: Mapping[str, Any]) -> None:
+        self._spec, self._variations = spec, variations
+        self._seeds = {name: seed + number for number, name in enumerate(variations)}
+        self._made: dict[str, ShortJob] = {}
+
+    def __getitem__(self, name: str) -> ShortJob:
+        if name not in self._made:
+            job = trials_of(self._spec).job
+            self._made[name] = job(self._spec, self._seeds[name], self._variations[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variations)
+
+    def __len__(self) -> int:
+        return len(self._variations)
 
 
 def short_jobs(spec: CoreSpec, seed: int = 1) -> Jobs:
     """Make jobs that together reach every part of a core; `seed` is that of the first."""
-    return _made(spec, seed, trials_of(spec).short(spec))
+    return Jobs(spec, seed, trials_of(spec).short(spec))
 
 
 def edge_jobs(spec: CoreSpec, seed: int) -> Jobs:
     """Make jobs whose values lie at edges, for what random values rarely show."""
-    return _made(spec, seed, trials_of(spec).edge(spec))
+    return Jobs(spec, seed, trials_of(spec).edge(spec))
 
 
 def long_jobs(spec: CoreSpec, seed: int) -> Jobs:
     """Make jobs of very many steps, for counters and addresses."""
-    return _made(spec, seed, trials_of(spec).long(spec))
+    return Jobs(spec, seed, trials_of(spec).long(spec))
 
 
 def random_jobs(spec: CoreSpec, seed: int, count: int) -> Jobs:
@@ -41,9 +69,4 @@ def random_jobs(spec: CoreSpec, seed: int, count: int) -> Jobs:
         How many.
     """
     trials, rng = trials_of(spec), np.random.default_rng([seed, count])
-    return _made(spec, seed + 1000, {f"random {number}": trials.random(spec, rng) for number in range(count)})
-
-
-def _made(spec: CoreSpec, seed: int, variations: Mapping[str, Any]) -> Jobs:
-    job = trials_of(spec).job
-    return {name: job(spec, seed + at, one) for at, (name, one) in enumerate(variations.items())}
+    return Jobs(spec, seed + 1000, {f"random {number}": trials.random(spec, rng) for number in range(count)})
