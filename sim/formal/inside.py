@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType, SimpleNamespace
 from typing import Any
 
 from amaranth.hdl import Elaboratable, EnableInserter, Module, ResetInserter, Signal, Value
@@ -13,9 +11,6 @@ from amaranth.lib.wiring import Out
 
 from ...hw.probe import Probe
 from .checker import Checker
-
-_VARIABLES = "_elaborated_variables"
-"""Attribute of an elaborated component that has the local variables of its methods."""
 
 
 def parts_of(component: Any) -> Any:
@@ -29,23 +24,9 @@ def probe_of(component: Any) -> Probe:
     return vars(component).get("probe") or Probe(component)
 
 
-def variables_of(component: Any, method: str = "elaborate") -> SimpleNamespace:
-    """Give the local variables of one of the methods that elaborate a component, as attributes: a rule may read them.
-
-    They are those at the method's end, so that registers and wires have the names of the source.
-    """
-    _elaborated(component)
-    return SimpleNamespace(**vars(component)[_VARIABLES][method])
-
-
-def state_of(component: Any, state: str) -> Value:
-    """Tell whether the state machine of a component, which has one, is in a state."""
-    machine = variables_of(component).m._generated["fsm"]
-    return machine.state == machine.encoding[state]
-
-
 def leave_out(checker: Checker, whole: Any, *keep: str) -> None:
     """Leave out all parts of a component but those named; what they drive becomes free inputs of its checker."""
+    # Amaranth has no public list of a module's parts
     for name, (part, _) in _elaborated(whole)._named_submodules.items():
         if name in keep:
             continue
@@ -82,18 +63,7 @@ def _changed_by(checker: Checker, inserter: ResetInserter | EnableInserter) -> I
 def _elaborated(component: Any) -> Any:
     """Elaborate a component at once, and for good: what is inside is at hand before the whole is converted."""
     if "elaborate" not in vars(component):
-        found = vars(component)[_VARIABLES] = dict[str, dict[str, Any]]()
-
-        def keep(frame: FrameType, event: str, _: object) -> None:
-            if event == "return" and frame.f_locals.get("self") is component:
-                found[frame.f_code.co_name] = dict(frame.f_locals)
-
-        before = sys.getprofile()
-        sys.setprofile(keep)
-        try:
-            inside = component.elaborate(None)
-        finally:
-            sys.setprofile(before)
+        inside = component.elaborate(None)
         vars(component)["elaborate"] = lambda _: inside
     return component.elaborate(None)
 
