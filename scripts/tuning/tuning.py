@@ -207,29 +207,6 @@ def given_settings(kind: type[Any], options: Mapping[str, Any], **defaults: Any)
     return defaults | {name: one for name, one in options.items() if name in known and one is not None}
 
 
-def kinds() -> tuple[type[Tuning], ...]:
-    """List the kinds of methods."""
-    from .adapters import GradientTuning
-    from .zeroth_order import ZerothOrderTuning
-
-    return GradientTuning, ZerothOrderTuning
-
-
-def kind_of(method: str) -> type[Tuning]:
-    """Find the kind of a method.
-
-    Raises
-    ------
-    UserError
-        If there is no such method.
-    """
-    for kind in kinds():
-        if method in kind.methods:
-            return kind
-    known = ", ".join(name for kind in kinds() for name in kind.methods)
-    raise UserError(f"there is no method {method!r}; there are: {known}")
-
-
 def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
     """Pre-train or load, fine-tune, save.
 

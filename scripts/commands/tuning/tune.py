@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....golden.errors import UserError
 from ...display import show_json
 from ...options import (
     EPOCHS,
@@ -22,6 +23,9 @@ from ...options import (
     section,
     start,
 )
+
+if TYPE_CHECKING:
+    from ...tuning.tuning import Tuning
 
 ADAPTERS = (
     *("instantft", "skip2-lora", "skip-lora", "lora-last", "lora-all"),
@@ -143,9 +147,9 @@ def command(as_json: bool, **options: Any) -> None:
     """
     from rich.console import Console
 
-    from ...tuning.tuning import kind_of, summary, tune
+    from ...tuning.tuning import summary, tune
 
-    kind = kind_of(options["method"])
+    kind = _kind_of(options["method"])
     refuse_other_methods(options["method"])
     for names, reason in kind.without_effect(options):
         refuse_options(names, reason)
@@ -154,3 +158,22 @@ def command(as_json: bool, **options: Any) -> None:
         click.echo(f"fabtune: warning: {result['warning']}", err=True)
     show_json(result) if as_json else click.echo(summary(kind, result))
     sys.exit(0 if result.get("bit_exact", True) else 1)
+
+
+def _kind_of(method: str) -> type[Tuning]:
+    """Find the kind of a method.
+
+    Raises
+    ------
+    UserError
+        If there is no such method.
+    """
+    from ...tuning.adapters import GradientTuning
+    from ...tuning.zeroth_order import ZerothOrderTuning
+
+    kinds: tuple[type[Tuning], ...] = GradientTuning, ZerothOrderTuning
+    for kind in kinds:
+        if method in kind.methods:
+            return kind
+    known = ", ".join(name for kind in kinds for name in kind.methods)
+    raise UserError(f"there is no method {method!r}; there are: {known}")
