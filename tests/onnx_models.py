@@ -83,10 +83,12 @@ def written(path, nodes, constants, shape=(2, 8, 8), opset=20, features=None, so
 def same(model, path, turned=None):
     """Import a file, and compare it with onnxruntime on samples whose axes are put in the order of `turned`."""
     network, module = onnx_network(path)
-    x = np.random.default_rng(1).normal(0, 1, (3, *network.input_shape)).astype(np.float32)
-    shape = [one.dim_value for one in model.graph.input[0].type.tensor_type.shape.dim[1:]]
+    (sample,) = (one for one in model.graph.input if one.name == "x")
+    batch, *shape = [one.dim_value for one in sample.type.tensor_type.shape.dim]
+    batch = batch or 3
+    x = np.random.default_rng(1).normal(0, 1, (batch, *network.input_shape)).astype(np.float32)
     given = x if turned is None else x.transpose(0, *turned)
-    (expected,) = outputs_of(model, given.reshape(3, *shape))
+    (expected,) = outputs_of(model, given.reshape(batch, *shape))
     with torch.no_grad():
         found = module(torch.from_numpy(x))
         for what in module.left_to_host:

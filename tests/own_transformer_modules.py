@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+
+from fabtune.golden.transformer.float_model import run_float
 
 WAYS = ("fused", "split", "einsum", "sdpa", "module", "module with weights", "grouped", "thirds")
 """How attention is written."""
@@ -168,3 +171,12 @@ class Rows(nn.Module):
     def forward(self, x):
         x = self.block(x + self.positions(torch.arange(x.shape[1])))
         return torch.softmax(self.head(x[:, -1]), dim=1)
+
+
+def outputs_of(found, samples):
+    """What an imported transformer gives for samples, as NumPy arrays; a row of outputs for each sample, or token."""
+    network, parameters = found.builder.finish()
+    flat = np.pad(samples.reshape(len(samples), -1).astype(np.float64), ((0, 0), (0, 1)))
+    rows = flat[:, found.places].reshape(-1, network.features)
+    outputs = torch.from_numpy(run_float(network, parameters, rows, (len(found.places),) * len(samples))[-1])
+    return (getattr(torch, found.left_to_host)(outputs, -1) if found.left_to_host else outputs).numpy()

@@ -112,12 +112,13 @@ class Arguments(Mapping[str, Any]):
         """List the first arguments by their places; None for one that is left out."""
         return [self.get(name) for name in self._order[:count]]
 
-    def integers(self, name: str) -> list[int]:
+    def integers(self, place: Place, name: str) -> list[int]:
         """List the integers of an argument, which versions of an operator have as an attribute or as a constant."""
         given = self.get(name)
-        if isinstance(given, Constant):
-            return [int(number) for number in given.tensor.reshape(-1)]
-        return [given] if isinstance(given, int) else list(given or [])
+        if isinstance(given, list):
+            return given
+        constant = constant_of(place, name, given)
+        return [] if constant is None else [int(number) for number in constant.tensor.reshape(-1)]
 
     def without_effect(self, *names: str) -> None:
         """Say which arguments change no value, by what the others are."""

@@ -122,10 +122,10 @@ def _window(
     kernel : sequence of int
     """
     axes = len(kernel)
-    stride = _for_each(place, "strides", given.integers("strides"), axes)
-    if {*_for_each(place, "dilations", given.integers("dilations"), axes)} != {1}:
+    stride = _for_each(place, "strides", given.integers(place, "strides"), axes)
+    if {*_for_each(place, "dilations", given.integers(place, "dilations"), axes)} != {1}:
         raise place.error(f"has dilations of {given['dilations']}, not 1")
-    pads = given.integers("pads") or [0] * 2 * axes
+    pads = given.integers(place, "pads") or [0] * 2 * axes
     if len(pads) != 2 * axes:
         raise place.error(f"has pads of {pads} for {axes} axes")
     kind = given.get("auto_pad", b"NOTSET").decode()
@@ -150,7 +150,7 @@ def _window(
 def _convolution(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
     weights = walk.weight(place, given["W"]), walk.bias(place, given["B"])
     kernel = list(weights[0].sizes[2:])
-    if (given.integers("kernel_shape") or kernel) != kernel:
+    if (given.integers(place, "kernel_shape") or kernel) != kernel:
         raise place.error(f"has a kernel_shape of {given['kernel_shape']} and a weight of {weights[0].sizes}")
     value = matching.read(place, given["X"], padded=True)
     if len(value.sizes) != 1 + len(kernel):
@@ -232,7 +232,7 @@ def _global(kind: type[AveragePool | MaxPool]) -> Handler:
 
 def _reduced(kind: type[AveragePool | MaxPool]) -> Handler:
     def handler(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-        axes = given.integers("axes")
+        axes = given.integers(place, "axes")
         return matching.reduced(walk.graph, place, given["data"], axes, bool(given["keepdims"]), kind)
 
     return handler
@@ -250,7 +250,7 @@ def _flatten(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
 
 
 def _reshape(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, target = matching.read(place, given["data"], host=True), given.integers("shape")
+    value, target = matching.read(place, given["data"], host=True), given.integers(place, "shape")
     shown = " x ".join("batch" if size == BATCH else str(size) for size in target)
     shape = _target(value.sizes, target, walk.sizes(value)[0], bool(given.get("allowzero", 0)))
     return matching.viewed(walk.graph, place, value, shape, shown)
@@ -274,7 +274,7 @@ def _target(sizes: Shape, target: list[int], own_batch: int, zero_is_size: bool)
 
 def _squeeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
     value = matching.read(place, given["data"], host=True)
-    dims = {axis % (len(value.sizes) + 1) for axis in given.integers("axes")}
+    dims = {axis % (len(value.sizes) + 1) for axis in given.integers(place, "axes")}
     if not dims or 0 in dims or any(value.axes[at - 1] for at in dims):
         raise place.error(f"of {value.sizes} drops the axes {sorted(dims)}: give those of one value, without the batch")
     shape = tuple(size for at, size in enumerate(value.sizes, start=1) if at not in dims)
@@ -282,7 +282,7 @@ def _squeeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
 
 
 def _unsqueeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, axes = matching.read(place, given["data"], host=True), given.integers("axes")
+    value, axes = matching.read(place, given["data"], host=True), given.integers(place, "axes")
     rank = len(value.axes) + 1 + len(axes)
     dims = {axis % rank for axis in axes}
     if 0 in dims or len(dims) != len(axes):
@@ -294,17 +294,17 @@ def _unsqueeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
 
 def _transpose(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
     value = matching.read(place, given["data"], host=True)
-    turn = given.integers("perm") or [*range(len(value.axes), -1, -1)]
+    turn = given.integers(place, "perm") or [*range(len(value.axes), -1, -1)]
     return matching.permuted(walk.graph, place, value, turn)
 
 
 def _pad(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, ends = matching.read(place, given["data"], padded=True), given.integers("pads")
+    value, ends = matching.read(place, given["data"], padded=True), given.integers(place, "pads")
     filled = constant_of(place, "value", given.get("constant_value"))
     amount = given.get("value", 0.0) if filled is None else float(filled.tensor.reshape(()))
     mode = given["mode"].decode()
     rank = len(value.axes) + 1
-    dims = [axis % rank for axis in given.integers("axes")] or [*range(rank)]
+    dims = [axis % rank for axis in given.integers(place, "axes")] or [*range(rank)]
     if len(ends) != 2 * len(dims) or len(set(dims)) != len(dims):
         raise place.error(f"has pads of {ends} for the axes {dims}")
     sides = {axis: (ends[at], ends[at + len(dims)]) for at, axis in enumerate(dims)}

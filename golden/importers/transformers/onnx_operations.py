@@ -159,10 +159,10 @@ def _convolution(graph: RowGraph, place: Place, given: Arguments) -> Value:
     count = rows.index.ndim - 2
     if list(given.get("kernel_shape", weight.tensor.shape[2:])) != list(weight.tensor.shape[2:]):
         raise place.error(f"has a kernel_shape of {given['kernel_shape']} and a weight of {tuple(weight.tensor.shape)}")
-    pads = given.integers("pads") or [0] * 2 * count
+    pads = given.integers(place, "pads") or [0] * 2 * count
     if pads[:count] != pads[count:] or count not in (1, 2) or (any(pads) and given["auto_pad"] == b"VALID"):
         raise place.error(f"has pads of {pads}, which differ before and behind")
-    stride, dilation = (given.integers(name) or 1 for name in ("strides", "dilations"))
+    stride, dilation = (given.integers(place, name) or 1 for name in ("strides", "dilations"))
     added = constant_of(place, "bias", bias)
     return convolution(graph, place, rows, weight, added, stride, pads[:count], dilation)
 
@@ -190,16 +190,10 @@ def _softmax(kind: Literal["softmax", "log_softmax"]) -> Handler:
 
 
 def _mean(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    dims = _axes(place, given)
+    dims = given.integers(place, "axes")
     if _flag(place, given, "noop_with_empty_axes") and not dims:
         return given["data"]  # type: ignore[no-any-return]
     return mean(graph, place, given["data"], dims, _flag(place, given, "keepdims"))
-
-
-def _axes(place: Place, given: Arguments) -> list[int]:
-    if not isinstance(given.get("axes"), list | None):
-        constant_of(place, "list of axes", given["axes"])
-    return given.integers("axes")
 
 
 def _average(graph: RowGraph, place: Place, given: Arguments) -> Value:
@@ -208,7 +202,9 @@ def _average(graph: RowGraph, place: Place, given: Arguments) -> Value:
 
 
 def _length(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    return composed.length(place, rows_of(place, given["data"]), _axes(place, given), _flag(place, given, "keepdims"))
+    return composed.length(
+        place, rows_of(place, given["data"]), given.integers(place, "axes"), _flag(place, given, "keepdims")
+    )
 
 
 def _attention(graph: RowGraph, place: Place, given: Arguments) -> Value:

@@ -26,7 +26,7 @@ from fabtune.golden.models.layers import (
     Relu,
 )
 
-from ....onnx_models import array, head, model_of, node, outputs_of
+from ....onnx_models import array, head, model_of, node, same
 
 
 @pytest.fixture
@@ -37,19 +37,8 @@ def imported(tmp_path):
         path = tmp_path / "model.onnx"
         if model is not None:
             path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
-        network, module = onnx_network(path)
+        network, module = same(onnx.load(path), path, (2, 3, 1) if turned else None)
         assert network.input_shape == shape
-        x = np.random.default_rng(1).normal(0, 1, (2, *shape)).astype(np.float32)
-        loaded = onnx.load(path)
-        (sample,) = (one for one in loaded.graph.input if one.name == "x")
-        given = (
-            x.transpose(0, 2, 3, 1)
-            if turned
-            else x.reshape(2, *(one.dim_value for one in sample.type.tensor_type.shape.dim[1:]))
-        )
-        (expected,) = outputs_of(loaded, given)
-        with torch.no_grad():
-            np.testing.assert_allclose(module(torch.from_numpy(x)).numpy(), expected, rtol=1e-4, atol=1e-5)
         return network, module
 
     return run

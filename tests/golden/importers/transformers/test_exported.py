@@ -19,7 +19,6 @@ from fabtune.golden.transformer.blocks import (
     Residual,
     SelfAttention,
 )
-from fabtune.golden.transformer.float_model import run_float
 
 from .... import own_transformer_modules as own
 
@@ -40,11 +39,7 @@ def compare(module, shape):
     samples = torch.randn(3, *shape)
     with torch.no_grad():
         expected = module.double()(samples.double()).numpy()
-    flat = np.pad(samples.double().numpy().reshape(3, -1), ((0, 0), (0, 1)))
-    rows = flat[:, found.places].reshape(-1, network.features)
-    outputs = run_float(network, parameters, rows, (len(found.places),) * 3)[-1].reshape(expected.shape)
-    if found.left_to_host == "softmax":
-        outputs = torch.softmax(torch.from_numpy(outputs), -1).numpy()
+    outputs = own.outputs_of(found, samples.numpy()).reshape(expected.shape)
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
     state = module.state_dict()
     for name, title in found.tensor_names.items():

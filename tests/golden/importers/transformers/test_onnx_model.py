@@ -10,7 +10,6 @@ from torch import nn
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.transformers.own_model import onnx_transformer
 from fabtune.golden.transformer.blocks import Activation
-from fabtune.golden.transformer.float_model import run_float
 
 from .... import own_transformer_modules as own
 from .test_exported import drawn, randomised
@@ -34,16 +33,11 @@ def exported(module, shape, path, dynamo=False, opset=None):
 def compare(path, shape):
     """Import a file, and compare what it gives on two samples."""
     found = onnx_transformer(path)
-    network, parameters = found.builder.finish()
     samples = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
     (expected,) = runtime.InferenceSession(path).run(None, {"x": samples})
-    flat = np.pad(samples.astype(np.float64).reshape(2, -1), ((0, 0), (0, 1)))
-    rows = flat[:, found.places].reshape(-1, network.features)
-    outputs = run_float(network, parameters, rows, (len(found.places),) * 2)[-1].reshape(expected.shape)
-    if found.left_to_host == "softmax":
-        outputs = torch.softmax(torch.from_numpy(outputs), -1).numpy()
+    outputs = own.outputs_of(found, samples).reshape(expected.shape)
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
-    return found, network
+    return found, found.builder.finish()[0]
 
 
 def test_a_vision_transformer_of_the_older_exporter(tmp_path):

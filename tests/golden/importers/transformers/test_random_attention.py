@@ -11,9 +11,9 @@ import torch
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.network import onnx_network
 from fabtune.golden.importers.transformers.own_model import onnx_transformer, transformer_of
-from fabtune.golden.transformer.float_model import run_float
 
 from ....mutated_onnx import Mutated
+from ....own_transformer_modules import outputs_of
 from ....random_attention import drawn
 from .test_onnx_model import exported
 
@@ -26,21 +26,10 @@ PARTS, SEEDS, MUTATIONS = 20, 5, 20
 EXPORTERS = [(False, 14), (False, 16), (False, 17), (False, 18), (False, 20), (True, 18), (True, 20), (True, 23)]
 
 
-def outputs_of(found, samples):
-    """What an imported transformer gives for samples."""
-    network, parameters = found.builder.finish()
-    flat = np.pad(samples.reshape(len(samples), -1).astype(np.float64), ((0, 0), (0, 1)))
-    rows = flat[:, found.places].reshape(-1, network.features)
-    outputs = torch.from_numpy(run_float(network, parameters, rows, (len(found.places),) * len(samples))[-1])
-    if found.left_to_host:
-        outputs = getattr(torch, found.left_to_host)(outputs, -1)
-    return outputs.numpy().reshape(len(samples), -1)
-
-
 def outcome(imported, expected, samples, tolerance):
     """What becomes of a model, and the reason; `expected` gives what another tool computes."""
     try:
-        outputs = outputs_of(imported(), samples)
+        outputs = outputs_of(imported(), samples).reshape(len(samples), -1)
     except UserError as error:
         return REFUSED, str(error)
     except Exception as error:

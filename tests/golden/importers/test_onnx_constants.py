@@ -8,7 +8,7 @@ from fabtune.golden.importers import onnx_constants
 from fabtune.golden.importers.layers.own_tensors import own_state
 from fabtune.golden.models.stages import MOST_PARAMETERS
 
-from ....onnx_models import CONSTANTS, array, node, refusal, same, written
+from ...onnx_models import CONSTANTS, array, node, refusal, same, written
 
 
 @pytest.mark.parametrize("copy", [[], [node("Identity", "m", "m2")], [node("Cast", "m", "m2", to=1)]])
