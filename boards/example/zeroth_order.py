@@ -11,7 +11,7 @@ import numpy as np
 
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Region
-from ...golden.cores.zeroth_order_core import ZerothOrderCore
+from ...golden.cores.zeroth_order.golden_core import ZerothOrderCore
 from ...golden.datasets.dataset import Samples
 from ...golden.train.zo.schedule import Schedule
 from ...golden.zo.deltas import PerturbationTable

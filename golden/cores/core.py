@@ -45,8 +45,9 @@ from .shell import RESET_LATENCY, CoreRegisters, signature_of
 
 if TYPE_CHECKING:
     from ..models.network import Network
+    from ..nn.array.mapping import Mapping as NetworkMapping
     from ..stream.forward import IntegerTransformer
-    from .fit import CoreFit, TransformerFit
+    from ..stream.machine.core_size import CoreSize
 
 
 OUTSTANDING = 32
@@ -260,3 +261,55 @@ class CoreSpec(BusSpec):
             Shapes and formats, such as those of `golden.stream.machine.cost_model.on_paper`.
         """
         return []
+
+
+@dataclass(frozen=True)
+class CoreFit:
+    """A network on a preset of a core.
+
+    Parameters
+    ----------
+    core, preset : str
+    refusal : str
+        Why it cannot be there; empty where it can.
+    spec : CoreSpec or None
+        The core for the network.
+    forward : Mapping or None
+        Network on the core's array.
+    """
+
+    core: str
+    preset: str
+    refusal: str
+    spec: CoreSpec | None = None
+    forward: NetworkMapping | None = None
+
+    @property
+    def cycles(self) -> int:
+        """Words that the array takes for one sample forward; each is a cycle."""
+        return self.forward.cycles if self.forward else 0
+
+
+@dataclass(frozen=True)
+class TransformerFit:
+    """A transformer on a preset of a core that runs programs.
+
+    Parameters
+    ----------
+    core, preset : str
+    spec : CoreSpec
+        The core, which is the same for every transformer.
+    size : CoreSize
+        Its size.
+    refusal : str
+        Why it has no place there; empty where it has.
+    longest : int
+        Most tokens of a sentence; 0 where it has no place.
+    """
+
+    core: str
+    preset: str
+    spec: CoreSpec
+    size: CoreSize
+    refusal: str = ""
+    longest: int = 0

@@ -3,69 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
 from ..errors import UserError
-from ..nn.array.mapping import Mapping as NetworkMapping
-from ..stream.machine.core_size import CoreSize
 from .core import CoreSpec
 
 MOST_REMEDIES = 3
 """Most remedies that are looked for."""
-
-
-@dataclass(frozen=True)
-class CoreFit:
-    """A network on a preset of a core.
-
-    Parameters
-    ----------
-    core, preset : str
-    refusal : str
-        Why it cannot be there; empty where it can.
-    spec : CoreSpec or None
-        The core for the network.
-    forward : Mapping or None
-        Network on the core's array.
-    """
-
-    core: str
-    preset: str
-    refusal: str
-    spec: CoreSpec | None = None
-    forward: NetworkMapping | None = None
-
-    @property
-    def cycles(self) -> int:
-        """Words that the array takes for one sample forward; each is a cycle."""
-        return self.forward.cycles if self.forward else 0
-
-
-@dataclass(frozen=True)
-class TransformerFit:
-    """A transformer on a preset of a core that runs programs.
-
-    Parameters
-    ----------
-    core, preset : str
-    spec : CoreSpec
-        The core, which is the same for every transformer.
-    size : CoreSize
-        Its size.
-    refusal : str
-        Why it has no place there; empty where it has.
-    longest : int
-        Most tokens of a sentence; 0 where it has no place.
-    """
-
-    core: str
-    preset: str
-    spec: CoreSpec
-    size: CoreSize
-    refusal: str = ""
-    longest: int = 0
 
 
 def remedies(spec: CoreSpec, fits: Callable[[CoreSpec], bool]) -> list[dict[str, Any]]:

@@ -15,8 +15,7 @@ from ..models.network import Network, deployed
 from ..models.text import NETWORKS, network_from, text_of
 from ..nn.arithmetic.loss import Loss
 from ..nn.array.mapping import Mapping
-from .core import CoreSpec
-from .fit import CoreFit
+from .core import CoreFit, CoreSpec
 
 
 def named(network: Network) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from ...boards.board import BOARDS
 from ...boards.estimate.estimate import estimate_spec
 from ...boards.fit import BoardFit
-from ...golden.cores.fit import CoreFit
+from ...golden.cores.core import CoreFit
 from ...golden.datasets.npz import inputs_of
 from ...golden.errors import UserError
 from ...golden.fixed import Q4_12, Q8_16

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...boards.board import BOARDS, DEFAULT_MHZ
 from ...boards.fit import BoardFit
-from ...golden.cores.fit import TransformerFit
+from ...golden.cores.core import TransformerFit
 from ...golden.errors import UserError
 from ...golden.registry import CORES
 from ...golden.stream.forward import IntegerTransformer

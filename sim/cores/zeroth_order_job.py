@@ -13,7 +13,7 @@ from ...boards.host.driver import Core
 from ...boards.host.zeroth_order import Trained, ZerothOrderHost
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.golden_core import golden_core
-from ...golden.cores.zeroth_order_core import ZerothOrderCore
+from ...golden.cores.zeroth_order.golden_core import ZerothOrderCore
 from ...golden.fixed import Integers
 from ...golden.zo.job import ZerothOrderStep
 from ...golden.zo.memory_layout import StepOrder

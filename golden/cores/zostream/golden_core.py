@@ -23,7 +23,7 @@ from ...zo.split import Split
 from ...zo.step_settings import StepSettings
 from ..core import SettingValues
 from ..golden_core import CommandError, CoreMemory
-from ..zeroth_order_core import ZerothOrderCore
+from ..zeroth_order.golden_core import ZerothOrderCore
 from .memory_layout import ZostreamLayout
 from .registers import Command
 from .zostream import ZostreamSpec

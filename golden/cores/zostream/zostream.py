@@ -34,8 +34,7 @@ from ...zo.coefficient import LABEL_MEMORY
 from ...zo.loss_difference import LossDifferenceSpec
 from ...zo.split import COEFFICIENT_MEMORY
 from ...zo.step_settings import StepSettings
-from ..core import CoreSpec, Reasons, Refusal, SettingValues, core_buses
-from ..fit import TransformerFit
+from ..core import Reasons, Refusal, SettingValues, TransformerFit, core_buses
 from ..shell import CoreRegisters
 from ..zeroth_order.registers import Error
 from ..zeroth_order.spec import ZerothOrderSpec
@@ -96,7 +95,7 @@ class ZostreamSpec(ZerothOrderSpec):
     jobs: ClassVar[tuple[IntEnum, ...]] = JOBS
     eps_shifts: ClassVar[Sequence[int]] = STREAM_EPS_SHIFTS
     summary: ClassVar[str] = "transformers that train by zeroth order from 4-bit weights in DRAM, behind AXI"
-    monitored: ClassVar[tuple[str, ...]] = (*CoreSpec.monitored, "operation")
+    monitored: ClassVar[tuple[str, ...]] = (*ZerothOrderSpec.monitored, "operation")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {

@@ -10,7 +10,7 @@ from ...zo.network_model import NetworkModel
 from ...zo.step_settings import StepSettings
 from ..core import SettingValues
 from ..golden_core import CoreMemory
-from ..zeroth_order_core import ZerothOrderCore
+from ..zeroth_order.golden_core import ZerothOrderCore
 from .memory_layout import ZotrainLayout
 from .zotrain import ZotrainSpec
 

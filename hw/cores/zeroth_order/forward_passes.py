@@ -58,7 +58,7 @@ class ForwardPasses(ABC):
     """The registers of settings are far away: perturbations have registers of their own."""
 
     trainer: Any
-    """The `ZerothOrderTrainer`, which sets this."""
+    """The `ZerothOrderSequencer`, which sets this."""
     parts: dict[str, Any]
     """Submodules of the trainer, among them `scheduler`, `deltas` and what they need."""
     scheduler: OrderList

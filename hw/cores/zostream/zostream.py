@@ -15,8 +15,8 @@ from ...stream.engine.stream_engine import StreamEngine
 from ..memory_system import buses
 from ..shell import Check, Control
 from ..shelled_core import Monitor
-from ..zeroth_order.zeroth_order_core import ZerothOrderCore
-from ..zeroth_order.zeroth_order_trainer import ZerothOrderTrainer
+from ..zeroth_order.sequencer import ZerothOrderSequencer
+from ..zeroth_order.shelled_zeroth_order import ShelledZerothOrder
 from .stream_passes import MONITOR, StreamPasses
 
 
@@ -39,7 +39,7 @@ class TransformerTrainer(wiring.Component):
     """
 
     def __init__(self, spec: ZostreamSpec, monitor: Monitor = MONITOR) -> None:
-        self.steps = ZerothOrderTrainer(spec, StreamPasses(spec))
+        self.steps = ZerothOrderSequencer(spec, StreamPasses(spec))
         engine = spec.engine
         self.engine = StreamEngine(engine, spec.sequencer, spec.offsets, reach(spec.address))
         super().__init__(
@@ -61,7 +61,7 @@ class TransformerTrainer(wiring.Component):
         wiring.connect(m, self.steps.monitor, wiring.flipped(self.monitor))
 
 
-class Zostream(ZerothOrderCore):
+class Zostream(ShelledZerothOrder):
     """The core, see `ShelledCore`; where a fault interrupts a command, program and deltas must be loaded again.
 
     Parameters

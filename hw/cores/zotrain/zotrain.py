@@ -9,12 +9,12 @@ from ....golden.cores.zeroth_order.registers import Error
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.zo.coefficient import LARGEST_BATCH
 from ..shell import Check
-from ..zeroth_order.zeroth_order_core import ZerothOrderCore
-from ..zeroth_order.zeroth_order_trainer import ZerothOrderTrainer
+from ..zeroth_order.sequencer import ZerothOrderSequencer
+from ..zeroth_order.shelled_zeroth_order import ShelledZerothOrder
 from .array_passes import ArrayPasses
 
 
-class Zotrain(ZerothOrderCore):
+class Zotrain(ShelledZerothOrder):
     """The core, see `ShelledCore`; where a fault interrupts training, the deltas must be loaded again."""
 
     passes = ArrayPasses
@@ -22,9 +22,9 @@ class Zotrain(ZerothOrderCore):
     def __init__(self, spec: ZotrainSpec) -> None:
         super().__init__(spec, spec.layout.row_beats)
 
-    def trainer(self) -> ZerothOrderTrainer:
+    def trainer(self) -> ZerothOrderSequencer:
         """Build the trainer inside."""
-        return ZerothOrderTrainer(self.spec, ArrayPasses(self.spec))
+        return ZerothOrderSequencer(self.spec, ArrayPasses(self.spec))
 
     def cut_checks(self, train: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """List the reasons to refuse the cut of a training: of values out of range the first one counts."""

@@ -7,7 +7,7 @@ from amaranth.hdl import Fragment
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import selftest_of
 from fabtune.hw.cores.instantft.instantft import Instantft
-from fabtune.hw.cores.zeroth_order.zeroth_order_trainer import ZerothOrderTrainer
+from fabtune.hw.cores.zeroth_order.sequencer import ZerothOrderSequencer
 from fabtune.hw.cores.zostream.stream_passes import StreamPasses
 from fabtune.hw.cores.zotrain.zotrain import Zotrain
 from fabtune.sim.compiled.comparison import compiled_core
@@ -42,7 +42,7 @@ def test_a_core_bursts_as_its_description_says(name):
     [
         (lambda spec: Instantft(spec).trainer(), "instantft"),
         (lambda spec: Zotrain(spec).trainer(), "zotrain"),
-        (lambda spec: ZerothOrderTrainer(spec, StreamPasses(spec)), "zostream"),
+        (lambda spec: ZerothOrderSequencer(spec, StreamPasses(spec)), "zostream"),
     ],
     ids=["instantft", "zotrain", "zostream"],
 )

@@ -23,7 +23,7 @@ from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
-from fabtune.hw.cores.zeroth_order.zeroth_order_trainer import ZerothOrderTrainer
+from fabtune.hw.cores.zeroth_order.sequencer import ZerothOrderSequencer
 from fabtune.hw.cores.zostream.stream_passes import StreamPasses
 
 from ...outside import Outside
@@ -128,7 +128,7 @@ async def command(bench, code, settings):
 
 def played(board, body, stall=0.0, limit=40_000):
     """Play a body with the board around the trainer; return the engine."""
-    dut = ZerothOrderTrainer(SPEC, StreamPasses(SPEC))
+    dut = ZerothOrderSequencer(SPEC, StreamPasses(SPEC))
     engine = GoldenEngine(dut.engine, board.images, SPEC, np.random.default_rng(5), stall)
     outside = board.outside
     background = [outside.reader(0, dut.reader0), outside.writer(0, dut.writer0), *engine.background]

@@ -16,7 +16,7 @@ from ..shelled_core import Monitor, ShelledCore
 from .forward_passes import ForwardPasses
 
 
-class ZerothOrderCore(ShelledCore):
+class ShelledZerothOrder(ShelledCore):
     """A core whose spec is a `ZerothOrderSpec`, see `ShelledCore`.
 
     Parameters

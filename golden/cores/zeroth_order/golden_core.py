@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..axi.bus import BEAT
-from ..errors import UserError
-from ..fixed import Integers, Narrower
-from ..nn.arithmetic.loss import Loss
-from ..zo.job import ZerothOrderJob
-from ..zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS, StepOrder, ZerothOrderLayout
-from ..zo.model import PerturbedModel
-from ..zo.split import Split
-from ..zo.step_settings import StepSettings
-from .core import SettingValues
-from .golden_core import CommandError, CoreMemory, GoldenCore, Spec, known
+from ...axi.bus import BEAT
+from ...errors import UserError
+from ...fixed import Integers, Narrower
+from ...nn.arithmetic.loss import Loss
+from ...zo.job import ZerothOrderJob
+from ...zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS, StepOrder, ZerothOrderLayout
+from ...zo.model import PerturbedModel
+from ...zo.split import Split
+from ...zo.step_settings import StepSettings
+from ..core import SettingValues
+from ..golden_core import CommandError, CoreMemory, GoldenCore, Spec, known
 
 
 class ZerothOrderCore(GoldenCore[Spec]):

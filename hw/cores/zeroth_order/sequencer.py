@@ -1,4 +1,4 @@
-"""Trainer by zeroth order: the commands, and the steps of a training, with the forward passes of any engine."""
+"""Sequencer of zeroth order: the commands, and the steps of a training, with the forward passes of any engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
 
 
-class ZerothOrderTrainer(wiring.Component):
+class ZerothOrderSequencer(wiring.Component):
     """Trains all that an engine's passes depend on, and infers with it, a command of `Command` at a time.
 
     A step makes a perturbation, runs the passes of its samples on both sides of it, and does so again for each
