@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...boards.host.driver import Buffer, Core, Finished
+from ...boards.host.driver import Finished
 from ...boards.host.golden_device import GoldenBuffer, GoldenDevice
+from ...boards.host.recording import RecordingCore
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.golden_core import GoldenCore
 from ...golden.fixed import Integers
@@ -103,7 +104,7 @@ class RecordedDevice(GoldenDevice):
             self._answers.append(value)
 
 
-class RecordedCore(Core):
+class RecordedCore(RecordingCore):
     """Host driver whose commands are recorded one after the other on golden, and made into phases.
 
     Parameters
@@ -121,16 +122,7 @@ class RecordedCore(Core):
         self, spec: CoreSpec, golden: GoldenCore[Any] | None = None, *, patience: int, base: int = 1 << 12
     ) -> None:
         self._device = RecordedDevice(spec, golden, base, patience)
-        self._regions: dict[str, RecordedBuffer] = {}
         super().__init__(spec.registers, self._device, self._device, self._device.interrupt)
-
-    def allocate(self, size: int, name: str = "a buffer") -> Buffer:
-        """Get a buffer of so many bytes; a second one of the same name has a number."""
-        buffer = super().allocate(size, name)
-        assert isinstance(buffer, RecordedBuffer)
-        number = 1 + sum(region.split(" ")[0] == name for region in self._regions)
-        self._regions[name if number == 1 else f"{name} {number}"] = buffer
-        return buffer
 
     def run(self, command: int, /, **options: Any) -> Finished:
         """Run a command as `Core.run` does; it leaves neither an error nor an interrupt behind."""
@@ -148,15 +140,15 @@ class RecordedCore(Core):
     def phase(self, reset: bool = False, midway: tuple[int, int, int] = (0, 7, 57)) -> Phase:
         """Make a phase of what was recorded since the last one; compared are all regions that the core has written."""
         device, memory = self._device, self._device.images
-        names = {buffer.device_address: name for name, buffer in self._regions.items()}
-        written = {names[address]: self._regions[names[address]].memory.copy() for address in device.written}
+        kept = {name: at for at in device.written for name, one in self._regions.items() if one.device_address == at}
+        written = {name: self._regions[name].array.copy() for name in kept}
         script, answers = device.take()
         expected = {name: {"byte": image.reshape(-1, 1).astype(np.int64)} for name, image in written.items()}
         return Phase(
             expected={**expected, HOST: answers},
             reset=reset,
             memory=memory,
-            kept={name: self._regions[name].device_address for name in written},
+            kept=kept,
             script=script,
             midway=midway,
         )

@@ -78,7 +78,8 @@ class ZostreamTuner:
         played, comparison = compare(spec, job, held_out, dram, seed, stage)
         if comparison.mismatches:
             stage("look for the first difference")
-            comparison = replace(comparison, difference=first_difference(spec, job, comparison.golden, played))
+            place = first_difference(spec, job, comparison.golden, played)
+            comparison = replace(comparison, difference=place or comparison.difference)
         moved = tuning.job.total
         tuning.replay(played.ran.slopes)
         if not np.array_equal(tuning.job.total, moved):  # a pass through all held-out samples

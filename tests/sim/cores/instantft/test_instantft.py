@@ -81,8 +81,8 @@ def test_one_wrong_bit_in_the_memory_is_found():
 
 def test_a_scenario_has_all_commands_and_both_caches():
     phases = scenario(SPEC, np.random.default_rng(1), 1000)
-    outputs = {"host", "adapters", "adapters 2", "cache", "cache 2", "cache 3", "logits"}
-    outputs |= {f"logits {number}" for number in (2, 3, 4)}
+    outputs = {"host", "adapters", "adapters #2", "cache", "cache #2", "cache #3", "logits"}
+    outputs |= {f"logits #{number}" for number in (2, 3, 4)}
     check_commands(phases, Command, Command.TUNE, outputs)
 
 

@@ -36,9 +36,9 @@ def play(device, job):
         host.train(job.inputs, job.steps, job.settings, job.position)
         host.deltas()
         host.logits(job.inputs)
-        is_right = ("p2" in wrong and job.images.cut) or ("sample_count" in wrong and len(job.inputs) == 1)
+        is_right = ("p2" in wrong and job.network.cut) or ("sample_count" in wrong and len(job.inputs) == 1)
         # a core writes what passes the cut of further perturbations until it knows that a record has failed
-        runs_ahead = "records" in wrong and job.images.cut
+        runs_ahead = "records" in wrong and job.network.cut
         if wrong and not is_right and not runs_ahead:
             with pytest.raises(CoreError):
                 core.run(Command.TRAIN, **wrong)
@@ -51,5 +51,5 @@ def play(device, job):
 @pytest.mark.parametrize("name", short_jobs(SPEC))
 def test_recordings_are_equal(name):
     job = short_jobs(SPEC, seed=5)[name].job
-    golden = play(GoldenDevice(SPEC, GoldenZostream(SPEC, [job.images])), job)
+    golden = play(GoldenDevice(SPEC, GoldenZostream(SPEC, [job.network])), job)
     assert first_difference(golden, play(SimulatedDevice(compiled_core(SPEC)), job)) is None

@@ -45,7 +45,7 @@ def test_a_job_is_the_integer_job(kind, given):
 @pytest.mark.parametrize(("kind", "cut"), FIXED, ids=str)
 def test_a_job_behind_a_forward_cache_is_the_integer_job(kind, cut):
     own, job = drawn(kind, {"first": cut, "cut": cut})
-    assert job.images.cached
+    assert job.network.cached
     _, comparison = compare(SPEC, job, own.sentences[:2])
     assert (comparison.mismatches, comparison.compared) == (0, 4)
     whole, without = drawn(kind, {"first": cut})

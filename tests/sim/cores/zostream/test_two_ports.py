@@ -76,9 +76,9 @@ def test_an_error_on_either_port_ends_in_its_code_and_address(port: int, respons
     # all but the weights is read through the first port
     reads = [one["read_beats"] for one in calm.results[-1]["ports"]]
     assert reads[1] > 0
-    weights = next(at for at, one in enumerate(calm.buffers) if one.array.size == short().job.images.weights.size - 48)
+    weights = next(at for at, one in enumerate(calm.buffers) if one.array.size == short().job.network.weights.size - 48)
     first = calm.buffers[weights].device_address
-    end = BEAT * short().job.images.program.stream_beats  # behind it are tables, of which a step reads some rows
+    end = BEAT * short().job.network.program.stream_beats  # behind it are tables, of which a step reads some rows
     own = [at for at in range(0, end, BEAT) if (first + at) // BURST % 2 == port]
     assert len(own) > BURST // BEAT
     for offset in (own[0], own[len(own) // 2], own[-1]):

@@ -47,7 +47,7 @@ def test_one_wrong_bit_in_the_memory_is_found():
 
 def test_a_scenario_has_all_commands():
     phases = scenario(SPEC, np.random.default_rng(1), 2000)
-    outputs = {"host", "deltas", "logits", "logits 2", "records", "records 2", "records 3"}
+    outputs = {"host", "deltas", "logits", "logits #2", "records", "records #2", "records #3"}
     check_commands(phases, Command, Command.TRAIN, outputs)
 
 
