@@ -221,10 +221,7 @@ class ZerothOrderSequencer(wiring.Component):
         with m.State("SLOPES"), m.If(self._slopes_left == 0):
             m.d.comb += step.ready.eq(1)
             m.next = "COEFFICIENTS"
-        with m.State("COEFFICIENTS"):
-            m.d.comb += self.updates.start.eq(1)
-            m.next = "WALK"
-        passes.update_states(m, lambda: self._end_update(m))
+        self.update_states(m)
 
     def _advance(self, m: Module) -> None:
         """Go on with the next perturbation, or behind the last one with the coefficients."""
@@ -241,8 +238,15 @@ class ZerothOrderSequencer(wiring.Component):
         with m.Else():
             m.next = "SLOPES"
 
-    def _end_update(self, m: Module) -> None:
-        """End a step whose deltas have moved."""
+    def update_states(self, m: Module) -> None:
+        """Move the deltas along a step's perturbations, behind its slopes: from ``COEFFICIENTS`` on."""
+        with m.State("COEFFICIENTS"):
+            m.d.comb += self.updates.start.eq(1)
+            m.next = "WALK"
+        self.passes.update_states(m, lambda: self.end_update(m))
+
+    def end_update(self, m: Module) -> None:
+        """End a step that trains."""
         m.d.comb += self.control.counts.steps_done.eq(1)
         self._end_step(m)
 
