@@ -101,7 +101,7 @@ class Mutated:
             values = ~values
         else:
             factor = {"twice": 2, "zero": 0, "negative": -1, "small": 0.001 if values.dtype.kind == "f" else 1}
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 values = (values * factor.get(change, -1)).astype(values.dtype)
         tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
         return change

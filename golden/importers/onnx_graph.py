@@ -44,6 +44,9 @@ class OnnxGraph(ABC):
         Tensors that depend on the sample, as the subclass has them.
     """
 
+    most_axes = 64
+    """Most axes of a sample."""
+
     def __init__(self, model: onnx.ModelProto, name: str, opset: int) -> None:
         self.opset, self.name = opset, name
         self.read_names = {read for node in model.graph.node for read in node.input}
@@ -94,7 +97,7 @@ class OnnxGraph(ABC):
             raise UserError(f"{self.name}: the input {given.name} is no tensor of float32")
         batch, *sizes = kind.shape.dim or [None]
         shape = tuple(size.dim_value for size in sizes if size is not None)
-        if batch is None or not shape or min(shape) < 1:
+        if batch is None or not 1 <= len(shape) <= self.most_axes or min(shape) < 1:
             shown = " x ".join(one.dim_param or str(one.dim_value or "?") for one in sizes if one is not None)
             raise UserError(
                 f"{self.name}: a sample of {given.name} is of {shown or 'no'} shape: give fixed sizes, (features), "

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ...errors import UserError
 from ...models.layers import AveragePool, MaxPool, Pair, Relu, Shape
 from ...models.module import NetworkModule
 from ...models.network import Network
@@ -31,6 +30,7 @@ _FLOAT = 1
 class OnnxLayers(OnnxGraph):
     """Walk over the nodes of a file."""
 
+    most_axes = 3
     _seen: Value | None = None
     """The sample as the first layer reads it, if that is another shape or order than the file's."""
 
@@ -44,11 +44,6 @@ class OnnxLayers(OnnxGraph):
         return self.graph.finish()
 
     def sample(self, name: str, batch: int, shape: Shape) -> Value:
-        if len(shape) > 3:
-            raise UserError(
-                f"{self.name}: a sample of {name} is of {' x '.join(map(str, shape))} shape: give (features), "
-                "(channels, length) or (channels, height, width)"
-            )
         self._batch, axes = batch or BATCH, in_order(shape)
         value = Value(-1, with_height(shape), axes)
         if self._seen is not None:
