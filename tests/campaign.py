@@ -23,14 +23,9 @@ OUTCOMES = (RIGHT, WRONG, RIGHTLY, NEEDLESSLY, TRACEBACK)
 REASONS = (
     # what no core has, by the name of the operator or of its setting
     *("has no hardware", "has dilations of", "groups of", "has a padding of", "has ceil_mode", "not that of its size"),
-    *("not from 0", "takes the statistics of a batch", "pads with something other", "is over", "is transposed"),
+    *("not from 0", "takes the statistics of a batch", "not with zeros", "is over", "is transposed"),
     *("a slope is", "one at most", "a stride of", "windows of", "a limit is above 0", "only tensors of equal shape"),
-    *(
-        "only one value for each channel",
-        "it pads the batch or the channels",
-        "none may be negative",
-        "negative padding",
-    ),
+    *("only one value for each channel", "pads more than height and width", "negative padding"),
     # forms of a network that it cannot have
     *(
         "takes \\d+ inputs",
@@ -42,14 +37,14 @@ REASONS = (
     *("must follow a", "no layer reads its outputs", "flatten it first", "not \\(channels, height, width\\)"),
     *("is no tensor of float32", "does not depend on the sample", "not the last one", "keep each sample for itself"),
     *("not float32", "has \\d+ nodes", "has opset", "more than the limit", "is shared with", "computes with constants"),
-    *("which is computed and no constant", "which is no output of a layer", "of a second stage", "of the domain"),
+    *("is computed from the samples", "which is no output of a layer", "of a second stage", "of the domain"),
     *("no product of a vector", "as a map it has hardware", "the outputs of one stage", "before its", "behind its"),
     *("has transA", "not one for each of", "without the batch", "the batch is the first axis", "has 0 opsets"),
     *(
         "is in training mode",
-        "reads what a Pad gives",
+        "before a convolution only",
         "is active in evaluation mode",
-        "mixes samples",
+        "moves the samples of a batch",
         "gives a (sparse|value_string)",
     ),
 )

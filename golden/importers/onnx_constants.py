@@ -135,6 +135,9 @@ def evaluated(node: onnx.NodeProto, opset: int, arrays: Sequence[Array | None]) 
     """Outputs of one node by ONNX's reference implementation."""
     from onnx.reference import ReferenceEvaluator
 
+    axes = next((tuple(one.ints) for one in node.attribute if one.name == "axes"), None)
+    if axes and arrays[0] is not None and node.op_type in ("Squeeze", "Unsqueeze"):  # it knows later versions alone
+        return [(np.squeeze if node.op_type == "Squeeze" else np.expand_dims)(arrays[0], axes)]
     session = ReferenceEvaluator(node, opsets={"": opset})
     named = {name: array for name, array in zip(node.input, arrays, strict=False) if name}
     with np.errstate(all="ignore"):  # what is not finite is refused where it is used
