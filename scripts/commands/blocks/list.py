@@ -25,8 +25,8 @@ def command(
         if as_json:
             show_json({name: _entry(describe(kind())) for name, kind in BLOCKS.items()})
         else:
-            rows = ((name, kind.summary, ", ".join(kind.presets)) for name, kind in BLOCKS.items())
-            show_table(("block", "what it is", "presets"), rows)
+            blocks = ((name, kind.summary, ", ".join(kind.presets)) for name, kind in BLOCKS.items())
+            show_table(("block", "what it is", "presets"), blocks)
         return
     spec = spec_of(block, settings, preset, **own_network)
     if as_json:
