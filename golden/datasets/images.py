@@ -60,8 +60,8 @@ def _images(images: Path, labels: Path) -> Samples:
     return samples.check(str(labels), CLASSES)
 
 
-PRETRAIN, TUNE = 800, 500
-"""Number of samples; the remaining 497 of the 1,797 are the test."""
+PRETRAINED, TUNED = 800, 500
+"""Numbers of digits; the remaining 497 of the 1,797 are the test."""
 
 
 def digits(seed: int) -> Task:
@@ -74,7 +74,8 @@ def digits(seed: int) -> Task:
     order = np.random.default_rng(seed).permutation(len(source.target))
     pixels = np.rint(source.images[order, None] * (255 / 16)).astype(np.uint8)
     samples = Samples(pixels, source.target[order].astype(np.int64))
-    return Task("digits", samples[:PRETRAIN], samples[PRETRAIN : PRETRAIN + TUNE], samples[PRETRAIN + TUNE :])
+    held_out = PRETRAINED + TUNED
+    return Task("digits", samples[:PRETRAINED], samples[PRETRAINED:held_out], samples[held_out:])
 
 
 _UINT8 = 8

@@ -170,7 +170,6 @@ class ZerothOrderSequencer(wiring.Component):
             slopes.shift.eq(settings.shift),
             slopes.position.payload.eq(self.passes.position),
             control.counts.coefficients_clipped.eq(slopes.clipped | updates.clipped),
-            self.monitor.done.eq(control.counts.steps_done),
         ]
 
     # -- states ----------------------------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ class ZerothOrderSequencer(wiring.Component):
 
     def end_update(self, m: Module) -> None:
         """End a step that trains."""
-        m.d.comb += self.control.counts.steps_done.eq(1)
+        m.d.comb += [self.control.counts.steps_done.eq(1), self.monitor.done.eq(1)]
         self._end_step(m)
 
     def _end_step(self, m: Module) -> None:

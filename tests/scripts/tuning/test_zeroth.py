@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.importers.user_module import user_module
 from fabtune.golden.models.checkpoint import load_saved
+from fabtune.sim.compiled.device import SimulatedDevice
 
 pytestmark = pytest.mark.usefixtures("sentences")
 
@@ -60,11 +61,9 @@ def test_digits_in_rtl(fabtune, tmp_path, method, split, cycles):
 
 
 def test_a_core_that_differs_is_told(fabtune, monkeypatch):
-    train = ZerothOrderTrainer.train
+    write, eps_shift = SimulatedDevice.write, ZotrainSpec().registers.map["eps_shift"].offset
     monkeypatch.setattr(
-        ZerothOrderTrainer,
-        "train",
-        lambda self, inputs, steps, settings, position: train(self, inputs, steps, settings, position + 1),
+        SimulatedDevice, "write", lambda self, offset, value: write(self, offset, value + (offset == eps_shift))
     )
     asked = ("--method", "pezo-otf", "--core", "tiny", "--steps", 2, "--engine", "rtl")
     status, out, _ = fabtune("tune", *asked)
