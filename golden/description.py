@@ -77,7 +77,7 @@ def port_rows(spec: Spec) -> Iterator[tuple[str, str, str, str]]:
     for name, port in describe(spec)["ports"].items():
         yield name, port["direction"], f"with {port['follows']}" if port["follows"] else "stream", port["meaning"]
         for field, about in port["fields"].items():
-            yield f"  {field}", "", about["format"], about["meaning"]
+            yield f"{name}.{field}", "", about["format"], about["meaning"]
 
 
 def register_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str, str]]:
@@ -86,7 +86,7 @@ def register_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str, str]]
         yield f"0x{register.offset:02X}", register.name, register.access, register.summary
         for item in register.fields:
             bits = f"bits {item.low + item.width - 1}:{item.low}" if item.width > 1 else f"bit {item.low}"
-            yield "", item.name, bits, item.summary
+            yield "", f"{register.name}.{item.name}", bits, item.summary
 
 
 def code_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str]]:
