@@ -64,17 +64,20 @@ def format_of(item: Field) -> str:
     return f"{lanes}{bits}{', signed' if number.signed else ''}"
 
 
-def parameter_rows(spec: Spec) -> Iterator[tuple[str, str, str]]:
-    """Rows of a table of parameters: name, value, meaning."""
-    for path, about in describe(spec)["parameters"].items():
+def parameter_rows(description: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Rows of a table of parameters, of what `describe` gives: name, value, meaning."""
+    for path, about in description["parameters"].items():
         value = about["value"]
         short = f"{len(value)} values" if isinstance(value, list) and len(value) > 4 else str(value)
         yield path, short, about["meaning"]
 
 
-def port_rows(spec: Spec) -> Iterator[tuple[str, str, str, str]]:
-    """Rows of a table of ports: name, direction, format, meaning; the fields of a payload stand below their port."""
-    for name, port in describe(spec)["ports"].items():
+def port_rows(description: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Rows of a table of ports, of what `describe` gives: name, direction, format, meaning.
+
+    The fields of a payload stand below their port.
+    """
+    for name, port in description["ports"].items():
         yield name, port["direction"], f"with {port['follows']}" if port["follows"] else "stream", port["meaning"]
         for field, about in port["fields"].items():
             yield f"{name}.{field}", "", about["format"], about["meaning"]
@@ -85,8 +88,7 @@ def register_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str, str]]
     for register in registers:
         yield f"0x{register.offset:02X}", register.name, register.access, register.summary
         for item in register.fields:
-            bits = f"bits {item.low + item.width - 1}:{item.low}" if item.width > 1 else f"bit {item.low}"
-            yield "", f"{register.name}.{item.name}", bits, item.summary
+            yield "", f"{register.name}.{item.name}", item.place, item.summary
 
 
 def code_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str]]:
@@ -98,10 +100,11 @@ def code_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str]]:
 
 def tables(spec: Spec) -> Iterator[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     """Tables of a block that have rows: columns and rows of parameters, ports, presets, registers, codes."""
+    description = describe(spec)
     presets = ((name, ", ".join(f"{key}={value}" for key, value in of.items())) for name, of in spec.presets.items())
     found: list[tuple[tuple[str, ...], Iterator[tuple[str, ...]]]] = [
-        (("parameter", "value", "meaning"), parameter_rows(spec)),
-        (("port", "direction", "format", "meaning"), port_rows(spec)),
+        (("parameter", "value", "meaning"), parameter_rows(description)),
+        (("port", "direction", "format", "meaning"), port_rows(description)),
         (("preset", "settings"), presets),
     ]
     if isinstance(spec, CoreSpec):

@@ -44,6 +44,11 @@ class RegisterField:
         """Bits of the field, in place."""
         return ((1 << self.width) - 1) << self.low
 
+    @property
+    def place(self) -> str:
+        """Text of its place in the register: ``bits 15:8``, ``bit 0``."""
+        return f"bits {self.low + self.width - 1}:{self.low}" if self.width > 1 else f"bit {self.low}"
+
     def of(self, word: int) -> int:
         """Extract the field from a register's word."""
         return (word & self.mask) >> self.low
@@ -193,8 +198,7 @@ def markdown(registers: RegisterMap) -> str:
     for register in registers:
         lines.append(f"| 0x{register.offset:02X} | `{register.name}` | {register.access} | {register.summary} |")
         for item in register.fields:
-            bits = f"bits {item.low + item.width - 1}:{item.low}" if item.width > 1 else f"bit {item.low}"
-            lines.append(f"| | `{item.name}` | {bits} | {item.summary} |")
+            lines.append(f"| | `{item.name}` | {item.place} | {item.summary} |")
     for codes in registers.codes:
         lines += ["", f"| code | {codes.__name__.lower()} |", "|---|---|"]
         lines += [f"| {code.value} | `{code.name.lower()}` |" for code in codes]

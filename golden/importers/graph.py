@@ -1,4 +1,4 @@
-"""What importers of all networks share: places of operators for messages, arguments of operators, and constants."""
+"""Shared by importers of all networks: places of operators for messages, arguments of operators, and constants."""
 
 from __future__ import annotations
 

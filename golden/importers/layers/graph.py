@@ -171,8 +171,8 @@ class LayerGraph:
         """Add a layer, and return its number.
 
         A pool behind one of its kind becomes one that does both. A ReLU or a pool behind a concatenation becomes one
-        behind each of its parts, which is the same, and the concatenation of these. What was there before stays for
-        those that read it.
+        behind each of its parts, which is the same, and the concatenation of these. The earlier layer
+        stays for its other readers.
 
         Parameters
         ----------

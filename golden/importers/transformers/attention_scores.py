@@ -112,7 +112,7 @@ def hidden(place: Place, given: Scores, mask: Tensor, number: float) -> Scores:
 
 
 def not_a_number(place: Place, given: object) -> Constant:
-    """Where the softmax is no number, which exporters ask: nowhere, as each token sees itself at least."""
+    """Mask of zeros: the softmax, of which exporters ask this, is a number everywhere, as each token sees itself."""
     if not isinstance(given, Scores):
         raise place.error("asks which values are no numbers")
     return Constant(torch.zeros(given.index.shape, dtype=torch.bool))
