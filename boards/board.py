@@ -11,23 +11,14 @@ from ..golden.errors import UserError
 from ..golden.memories.plan import Device
 
 RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
-"""Resources that are counted on every board and in every estimate; half a ``bram36`` is one 18 Kib memory."""
+"""Resources of every board and estimate; half a ``bram36`` is one 18 Kib memory."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """A differential oscillator that reaches the programmable logic.
+    """A differential oscillator of the programmable logic.
 
-    Parameters
-    ----------
-    name : str
-        Name of the port pair in the constraints, without ``_p`` and ``_n``.
-    mhz : float
-        Its frequency.
-    p, n : str
-        Package pins.
-    standard : str
-        I/O standard.
+    Ports ``NAME_p`` and ``NAME_n`` of the constraints are on package pins ``p`` and ``n`` with an I/O standard.
     """
 
     name: str
@@ -39,19 +30,11 @@ class Clock:
 
 @dataclass(frozen=True)
 class ProcessorClock:
-    """Clock `pl_clk0`, which the processing system gives the fabric: a PLL divided by two integers.
+    """Clock `pl_clk0` from the processing system to the fabric: a PLL divided by two integers.
 
-    Parameters
-    ----------
-    pll : str
-        Name of the PLL in Vivado.
-    mhz : float
-        Its frequency, with a reference clock of exactly 100/3 MHz. The reference clocks of the boards are up to
-        0.01 % slower, and so is every rate.
-    dividers : tuple of int
-        Largest value of each divider.
-    slowest, fastest : float
-        Bounds of the rates that are offered, in MHz.
+    ``pll`` is Vivado's name of the PLL. ``mhz`` is the PLL's rate for a reference clock of exactly 100/3 MHz; the
+    reference clocks of the boards, and so all rates, are up to 0.01 % slower. ``dividers`` are the largest divider
+    values. Offered rates lie between ``slowest`` and ``fastest`` MHz.
     """
 
     pll: str
@@ -62,21 +45,19 @@ class ProcessorClock:
 
     @cached_property
     def rates(self) -> tuple[float, ...]:
-        """All rates that are offered, in MHz to the hertz, the slowest first."""
+        """All offered rates in MHz, rounded to 1 Hz, ascending."""
         first, second = (range(1, largest + 1) for largest in self.dividers)
-        rates = {round(self.mhz / (one * two), 6) for one in first for two in second}
+        rates = {
+            round(self.mhz / (first_divider * second_divider), 6)
+            for first_divider in first
+            for second_divider in second
+        }
         return tuple(sorted(rate for rate in rates if self.slowest <= rate <= self.fastest))
 
     def rate(self, mhz: float) -> float:
-        """Find the rate that is meant: one within `MEANT`.
-
-        Raises
-        ------
-        UserError
-            If there is none, with the rates beside it.
-        """
-        if found := [rate for rate in self.rates if abs(rate - mhz) <= MEANT]:
-            return found[0]
+        """Offered rate within `MEANT` of ``mhz``; a `UserError` with the neighbouring rates if none is."""
+        if matches := [rate for rate in self.rates if abs(rate - mhz) <= MEANT]:
+            return matches[0]
         beside = [rate for rate in self.rates if rate < mhz][-1:] + [rate for rate in self.rates if rate > mhz][:1]
         between = self.slowest <= mhz <= self.fastest
         take = " or ".join(f"{rate:.4g}" for rate in beside) if between else f"{self.slowest:g} to {self.fastest:g}"
@@ -87,18 +68,9 @@ class ProcessorClock:
 
 @dataclass(frozen=True)
 class Pins:
-    """User I/O of one kind, pin 0 first.
+    """User I/O of one kind on package pins, pin 0 first; the port is a vector for several pins.
 
-    Parameters
-    ----------
-    name : str
-        Name of the port in the constraints; a vector where there are several pins.
-    pins : tuple of str
-        Package pins.
-    standard : str
-        I/O standard.
-    note : str
-        Label or position on the board.
+    ``note`` is the label or position on the board.
     """
 
     name: str
@@ -111,20 +83,9 @@ class Pins:
 class Board:
     """A platform.
 
-    Parameters
-    ----------
-    name, part, board_part : str
-        Names in fabtune, of the device and of the board in Vivado.
-    resources : dict of str to int
-        How much the device has of each of `RESOURCES`.
-    clocks : tuple of Clock
-        Oscillators; none where the processor gives the clock.
-    pins : tuple of Pins
-        User I/O.
-    processor_clock : ProcessorClock
-        Clock of a core in a block design.
-    board_connections : str
-        Vivado's property of a board that is a module on a carrier; else empty.
+    ``name`` is fabtune's name; ``part`` and ``board_part`` are Vivado's. ``resources`` are amounts of `RESOURCES`.
+    ``clocks`` is empty if only the processor provides a clock. ``processor_clock`` is the clock of a core in a block
+    design. ``board_connections`` is Vivado's property of a board that is a module on a carrier; else empty.
     """
 
     name: str
@@ -143,26 +104,14 @@ class Board:
 
     @property
     def fabric(self) -> Device:
-        """Blocks of RAM of the device, on which the kinds of a design's memories depend."""
+        """Numbers of BRAM36 and UltraRAM blocks, which decide the kinds of a design's memories."""
         return Device(self.resources["bram36"], self.resources["uram"])
 
     def utilisation(self, resources: Mapping[str, float]) -> dict[str, float | None]:
-        """Percent of the board that a design takes.
+        """Percent of the board for each of `RESOURCES`.
 
-        Parameters
-        ----------
-        resources : dict of str to float
-            The amount of each of `RESOURCES`, all of them.
-
-        Returns
-        -------
-        dict of str to float or None
-            Above 100 where the design is too large; None (null in JSON) where it uses what the board lacks.
-
-        Raises
-        ------
-        UserError
-            If an amount is missing, unknown, negative or not a number: nothing missing counts as 0.
+        Above 100 for a design that is too large; None (null in JSON) for a used resource that the board lacks. A
+        `UserError` if an amount is missing, unknown, negative or not finite: nothing missing counts as 0.
         """
         if set(resources) != set(RESOURCES):
             missing = [key for key in RESOURCES if key not in resources]
@@ -175,7 +124,7 @@ class Board:
         return {key: _percent(resources[key], self.resources[key]) for key in RESOURCES}
 
     def lacks(self, resources: Mapping[str, float]) -> tuple[str, ...]:
-        """Name the resources of which a design needs more than the board has; empty if it fits."""
+        """Names of the resources that a design exceeds; empty if the design fits."""
         return tuple(key for key, share in self.utilisation(resources).items() if share is None or share > 100)
 
 
@@ -186,14 +135,14 @@ def _percent(used: float, available: int) -> float | None:
 
 
 DEFAULT_MHZ = 187.5
-"""Clock of a core where the user names none, and the one for which reports give times."""
+"""Default clock of a core; reports give times at this clock."""
 MEANT = 0.05
-"""MHz by which what a user writes may differ from a rate: 214.3 is 1500/7. Less than half of any step between rates."""
+"""Tolerance in MHz of a user's rate: 214.3 means 1500/7. Less than half of any step between rates."""
 IOPLL = ProcessorClock("IOPLL", 1500.0, (63, 63), slowest=20.0, fastest=300.0)
-"""The source in the presets of both boards; dividers of 6 bits (UG1085, PL0_REF_CTRL).
+"""PLL in the presets of both boards; dividers of 6 bits (UG1085, PL0_REF_CTRL).
 
-Below 20 MHz rates are too near to each other to be written with a decimal. Above 300 MHz the next is 375 MHz, too fast
-for the processor's AXI ports.
+Below 20 MHz rates are closer than a decimal can tell. Above 300 MHz the next rate is 375 MHz, too fast for the
+processor's AXI ports.
 """
 
 BOARDS: dict[str, Board] = {
@@ -232,17 +181,11 @@ BOARDS: dict[str, Board] = {
 }
 """The supported boards, by name."""
 DEFAULT_BOARD = "zcu102"
-"""The board of Verilog and of an estimate where the user names none: both are then of the same memories."""
+"""Default board of emitted Verilog and of estimates: by default both describe the same memories."""
 
 
 def board(name: str) -> Board:
-    """A board by its name.
-
-    Raises
-    ------
-    UserError
-        If there is none of that name, with the names there are.
-    """
+    """Look up a board; a `UserError` with the known names for an unknown name."""
     if name not in BOARDS:
         raise UserError(f"no board called {name!r}: choose one of {', '.join(BOARDS)}")
     return BOARDS[name]

@@ -1,4 +1,4 @@
-"""Fit of a core on a board by its spec: blocks of RAM and DSPs, and the settings that make it fit."""
+"""Fit of a core on a board from the spec: block RAMs, DSPs, and settings that make the core fit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ from .board import Board
 
 @dataclass(frozen=True)
 class BoardFit:
-    """A core on a board.
-
-    Parameters
-    ----------
-    spec : CoreSpec
-    board : Board
-    """
+    """A core on a board."""
 
     spec: CoreSpec
     board: Board
@@ -34,19 +28,21 @@ class BoardFit:
 
     @property
     def lacks(self) -> dict[str, float]:
-        """Resources of `needs` of which the board has too few."""
+        """Needs above the board's resources."""
         return {name: count for name, count in self.needs.items() if count > self.board.resources[name]}
 
     @cached_property
     def remedies(self) -> list[dict[str, Any]]:
-        """Changes of settings each of which makes the core fit, see `golden.cores.fit.remedies`; none where it fits."""
+        """Changes of settings, each of which makes the core fit (see `golden.cores.fit.remedies`); empty for a core
+        that fits.
+        """
         if not self.lacks:
             return []
         return remedies(self.spec, lambda changed: not BoardFit(changed, self.board).lacks)
 
     @property
     def text(self) -> str:
-        """Resources that the board lacks, and settings with which the core fits, as options; empty where it fits."""
+        """Message with the exceeded resources and the settings that fit, as options; empty for a core that fits."""
         if not self.lacks:
             return ""
         counts = (f"{count:g} {name.upper()} of {self.board.resources[name]}" for name, count in self.lacks.items())
@@ -59,17 +55,10 @@ class BoardFit:
 
 
 def _options(changes: Mapping[str, Any]) -> str:
-    """Changes of settings as options of the command line."""
     return " ".join(f"--set {name}={str(value).lower()}" for name, value in changes.items())
 
 
 def refuse_lack(spec: CoreSpec, board: Board) -> None:
-    """Refuse a core that does not fit on a board.
-
-    Raises
-    ------
-    UserError
-        With the numbers, and the settings with which it fits.
-    """
+    """Refuse a core that does not fit on a board: a `UserError` with the counts and the settings that fit."""
     if text := BoardFit(spec, board).text:
         raise UserError(f"{spec.name} {text}")

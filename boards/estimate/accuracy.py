@@ -1,4 +1,4 @@
-"""Error of an estimate against what Vivado gives."""
+"""Error of an estimate against Vivado."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ RATIO: Mapping[str, tuple[float, float]] = {
     "bram36": (1.0, 1.0),
     "dsp": (0.83, 1.2),
 }
-"""Published count over estimate: least and most, by resource, of four of five held-out designs of docs/estimate.md.
+"""Least and most published count over estimate, by resource, of four of five held-out designs of docs/estimate.md.
 
-Of block RAMs and DSPs, which few of them have, at least four of five of all designs. No published design has UltraRAM.
+Block RAMs and DSPs: of at least four of five of all designs, as few designs have any. No published design has UltraRAM.
 """
 
 PATH_SPREAD = 1.5
-"""Factor by which the delay of a path is off, up or down, as a geometric standard deviation: see docs/estimate.md."""
+"""Geometric standard deviation of path delays, published over estimated (docs/estimate.md)."""
 
 
 def interval(resource: str, count: float) -> tuple[float, float] | None:
-    """Give the counts between which four of five designs are, or None where no published figures were compared."""
+    """Range of Vivado's count for four of five designs; None for a resource without published figures."""
     if resource not in RATIO:
         return None
     low, high = (ratio * count for ratio in RATIO[resource])
@@ -28,5 +28,5 @@ def interval(resource: str, count: float) -> tuple[float, float] | None:
 
 
 def path_interval(ns: float) -> tuple[float, float]:
-    """Give the delays between which about two of three published designs are."""
+    """Range in ns of about two of three published path delays."""
     return round(ns / PATH_SPREAD, 2), round(ns * PATH_SPREAD, 2)

@@ -1,6 +1,6 @@
-"""Count the primitives of a netlist, correct what Yosys counts differently from Vivado, and find the longest paths.
+"""Count the primitives of a netlist, correct Yosys's counts towards Vivado's, and find the longest paths.
 
-The functions that write files run in the processes that map the design, see `flow.mappings`.
+Functions that write files run in the processes that map the design, see `flow.mappings`.
 """
 
 from __future__ import annotations
@@ -36,45 +36,48 @@ from .wide_muxes import in_slice_muxes
 Sinks = dict[Bit, list[tuple[Cell, str]]]
 
 ERROR = "error"
-"""Key of the message in a file that has no counts, as a primitive is unknown."""
+"""Key of the message in a file without counts, because of an unknown primitive."""
 
 
 def write_resources(_: Any, netlist: str, top: str, counts: str) -> None:
-    """Write what `count_resources` and `fanout` find in a file of Yosys, as attributes of an `Estimate`."""
+    """Write `count_resources` and `fanout` of a netlist file of Yosys, as JSON attributes of an `Estimate`."""
 
-    def found(design: Netlist) -> dict[str, Any]:
+    def attributes(design: Netlist) -> dict[str, Any]:
         resources, raw = count_resources(design)
         with_reset, fan_outs = fanout.with_reset(design), most_loads(design)
         return {
             "resources": resources,
             "raw": raw,
             "with_reset": with_reset,
-            "fan_outs": [asdict(one) for one in fan_outs],
+            "fan_outs": [asdict(net) for net in fan_outs],
         }
 
-    _write(netlist, top, counts, found)
+    _write(netlist, top, counts, attributes)
 
 
 def write_paths(_: Any, netlist: str, top: str, counts: str) -> None:
-    """Write what `longest_paths` finds in a file of Yosys, as attributes of an `Estimate`."""
+    """Write `longest_paths` of a netlist file of Yosys, as JSON attributes of an `Estimate`."""
 
-    def found(design: Netlist) -> dict[str, Any]:
+    def attributes(design: Netlist) -> dict[str, Any]:
         logic_levels, carry_cells, slowest = longest_paths(design)
         return {"logic_levels": logic_levels, "carry_cells": carry_cells, "slowest": asdict(slowest)}
 
-    _write(netlist, top, counts, found)
+    _write(netlist, top, counts, attributes)
 
 
-def _write(netlist: str, top: str, counts: str, found: Callable[[Netlist], dict[str, Any]]) -> None:
+def _write(netlist: str, top: str, counts: str, attributes: Callable[[Netlist], dict[str, Any]]) -> None:
     try:
-        result = found(read_netlist(Path(netlist), top))
+        result = attributes(read_netlist(Path(netlist), top))
     except UserError as error:
         result = {ERROR: str(error)}
     Path(counts).write_text(json.dumps(result), encoding="utf-8")
 
 
 def count_resources(netlist: Netlist) -> tuple[dict[str, float], dict[str, int]]:
-    """Count the primitives of a netlist and apply the corrections: ``resources`` and ``raw`` of an `Estimate`."""
+    """Corrected counts and raw counts of a netlist: ``resources`` and ``raw`` of an `Estimate`.
+
+    A `UserError` for a primitive of unknown cost on UltraScale+.
+    """
     counts = Counter(cell.kind for cell in netlist.cells)
     if unknown := sorted(counts.keys() - KNOWN):
         name = next(cell.name for cell in netlist.cells if cell.kind == unknown[0])
@@ -105,13 +108,13 @@ def count_resources(netlist: Netlist) -> tuple[dict[str, float], dict[str, int]]
 
 
 def longest_paths(netlist: Netlist) -> tuple[int, int, TimingPath]:
-    """Find most LUTs and most CARRY8 cells on any path, and the slowest path."""
+    """Most LUTs on any path, most CARRY8 cells on any path, and the slowest path."""
     sinks = _sinks(netlist)
     return paths.longest(netlist, _absorbed(netlist, sinks) | _in_slice_muxes(netlist, sinks)[0])
 
 
 def most_loads(netlist: Netlist) -> list[FanOut]:
-    """List the nets with most loads, see `fanout.most_loads`."""
+    """Nets with most loads, see `fanout.most_loads`."""
     return fanout.most_loads(netlist, _absorbed(netlist, _sinks(netlist)))
 
 
@@ -130,7 +133,7 @@ def _absorbed(netlist: Netlist, sinks: Sinks) -> frozenset[str]:
 
 
 def _in_slice_muxes(netlist: Netlist, sinks: Sinks) -> tuple[frozenset[str], frozenset[str]]:
-    readers = {bit: len(found) + (bit in netlist.port_outputs) for bit, found in sinks.items()}
+    readers = {bit: len(cells) + (bit in netlist.port_outputs) for bit, cells in sinks.items()}
     return in_slice_muxes(netlist.cells, readers)
 
 
@@ -151,7 +154,7 @@ def _is_logic(cell: Cell, absorbed: frozenset[str]) -> bool:
 def _may_share(lut: Cell, sinks: Sinks) -> bool:
     """Whether the second output of this LUT's site is free.
 
-    A LUT in front of a carry chain or a wide multiplexer is placed by that cell, whose outputs occupy the
+    A LUT that feeds a carry chain or a wide multiplexer is placed with that cell, and the cell's outputs occupy the
     slice's second output.
     """
     return not any(
@@ -161,25 +164,22 @@ def _may_share(lut: Cell, sinks: Sinks) -> bool:
 
 
 def _in_carry_sites(netlist: Netlist, sinks: Sinks) -> frozenset[str]:
-    """Find the LUTs in front of a carry chain that are the second half of the LUT beside them.
-
-    At each bit of a chain, the first output of a LUT goes to ``S``, and its second output can go to ``DI``.
-    """
+    """LUTs that feed a carry chain's ``DI`` and share the site of the LUT at ``S`` of the same bit."""
     drivers = {cell.outputs["O"][0]: cell for cell in netlist.cells if cell.kind in LUT_INPUTS or cell.kind == "INV"}
-    found = set()
+    names = set()
     for carry in (cell for cell in netlist.cells if cell.kind in CARRIES):
         for select, data in zip(carry.inputs.get("S", ()), carry.inputs.get("DI", ()), strict=False):
             first, second = drivers.get(select), drivers.get(data)
             if first is None or second is None or len(sinks[data]) > 1 or data in netlist.port_outputs:
                 continue
             if len({*first.input_nets(), *second.input_nets()}) <= packing.MAX_INPUTS:
-                found.add(second.name)
-    return frozenset(found)
+                names.add(second.name)
+    return frozenset(names)
 
 
 def _output_registers(netlist: Netlist, sinks: Sinks) -> frozenset[str]:
-    """Find the flip-flops that are a block RAM's output register: all readers of a port, of one enable and reset."""
-    found: set[str] = set()
+    """Flip-flops that become a block RAM's output register: all readers of a port, with equal enable and reset."""
+    names: set[str] = set()
     for memory in (cell for cell in netlist.cells if cell.kind in BLOCK_RAMS or cell.kind in ULTRA_RAMS):
         for port in (port for port in memory.outputs if port.startswith("D")):
             read = [bit for bit in memory.outputs[port] if sinks[bit] or bit in netlist.port_outputs]
@@ -187,15 +187,16 @@ def _output_registers(netlist: Netlist, sinks: Sinks) -> frozenset[str]:
             registers = [cell for cell in readers if cell.kind in ("FDRE", "FDSE")]
             controls = {(cell.kind, *(cell.inputs.get(pin) for pin in ("C", "CE", "R", "S"))) for cell in registers}
             if len(registers) == len(read) and len(controls) == 1:
-                found |= {cell.name for cell in registers}
-    return frozenset(found)
+                names |= {cell.name for cell in registers}
+    return frozenset(names)
 
 
 def _pulls_out_register(memory: Cell, sinks: Sinks, port_outputs: frozenset[int]) -> bool:
-    """Whether Vivado adds a flip-flop behind this shift register.
+    """Whether Vivado adds a flip-flop after this shift register.
 
-    It keeps the last stage of a fixed-length shift register in a flip-flop. Yosys does so only where the
-    length is one more than a LUT holds; that flip-flop is already there.
+    Vivado keeps the last stage of a fixed-length shift register in a flip-flop. Yosys does so only for a length of 1
+    more
+    than a LUT holds; that flip-flop is already in the netlist.
     """
     if memory.kind not in SHIFT_REGISTERS:
         return False

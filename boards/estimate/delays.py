@@ -1,11 +1,11 @@
-"""Delays of UltraScale+ primitives and nets, for comparing the paths of two designs.
+"""Delays of UltraScale+ primitives and nets in picoseconds, for comparing the paths of two designs.
 
-Those of the cells are typical of speed grade -2 and rounded; those of nets, for which there is no placement here, were
-chosen on designs with a published clock. docs/estimate.md says how far the sum is off.
+Cell delays are typical of speed grade -2, rounded. Net delays, without a placement, were fitted to designs with a
+published clock; docs/estimate.md gives the error of the sum.
 
-A net with many readers is long, wherever they are placed. RapidWright publishes the delays of the wires
-(timing/ultrascaleplus/intersite_delay_terms.txt): a long one takes 43 + 3.6 x 12 ps for 12 rows of slices, or
-43 + 3.5 x 14 ps for 12 columns, and the switch in front of it 43 ps; so 11 ps a slice either way.
+Wide fan-out makes a net long, whatever the placement. RapidWright publishes wire delays
+(timing/ultrascaleplus/intersite_delay_terms.txt): a long wire takes 43 + 3.6 x 12 ps for 12 rows of slices, or
+43 + 3.5 x 14 ps for 12 columns, after a switch of 43 ps. Both directions come to 11 ps a slice.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from .primitives import BLOCK_RAMS, DSPS, FLIP_FLOPS, LUT_MEMORIES, SHIFT_REGIST
 LUT = 80
 WIDE_MUX = 60
 CARRY_ENTRY = 100
-"""From a LUT in front of a carry chain to any of its outputs."""
+"""From the LUT at a carry chain's input to any output of the chain."""
 CARRY = 10
-"""From carry to carry through four bits."""
+"""Carry in to carry out of four bits."""
 CARRY_SUM = 90
-"""From carry to sum."""
+"""Carry to sum."""
 DSP_PRODUCT = 1500
-"""From the operands of a DSP to its output, without registers in between."""
+"""Operands of a DSP to output, without registers in between."""
 DSP_SUM = 450
-"""From the addend or the cascade of a DSP to its output."""
+"""Addend or cascade input of a DSP to output."""
 
 _NET = 150
-"""To one reader."""
+"""To a single reader."""
 _NET_FANOUT = 40
-"""More for each doubling of the readers."""
+"""Added for each doubling of the readers."""
 _NEAR = 256
-"""Readers up to which a net is as long as those that were fitted."""
+"""Readers up to which the fitted part alone gives a net's delay."""
 _READERS_A_SLICE = 4
-"""Readers of a net in a slice of 8 LUTs and 16 flip-flops, which they share with what does not read it."""
+"""Readers of a net in a slice of 8 LUTs and 16 flip-flops, shared with other logic."""
 _SLICE = 11
 """From a slice to the next by long wires."""
 _SETUP = 30
@@ -53,22 +53,23 @@ _CLOCKS = ("CLK", "WCLK", "C", "G")
 
 @cache
 def net(readers: int) -> int:
-    """Delay of a net from a cell to the farthest of its readers: picoseconds.
+    """Delay in ps of a net from the driver to the farthest of ``readers``.
 
-    The slices of the readers fill a square with the driver at its centre. Its corners are as many slices away as its
-    side is long, half of them up or down and half across.
+    The readers' slices fill a square around the driver. A corner is as many slices away as the square's side is long,
+    half
+    of them vertically and half horizontally.
     """
     farther = max(0, sqrt(readers / _READERS_A_SLICE) - sqrt(_NEAR / _READERS_A_SLICE))
     return round(_NET + _NET_FANOUT * log2(max(readers, 1)) + _SLICE * farther)
 
 
 def dsp_stages(cell: Cell, register: str) -> int:
-    """Count the pipeline stages that a DSP has of a register, such as ``"M"``."""
+    """Pipeline stages of a DSP's register such as ``"M"``."""
     return int(cell.parameters.get(f"{register}REG", "1"), 2)
 
 
 def launch(cell: Cell) -> int | None:
-    """Delay from the clock to the outputs of a cell: picoseconds; None for a cell without a clock."""
+    """Clock-to-output delay of a cell in ps; None for a cell without a clock."""
     if cell.kind in FLIP_FLOPS:
         return _CLOCK_TO_OUTPUT
     if cell.kind in LUT_MEMORIES:
@@ -85,7 +86,7 @@ def launch(cell: Cell) -> int | None:
 
 
 def capture(cell: Cell, port: str) -> int | None:
-    """Time before the clock at which an input of a cell has to be there: picoseconds; None without such a clock."""
+    """Setup time of a cell's input in ps, up to the first register; None for an input without a clocked register."""
     if port.startswith(_CLOCKS[:2]) or port in _CLOCKS:
         return None
     if cell.kind in FLIP_FLOPS or cell.kind in SHIFT_REGISTERS:

@@ -1,7 +1,6 @@
-"""Estimate what a design occupies on an UltraScale+ device, without vendor tools.
+"""Estimate a design's resources and path lengths on UltraScale+ without vendor tools.
 
-Yosys synthesises; this module corrects what it is known to count differently from Vivado. How well that works
-is in docs/estimate.md.
+Yosys synthesises; known differences from Vivado's counts are corrected. docs/estimate.md gives the errors.
 """
 
 from __future__ import annotations
@@ -31,17 +30,15 @@ class Estimate:
     resources : dict of str to float
         Exactly ``lut``, ``ff``, ``bram36``, ``uram`` and ``dsp``. Half a ``bram36`` is one 18 Kib memory.
     raw : dict of str to int
-        ``lut`` (LUT memories included) and ``ff`` as Yosys mapped them, then the count of every primitive.
-    logic_levels : int
-        Most LUTs on any path between registers, memories and ports.
-    carry_cells : int
-        Most CARRY8 cells on any such path.
+        ``lut`` (LUT memories included) and ``ff`` as mapped by Yosys, then the count of every primitive.
+    logic_levels, carry_cells : int
+        Most LUTs and most CARRY8 cells on any path between registers, memories and ports.
     slowest : TimingPath
-        The slowest of them by a model of delays.
+        Slowest path by the delay model.
     with_reset : int
-        Flip-flops with a set or reset, of ``raw["ff"]``.
+        Flip-flops of ``raw["ff"]`` with a set or reset.
     fan_outs : list of FanOut
-        The nets with most loads, clocks excluded.
+        Nets with most loads, clocks excluded.
     """
 
     resources: dict[str, float]
@@ -54,30 +51,29 @@ class Estimate:
 
 
 def estimate_spec(spec: Spec, device: Device | None = None) -> Estimate:
-    """Estimate one of fabtune's own blocks on a device, by default one with all kinds of memory."""
+    """Estimate a block of fabtune on a device, by default a device with all kinds of memory."""
     return estimate_emitted(emit(spec, device=device))
 
 
 def estimate_emitted(emitted: Emitted) -> Estimate:
-    """Estimate the Verilog that was emitted: what Vivado gets.
+    """Estimate emitted Verilog, the text that Vivado gets.
 
-    The result is cached by the text, the estimator's code and the version of Yosys.
+    The result is cached by text, estimator code and Yosys version.
     """
     return _cached(emitted.top, emitted.verilog, from_text)
 
 
 def estimate_rtlil(rtlil: str, top: str) -> Estimate:
-    """Estimate a part of which there is no Verilog: RTLIL text, as Amaranth's ``rtlil.convert`` gives it.
-
-    The result is cached, see `estimate_emitted`.
+    """Estimate RTLIL text from Amaranth's ``rtlil.convert``, for a submodule without Verilog; cached as by
+    `estimate_emitted`.
     """
     return _cached(top, rtlil, from_rtlil)
 
 
 def _cached(top: str, text: str, synthesise: Callable[[str, str], Counts]) -> Estimate:
     passes = (Path(synthesis_passes.__file__), Path(arithmetic_passes.__file__))
-    own = source_digest(Path(__file__).parent, Path(yosys.__file__), *passes)
-    key = digest_of(top, text, own, *files().values(), package_version("pyosys"))
+    estimator = source_digest(Path(__file__).parent, Path(yosys.__file__), *passes)
+    key = digest_of(top, text, estimator, *files().values(), package_version("pyosys"))
 
     def make(entry: Path) -> None:
         entry.write_text(json.dumps(asdict(_estimate(synthesise(text, top)))))
@@ -88,22 +84,14 @@ def _cached(top: str, text: str, synthesise: Callable[[str, str], Counts]) -> Es
 def estimate_verilog(
     sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None, includes: Sequence[Path] = ()
 ) -> Estimate:
-    """Estimate anyone's Verilog or SystemVerilog, as far as Yosys reads it.
+    """Estimate any Verilog or SystemVerilog that Yosys reads.
 
-    Parameters
-    ----------
-    sources : sequence of Path
-        Files.
-    top : str
-        Top module.
-    parameters : mapping of str to str, optional
-        Parameters of the top module that differ from its defaults: numbers, or strings in quotes.
-    includes : sequence of Path, optional
-        Folders of files that the sources include; the folder of a source is searched first.
+    ``parameters`` override the top module's: numbers, or strings in quotes. ``includes`` are include folders; the
+    folder of a source is searched first.
     """
     return _estimate(from_verilog(sources, top, parameters, includes))
 
 
 def _estimate(counts: Counts) -> Estimate:
-    fan_outs = [FanOut(**one) for one in counts["fan_outs"]]
+    fan_outs = [FanOut(**net) for net in counts["fan_outs"]]
     return Estimate(**counts | {"slowest": TimingPath(**counts["slowest"]), "fan_outs": fan_outs})

@@ -1,4 +1,4 @@
-"""Fan-out of a netlist: the nets with most loads, and the flip-flops that have a set or reset."""
+"""Fan-out of a netlist: nets with most loads, and flip-flops with a set or reset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .netlist import Bit, Cell, Netlist
 from .primitives import BLOCK_RAMS, CARRIES, DSPS, FLIP_FLOPS, LUT_INPUTS, LUT_MEMORIES, ULTRA_RAMS, WIDE_MUXES
 
 SHOWN = 10
-"""Nets that an estimate lists."""
+"""Number of nets in an estimate."""
 
 _CLOCKS = frozenset({"C", "G", "CLK", "WCLK"})
 _RESETS = frozenset({"R", "S", "CLR", "PRE"})
@@ -22,22 +22,22 @@ _KINDS = (
     (BLOCK_RAMS.keys() | ULTRA_RAMS, "RAM"),
     (DSPS, "DSP"),
 )
-# inputs by which a net without a name is called
+# most named inputs in the name of an unnamed net
 _MOST_NAMED = 2
 
 
 @dataclass(frozen=True)
 class FanOut:
-    """A net, and what it drives.
+    """A net and the pins it drives.
 
     Attributes
     ----------
     net : str
-        Its name in the source; where it has none, that of its driver with the nets that this one reads.
+        Name in the source; for an unnamed net, the driver's kind and the nets that the driver reads.
     loads : int
-        Pins that it drives; those of inverters that their readers absorb are the readers'.
+        Driven pins. An absorbed inverter's loads count as loads of the inverter's input.
     pins : dict of str to int
-        These pins by kind, the most frequent first: ``FF reset`` (set included), ``FF enable``, ``FF data``, ``LUT``,
+        Driven pins by kind, the most frequent first: ``FF reset`` (set included), ``FF enable``, ``FF data``, ``LUT``,
         ``carry or MUXF``, ``LUT memory``, ``RAM`` (block and ultra), ``DSP``, ``port``, ``other``.
     """
 
@@ -47,7 +47,7 @@ class FanOut:
 
 
 def with_reset(netlist: Netlist) -> int:
-    """Count the flip-flops whose set or reset pin is driven by a net, synchronous or not."""
+    """Number of flip-flops with a driven set or reset pin, synchronous or not."""
     flip_flops = (cell for cell in netlist.cells if cell.kind in FLIP_FLOPS)
     return sum(isinstance(bit, int) for cell in flip_flops for bit in _bits(cell, _RESETS))
 
@@ -57,21 +57,9 @@ def _bits(cell: Cell, pins: Set[str]) -> Iterator[Bit]:
 
 
 def most_loads(netlist: Netlist, absorbed: Set[str], shown: int = SHOWN) -> list[FanOut]:
-    """List the nets with most loads, without clocks.
+    """The ``shown`` nets with most loads, without clocks, in descending order of loads.
 
-    Parameters
-    ----------
-    netlist : Netlist
-        The flattened netlist.
-    absorbed : set of str
-        Names of the inverters that vanish into the cells they drive.
-    shown : int
-        How many nets.
-
-    Returns
-    -------
-    list of FanOut
-        The one with most loads first; of as many loads by name.
+    Inverters named in ``absorbed`` vanish into the driven cells.
     """
     pins: dict[int, Counter[str]] = defaultdict(Counter)
     inverted: list[Cell] = []
@@ -96,8 +84,8 @@ def most_loads(netlist: Netlist, absorbed: Set[str], shown: int = SHOWN) -> list
             pins[source] += pins.pop(bit, Counter())
             if bit in clocks:
                 clocks.add(source)
-    loads = ((-found.total(), bit) for bit, found in pins.items() if bit not in clocks)
-    # of as many loads the net that is written first in the netlist, which its name does not depend on
+    loads = ((-kinds.total(), bit) for bit, kinds in pins.items() if bit not in clocks)
+    # among equal loads the net that comes first in the netlist: independent of names
     drivers = {bit: cell for cell in netlist.cells for bit in cell.output_nets()}
     return [
         FanOut(_name(netlist, drivers, bit), -count, dict(pins[bit].most_common()))
@@ -112,11 +100,10 @@ def _kind(cell: Cell, pin: str) -> str:
 
 
 def _name(netlist: Netlist, drivers: dict[int, Cell], bit: int) -> str:
-    """Name a net as the source does, or by its driver and the first nets with a name that this one reads."""
     if bit in netlist.names:
         return netlist.names[bit]
     if (driver := drivers.get(bit)) is None:
         return "(input)"
-    read = list(dict.fromkeys(netlist.names[one] for one in driver.input_nets() if one in netlist.names))
+    read = list(dict.fromkeys(netlist.names[net] for net in driver.input_nets() if net in netlist.names))
     of = ", ".join(read[:_MOST_NAMED]) + (", ..." if len(read) > _MOST_NAMED else "")
     return f"{driver.kind} of {of}" if read else driver.kind

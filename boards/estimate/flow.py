@@ -1,6 +1,6 @@
-"""Commands of Yosys that synthesise a design for UltraScale+, as near to Vivado's counts as calibration got them.
+"""Yosys commands that synthesise a design for UltraScale+, calibrated to Vivado's counts.
 
-The steps are those of ``synth_xilinx -family xcup``, with other ones where docs/estimate.md says so.
+The steps follow ``synth_xilinx -family xcup``; docs/estimate.md lists the deviations.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ COUNTS = ("resources.json", "paths.json")
 """Files that the commands of `mappings` write: attributes of an `Estimate`."""
 
 PRIMITIVES = "primitives.v"
-"""File that `flow` reads first: what `primitives` gives."""
+"""File that `flow` reads first: the text of `primitives`."""
 
 LEAST_SHIFT_REGISTER = 4
-"""Stages from which a shift register is a LUT."""
+"""Fewest stages of a shift register that becomes a LUT."""
 
 _LIBRARY = ("cells_sim.v", "cells_xtra.v")
-# in a source that may instantiate what it does not name in full
+# signs of a source that may instantiate primitives without their full names
 _INCOMPLETE = ("`include", "``")
 
 _MAPS = Path(__file__).with_name("maps")
-# attribute of a multiplier whose source says where it goes
+# attribute of a multiplier whose source has `use_dsp`
 _ASKED = "fabtune_use_dsp"
-# more bits than the operands of many products together
+# bits: more than the operands of many products together
 _WIDE_REGISTER = 512
-# least bits of a ROM with a registered read that is block RAM; what Yosys says one of 18 Kib costs
+# least bits of a block ROM with a registered read; Yosys's cost of an 18 Kib block RAM
 _LEAST_BLOCK_ROM = 2048
 _BLOCK_RAM_COST = 129
 _BLOCK_RAM_CONTENTS = ("INIT_18", "INIT_18_U", "INITP_18", "INIT_36", "INIT_36_U", "INITP_36")
@@ -45,33 +45,33 @@ _CHOOSE_MEMORIES = (
 _MAP_MEMORIES = "techmap -map +/xilinx/lutrams_xc5v_map.v -map +/xilinx/brams_xcu_map.v -map +/xilinx/urams_map.v"
 
 _LUT_INPUTS = 6
-# a comparator's bits go in pairs, whose two functions share one LUT
+# a comparator takes bits in pairs: both functions of a pair share a LUT
 _COMPARED_INPUTS = 4
 
-# Vivado restructures more than the mapper of Yosys's own flow for these devices
+# Vivado restructures logic more than the default script of `synth_xilinx`
 _FOR_AREA = "strash;dch,-f;if,-a,-K,6;mfs2"
 _FOR_DEPTH = "strash;dch,-f;if,-K,6"
 
 
 def files() -> Mapping[str, str]:
-    """Write the files that the commands of `flow` read, by name."""
+    """Text by name of the files that the commands of `flow` read."""
     maps = {file.name: file.read_text(encoding="utf-8") for file in sorted(_MAPS.glob("*.v*"))}
-    if not (own := _yosys_xilinx()):
+    if not (shipped := _yosys_xilinx()):
         return maps  # `hw.yosys` refuses
-    # Contents cost nothing, and evaluating them takes a tenth of a core's synthesis, half of a small block's.
-    # Yosys looks for an include file in the working directory first.
+    # Block RAM contents do not change counts, but evaluating them takes a tenth of a core's synthesis time and half of
+    # a small block's. Yosys looks for an include file in the working directory first.
     empty = (f"`define PARAMS_{name}" for name in _BLOCK_RAM_CONTENTS)
-    contents = "\n".join([f'`include "{own / "brams_defs.vh"}"', *empty, ""])
+    contents = "\n".join([f'`include "{shipped / "brams_defs.vh"}"', *empty, ""])
     # RAM512X1S has 9 address bits; Yosys 0.70 says 16, and stops at a memory that is deeper than 256 words
-    lut_memories = (own / "lutrams_xcu.txt").read_text(encoding="utf-8")
+    lut_memories = (shipped / "lutrams_xcu.txt").read_text(encoding="utf-8")
     lut_memories = re.sub(r'option "ABITS" 16 \{\s*abits 16;', 'option "ABITS" 9 {\n\t\tabits 9;', lut_memories)
     return maps | {"brams_defs.vh": contents, "lut_memories.txt": lut_memories}
 
 
 def primitives(sources: Iterable[str]) -> str:
-    """Write the library `PRIMITIVES`: modules without contents that the maps may instantiate, or the sources.
+    """Text of the library `PRIMITIVES`: empty modules of the primitives that the maps or ``sources`` may instantiate.
 
-    It is a sixth of that of Yosys, of which every module costs each pass a little, and reading it half a second.
+    A sixth of Yosys's library: each module slows each pass a little, and reading the whole library takes half a second.
     """
     wanted, whole = set(KNOWN), False
     for source in sources:
@@ -85,22 +85,14 @@ def primitives(sources: Iterable[str]) -> str:
 
 
 def _yosys_xilinx() -> Path | None:
-    """Find Yosys's own files for these devices."""
     package = importlib.util.find_spec("pyosys")
     return Path(package.origin).parent / "share" / "xilinx" if package and package.origin else None
 
 
 def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
-    """List the commands that read a design and synthesise it, up to `mappings`.
+    """Commands that read a design with the commands ``reads`` and synthesise it, up to `mappings`.
 
-    Parameters
-    ----------
-    reads : sequence of str
-        Commands that read the sources.
-    top : str
-        Top module.
-    parameters : mapping of str to str, optional
-        Parameters of the top module that differ from its defaults.
+    ``parameters`` override the top module's.
     """
     changed = "".join(f" -chparam {name} {value}" for name, value in (parameters or {}).items())
     return [
@@ -115,18 +107,14 @@ def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = 
 
 
 def memories_alone(read: str) -> list[str]:
-    """List the commands that map memories as `flow` does, each in a module with little else.
-
-    Parameters
-    ----------
-    read : str
-        Command that reads them.
+    """Commands that map memories as `flow` does, each in a module of little else; ``read`` is the command that reads
+    them.
     """
     return [
         read,
         yosys.NO_ZERO_CONTENTS,
         "proc",
-        # or an address that is made twice is two
+        # else duplicate address logic counts as two addresses
         "opt_merge",
         "memory_collect",
         _CHOOSE_MEMORIES,
@@ -145,23 +133,23 @@ def _prepare() -> list[str]:
         "delete */t:$print */t:$check */t:$assert */t:$assume */t:$cover */t:$live */t:$fair",
         "tribuf -logic",
         "techmap -map pads.v",
-        # or the module is read again when its pads are known
+        # else Yosys reads the module again once the pads are known
         "setattr -unset reprocess_after t:OBUFT",
         "deminout",
-        # only a register's name is shown; every name that stays costs each cleaning
+        # only names of registers are reported; each remaining name slows every clean-up
         "rename -hide w:* t:$*dff* %co1:+[Q] %d a:use_dsp a:use_dsp48 a:keep %u %u %d",
         "opt_expr",
         "opt_clean",
-        # a register with the attribute is not merged with an equal one, as by Vivado
+        # as Vivado, do not merge a register that has the attribute with an equal register
         "setattr -set keep 1 a:keep w:* %i %ci1:+[Q] t:$*dff* %i",
-        # while the wires are there
+        # before the wires with the attribute vanish
         *_ask_for("yes"),
         *_ask_for("no"),
-        # before a register moves behind its read
+        # before `memory_dff` moves a register to the read port
         f"{synthesis_passes.SMALL_MEMORIES} {_LEAST_BLOCK_ROM}",
         "memory_map -rom-only a:fabtune_small",
         arithmetic_passes.ADD_SUB,
-        # states keep the code that the source gives them
+        # states keep the source's encoding
         synthesis_passes.OPTIMISE,
         arithmetic_passes.ADD_SUB,
         "opt_share",
@@ -196,9 +184,9 @@ def _multipliers() -> list[str]:
         "opt_expr -fine",
         "wreduce",
         "select -clear",
-        # every pin of a DSP got wires of its own
+        # techmap gave every DSP pin separate wires
         "opt_clean",
-        # it goes through a register once for each of its bits: not through a wide one which no product is near
+        # `xilinx_dsp` visits a register once for each bit: exclude wide registers far from any product
         "select -set products t:DSP48E1 %x4:-[CLK,EN,SRST,ARST]",
         f"select t:$*dff* r:WIDTH>={_WIDE_REGISTER} %i @products %d %n",
         "xilinx_dsp -family xc7",
@@ -208,8 +196,8 @@ def _multipliers() -> list[str]:
 
 
 def _ask_for(value: str) -> list[str]:
-    """Mark the multipliers whose product, or the register behind it, has an attribute ``use_dsp``."""
-    # a step for a wire of another name, and one for the cell
+    """Commands that mark multipliers whose product, or the register after the product, has an attribute ``use_dsp``."""
+    # one step through a renamed wire, one to the cell
     return [
         f"select -set named a:use_dsp={value} a:use_dsp48={value} %u",
         "select -set registers @named %ci2 t:$*dff* %i",
@@ -223,7 +211,7 @@ def _memories() -> list[str]:
         f"{arithmetic_passes.COMPARATORS} {_LUT_INPUTS} {_COMPARED_INPUTS}",
         "alumacc",
         "share",
-        # what ``memory -nomap`` does, without what was done already
+        # the steps of ``memory -nomap`` that were not run before
         "opt_mem_priority",
         "opt_mem_feedback",
         "memory_share",
@@ -243,32 +231,33 @@ def _logic() -> list[str]:
         f"xilinx_srl -variable -minlen {LEAST_SHIFT_REGISTER}",
         arithmetic_passes.PLAIN_OPERANDS,
         "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v -map carry_chains.v",
-        # one round of ``opt -fast``: the mapping finds what is left
+        # a single round of ``opt -fast``: the mapping finds the rest
         "opt_expr -mux_undef -noclkinv",
         "opt_merge",
         "opt_dff",
         "opt_clean",
         f"xilinx_srl -fixed -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/techmap.v -map +/xilinx/cells_map.v",
-        # registers and latches as the device has them, which `netlist` reads
+        # registers and latches of the device, in the forms that `netlist` reads
         "dfflegalize -cell $_DFFE_?P?P_ 01 -cell $_SDFFE_?P?P_ 01 -cell $_DLATCH_?P?_ 01",
     ]
 
 
 def _map(script: str) -> list[str]:
     return [
-        # of a register that it knows, abc would make a border between two mappings
+        # abc would split the mapping at each register type that abc knows
         f"abc -lut 6 -script +{script} t:$_*DFF* t:$_DLATCH* %u %n",
-        # `netlist` reads these LUTs, and leaves out what has no reader: for Yosys that takes as long as half of abc
+        # `netlist` reads `$lut` cells and drops unread cells; in Yosys the clean-up takes half as long as abc
         "opt_lut_ins",
     ]
 
 
 def mappings(top: str) -> list[list[str]]:
-    """List the commands that map what `flow` leaves, and count: for area, and for depth.
+    """Commands that map the design left by `flow` and count: a list for area, a list for depth.
 
-    Most of a design meets its clock easily and is mapped for area, which gives its resources; the paths that do not are
-    mapped for depth.
+    Most logic meets the clock easily, and Vivado maps it for area: the first list gives the resources. Critical paths
+    are
+    mapped for depth: the second list gives the paths.
     """
     resources, paths = COUNTS
     return [
@@ -280,7 +269,7 @@ def mappings(top: str) -> list[list[str]]:
 def _count(function: str, top: str, counts: str) -> list[str]:
     netlist = f"netlist_{counts}"
     return [
-        # cells, what the source calls its nets, and the primitives that stay without a reader
+        # cells, named nets of the source, and primitives that are kept without a reader
         "select w:* w:$* %d c:* %u =A:keep %u",
         f"write_json -selected {netlist}",
         f"{yosys.CALL} {__package__}.counting {function} {netlist} {top} {counts}",

@@ -1,4 +1,4 @@
-"""Map memories without the design around them, as its synthesis does in many times the time."""
+"""Map memories without the surrounding design, many times faster than the whole synthesis."""
 
 from __future__ import annotations
 
@@ -27,16 +27,10 @@ def wires_of(module: str) -> dict[str, str]:
 
 
 def alone(widths: Mapping[str, str], declaration: str, cells: Iterable[str]) -> str:
-    """Write what a module has in it for one memory, with names that are the same for memories that are alike.
+    """RTLIL of one memory without surrounding logic, with canonical names: equal memories give equal texts.
 
-    Parameters
-    ----------
-    widths : mapping of str to str
-        Wires of the module, as `wires_of` finds them.
-    declaration : str
-        The memory, with its attributes, but for its name.
-    cells : iterable of str
-        The cells that read it, write it and give its contents.
+    ``widths`` are the module's wires from `wires_of`; ``declaration`` is the memory with attributes and without name;
+    ``cells`` read, write and initialise the memory.
     """
     names: dict[str, str] = {}
     lines: list[str] = []
@@ -47,7 +41,7 @@ def alone(widths: Mapping[str, str], declaration: str, cells: Iterable[str]) -> 
             what, _, value = line.strip().partition(" ")
             port, _, signal = value.partition(" ")
             if what == "connect":
-                signal = _NAME.sub(lambda found: names.setdefault(found[0], f"\\wire{len(names)}"), " " + signal)
+                signal = _NAME.sub(lambda match: names.setdefault(match[0], f"\\wire{len(names)}"), " " + signal)
             elif port == "\\MEMID":
                 signal = r'"\\memory"'
             lines.append(f"    {what} {port} {signal}")
@@ -56,33 +50,26 @@ def alone(widths: Mapping[str, str], declaration: str, cells: Iterable[str]) -> 
 
 
 def in_its_module(module: str, declaration: str, cells: Iterable[str]) -> str:
-    """Write what a module has in it for one memory and the logic around it.
+    """RTLIL of one memory with the surrounding logic, which tells whether a read and a write can share a port.
 
-    That tells whether a read and a write exclude each other, and may share a port.
-
-    Parameters
-    ----------
-    module : str
-        Text of the module in RTLIL.
-    declaration, cells
-        As for `alone`, and the name of the memory.
+    ``module`` is the module's RTLIL; ``declaration`` includes the memory's name.
     """
     logic = _MEMORY.sub("", _NO_LOGIC.sub("", module.partition("\n")[2]))
     return f"{logic[: logic.rindex('end')]}{declaration}\n{''.join(cells)}end\n"
 
 
 def map_alone(memories: Sequence[str]) -> list[dict[str, int]]:
-    """Count the primitives of each memory that `alone` or `in_its_module` wrote; one of registers or LUTs has none."""
+    """Primitive counts of each memory text of `alone` or `in_its_module`; empty for registers or LUTs. Cached."""
     texts = list(dict.fromkeys(memories))
-    own = source_digest(Path(__file__).parent, Path(yosys.__file__))
-    key = digest_of(own, *files().values(), package_version("pyosys"), *texts)
+    mapper = source_digest(Path(__file__).parent, Path(yosys.__file__))
+    key = digest_of(mapper, *files().values(), package_version("pyosys"), *texts)
 
     def make(entry: Path) -> None:
         entry.write_text(json.dumps(_map(texts)))
 
     counts = json.loads(cached("memories", f"{key}.json", make).read_text()) if texts else []
-    found = dict(zip(texts, counts, strict=True))
-    return [found[text] for text in memories]
+    by_text = dict(zip(texts, counts, strict=True))
+    return [by_text[text] for text in memories]
 
 
 def _map(texts: Sequence[str]) -> list[dict[str, int]]:
@@ -93,5 +80,5 @@ def _map(texts: Sequence[str]) -> list[dict[str, int]]:
             (folder / file).write_text(text, encoding="utf-8")
         yosys.run([*memories_alone("read_rtlil design"), "select memory*", "write_json -selected netlist"], folder)
         netlist = json.loads((folder / "netlist").read_text(encoding="utf-8"))["modules"]
-    found = ([cell["type"] for cell in netlist[f"memory{number}"]["cells"].values()] for number in range(len(texts)))
-    return [dict(sorted(Counter(kind for kind in kinds if kind in _KINDS).items())) for kinds in found]
+    types = ([cell["type"] for cell in netlist[f"memory{number}"]["cells"].values()] for number in range(len(texts)))
+    return [dict(sorted(Counter(kind for kind in kinds if kind in _KINDS).items())) for kinds in types]

@@ -14,7 +14,7 @@ from ...golden.errors import UserError
 
 _EDGES = {"P": "", "N": "_1"}
 _SETS = (("0", "FDRE", "R"), ("1", "FDSE", "S")), (("0", "FDCE", "CLR"), ("1", "FDPE", "PRE"))
-# Yosys's registers and latches: the primitive that each is, and the names of its pins there
+# Yosys's registers and latches: primitive and pin names on the device
 _REGISTERS = {
     f"$_{kind}_{clock}P{value}P_": (f"{primitive}{edge}", {"E": "CE", "R": pin})
     for kind, sets in zip(("SDFFE", "DFFE"), _SETS, strict=True)
@@ -32,7 +32,7 @@ Bit = int | str
 
 @dataclass(frozen=True)
 class Cell:
-    """One primitive of the flattened netlist."""
+    """A primitive of the flattened netlist."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Netlist:
-    """The flattened top module: its primitives, the nets of its ports and what the source calls their bits."""
+    """The flattened top module: primitives, nets of the ports, and names of nets in the source."""
 
     top: str
     cells: tuple[Cell, ...]
@@ -61,15 +61,10 @@ class Netlist:
 
 
 def read_netlist(file: Path, top: str) -> Netlist:
-    """Read the file that ``write_json`` of Yosys writes: the top module, and the primitives with an attribute ``keep``.
+    """Read a JSON netlist of Yosys's ``write_json``: the top module, and the primitives with an attribute ``keep``.
 
-    A LUT may be one of Yosys, ``$lut``, and so may a register or latch, such as ``$_SDFFE_PP0P_``.
-    Cells that nothing reads are left out, as ``clean`` would.
-
-    Raises
-    ------
-    UserError
-        If there are no cells, and outputs that no input drives.
+    LUTs may be Yosys's ``$lut``; registers and latches may be Yosys's cells such as ``$_SDFFE_PP0P_``. Unread cells are
+    left out, as by ``clean``. A `UserError` for a netlist without cells, unless every output is an input.
     """
     modules = json.loads(file.read_text(encoding="utf-8"))["modules"]
     module = modules.get(top, {"ports": {}, "cells": {}, "netnames": {}, "attributes": {}})
@@ -81,20 +76,19 @@ def read_netlist(file: Path, top: str) -> Netlist:
     outputs = frozenset(nets["output"] | nets["inout"])
     if not cells:
         _refuse_nothing(top, module["ports"], nets["input"] | nets["inout"])
-    kept = {name for name, cell in cells.items() if "keep" in cell["attributes"] or cell["type"] in kinds}
+    kept_cells = {name for name, cell in cells.items() if "keep" in cell["attributes"] or cell["type"] in kinds}
     read = outputs.union(*(net["bits"] for net in module["netnames"].values() if "keep" in net["attributes"]))
     named = sorted((name, net) for name, net in module["netnames"].items() if not net["hide_name"])
     return Netlist(
         top,
-        _without_unread([_primitive(name, cell) for name, cell in cells.items()], kept, read),
+        _without_unread([_primitive(name, cell) for name, cell in cells.items()], kept_cells, read),
         frozenset(nets["input"] | nets["inout"]),
         outputs,
-        {bit: one for name, net in reversed(named) for bit, one in _bit_names(name, net)},
+        {bit: bit_name for name, net in reversed(named) for bit, bit_name in _bit_names(name, net)},
     )
 
 
 def _refuse_nothing(top: str, ports: Mapping[str, Any], inputs: Set[int]) -> None:
-    """Refuse a design without cells, unless its outputs are its inputs."""
     outputs = [port["bits"] for port in ports.values() if port["direction"] != "input"]
     if not outputs or any(not inputs >= {*bits} for bits in outputs):
         raise UserError(
@@ -104,7 +98,7 @@ def _refuse_nothing(top: str, ports: Mapping[str, Any], inputs: Set[int]) -> Non
 
 
 def _bit_names(name: str, net: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Bits of a net with their names in the source, ``count[3]`` or, of a single bit, ``valid``; no constants."""
+    """Bits of a net with their source names, ``count[3]`` or, for a single bit, ``valid``; without constants."""
     bits, first = net["bits"], net.get("offset", 0)
     for place, bit in enumerate(reversed(bits) if net.get("upto") else bits):
         if isinstance(bit, int):
@@ -127,7 +121,7 @@ def _primitive(name: str, cell: dict[str, Any]) -> Cell:
 
 
 def _without_unread(cells: Sequence[Cell], kept: Set[str], read: Set[Bit]) -> tuple[Cell, ...]:
-    """Leave out cells with outputs that nothing reads, and what only they read, except those of names in `kept`."""
+    """Cells without unread cells and without cells that only unread cells read; cells named in ``kept`` stay."""
     readers = Counter(chain(read, *map(Cell.input_nets, cells)))
     drivers = {bit: cell for cell in cells for bits in cell.outputs.values() for bit in bits}
 

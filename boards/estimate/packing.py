@@ -1,7 +1,7 @@
-"""Packing of a netlist's small LUTs into six-input LUTs.
+"""Pack a netlist's small LUTs in pairs into six-input LUTs.
 
-An UltraScale+ LUT6 splits into two functions when both together read at most five different nets. Vivado uses
-that whenever two small functions share inputs; Yosys never does.
+An UltraScale+ LUT6 splits into two functions with at most five nets together. Vivado splits LUTs whenever two small
+functions share inputs; Yosys never does.
 """
 
 from __future__ import annotations
@@ -11,30 +11,18 @@ from collections.abc import Hashable, Sequence
 from itertools import combinations
 
 MAX_INPUTS = 5
-"""Nets that the two halves of a split LUT6 can read together."""
+"""Most nets that both halves of a split LUT6 read together."""
 
 MIN_SHARED = 1
-"""Inputs that a pair must have in common."""
+"""Fewest common inputs of a pair."""
 
 
 def pair_luts(inputs: Sequence[frozenset[Hashable]]) -> list[tuple[int, int]]:
-    """Choose pairs of LUTs that fit one LUT6 each.
+    """Index pairs of LUTs that fit a LUT6 each, from the nets that each LUT reads.
 
-    Parameters
-    ----------
-    inputs : sequence of frozenset
-        The nets that each LUT reads; two LUTs are paired if they have at least `MIN_SHARED` in common.
-
-    Returns
-    -------
-    list of tuple of int
-        Index pairs; no index occurs twice. The same netlist always gives the same pairs.
-
-    Notes
-    -----
-    A greedy matching: the pairs with most inputs in common first and, among those, the largest LUT with the
-    largest partner that still fits. Each LUT of five inputs or less has at most 31 subsets of inputs, so the
-    work grows linearly with the netlist.
+    No index occurs twice, equal netlists give equal pairs, and a pair has at least `MIN_SHARED` common nets. A greedy
+    matching: pairs with most common nets first, then the largest LUT with the largest partner that fits. A LUT of five
+    inputs has at most 31 subsets of inputs, so the work grows linearly with the netlist.
     """
     single = [len(nets) <= MAX_INPUTS for nets in inputs]
     rank: dict[Hashable, int] = {}
@@ -45,9 +33,9 @@ def pair_luts(inputs: Sequence[frozenset[Hashable]]) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     for shared in range(MAX_INPUTS, MIN_SHARED - 1, -1):
         groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for index, own in enumerate(pins):
-            if single[index] and len(own) >= shared:
-                for subset in combinations(own, shared):
+        for index, pins_of_lut in enumerate(pins):
+            if single[index] and len(pins_of_lut) >= shared:
+                for subset in combinations(pins_of_lut, shared):
                     groups[subset].append(index)
         for group in groups.values():
             pairs += _pair_group([i for i in group if single[i]], pins, shared, single)
@@ -57,7 +45,7 @@ def pair_luts(inputs: Sequence[frozenset[Hashable]]) -> list[tuple[int, int]]:
 def _pair_group(
     group: list[int], pins: Sequence[Sequence[int]], shared: int, single: list[bool]
 ) -> list[tuple[int, int]]:
-    """Pair LUTs that all read the same ``shared`` nets, the largest with the largest that fits."""
+    """Pair LUTs that read the same ``shared`` nets, the largest with the largest that fits."""
     by_size: dict[int, list[int]] = defaultdict(list)
     for index in reversed(group):
         by_size[len(pins[index])].append(index)

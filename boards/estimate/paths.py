@@ -16,16 +16,16 @@ from .primitives import CARRIES, DSPS, FLIP_FLOPS, LUT_INPUTS, LUT_MEMORIES, WID
 
 @dataclass(frozen=True)
 class TimingPath:
-    """The slowest path by the delay model, from a register, memory or port to another.
+    """Slowest path by the delay model, between registers, memories and ports.
 
     Attributes
     ----------
     ns : float
         Clock-to-output, cells, nets and setup.
     start, end : str
-        Names of the net that starts it, and of the net or cell that takes it.
+        Names of the starting net, and of the net or cell at the end.
     through : dict of str to int
-        Cells on the way, by kind: exactly ``LUT`` (LUT memories included), ``MUXF``, ``CARRY8`` and ``DSP``.
+        Cells on the path by kind: exactly ``LUT`` (LUT memories included), ``MUXF``, ``CARRY8`` and ``DSP``.
     """
 
     ns: float
@@ -35,18 +35,18 @@ class TimingPath:
 
 
 class Source(NamedTuple):
-    """A bit that an output depends on, and what is in between."""
+    """A bit that an output depends on, with the cells and the delay in ps in between."""
 
     bit: Bit
     luts: int = 0
     carries: int = 0
     delay: int = 0
     wired: bool = False
-    """Whether a wire of the slice or the column leads here, instead of a net of the fabric."""
+    """Whether the connection is a dedicated wire of the slice or the column, without a net of the fabric."""
 
 
 def _memory_address(cell: Cell, output: str) -> list[Bit]:
-    """Find the address at which a LUT memory's output reads; a constant one (a fixed shift register) gives no path."""
+    """Address bits of a LUT memory's output; a constant address (a fixed shift register) gives no path."""
     if output in ("Q31", "Q15"):
         return []
     named = {"DPO": "DPRA", "O5": "I", "O6": "I"}.get(output, "A")
@@ -55,7 +55,7 @@ def _memory_address(cell: Cell, output: str) -> list[Bit]:
 
 
 def _dsp_sources(cell: Cell) -> Iterator[Source]:
-    """Find the inputs of a DSP without an output register that reach its output in the same cycle."""
+    """Inputs of a DSP without an output register that reach the output in the same cycle."""
     if delays.dsp_stages(cell, "P"):
         return
     open_ports = dict.fromkeys((port for port in ("C", "CARRYIN") if not delays.dsp_stages(cell, port)), delays.DSP_SUM)
@@ -69,7 +69,7 @@ def _dsp_sources(cell: Cell) -> Iterator[Source]:
 
 
 def _carry_position(carries: Sequence[Cell]) -> dict[str, int]:
-    """Find each CARRY4's place in its chain; the ones at places 2n and 2n+1 share a CARRY8."""
+    """Index of each CARRY4 in the carry chain; indices 2n and 2n+1 share a CARRY8."""
     by_carry_in = {cell.inputs["CI"][0]: cell for cell in carries if "CI" in cell.inputs}
     driven = {cell.outputs["CO"][-1] for cell in carries if "CO" in cell.outputs}
     position: dict[str, int] = {}
@@ -94,10 +94,10 @@ def _carry_arcs(cell: Cell, place: int) -> Iterator[tuple[int, list[Source]]]:
     entered = [Source(bit, carries=1, delay=delays.CARRY_ENTRY) for bit in other]
     select, data, sums, carries = ((cell.inputs | cell.outputs).get(port, ()) for port in ("S", "DI", "O", "CO"))
     for bit in range(8):
-        # the LUT in front of it is in the same slice
-        own = [Source(source, carries=1, delay=delays.CARRY_ENTRY, wired=True) for source in select[bit : bit + 1]]
-        yield from ((net, carried_to_sum + entered + own) for net in sums[bit : bit + 1] if isinstance(net, int))
-        entered = entered + own + [Source(b, carries=1, delay=delays.CARRY_ENTRY) for b in data[bit : bit + 1]]
+        # the LUT that drives S is in the same slice
+        selected = [Source(source, carries=1, delay=delays.CARRY_ENTRY, wired=True) for source in select[bit : bit + 1]]
+        yield from ((net, carried_to_sum + entered + selected) for net in sums[bit : bit + 1] if isinstance(net, int))
+        entered = entered + selected + [Source(b, carries=1, delay=delays.CARRY_ENTRY) for b in data[bit : bit + 1]]
         yield from ((net, carried + entered) for net in carries[bit : bit + 1] if isinstance(net, int))
 
 
@@ -129,7 +129,7 @@ def _arcs(cell: Cell, place: int, absorbed: bool) -> Iterator[tuple[int, list[So
 
 @dataclass(frozen=True)
 class _Graph:
-    """Combinational arcs of a netlist, and what drives and reads its nets."""
+    """Combinational arcs of a netlist, with drivers and readers of nets."""
 
     netlist: Netlist
     arcs: dict[int, list[Source]]
@@ -147,21 +147,19 @@ class _Graph:
         return graph
 
     def name(self, bit: int) -> str:
-        """Name a net as its source does, or by the cell that drives it."""
         cell = self.owner.get(bit)
         name = self.netlist.names.get(bit, cell.name if cell else "")
         if not cell or cell.kind in FLIP_FLOPS or delays.launch(cell) is None:
             return name
-        # a name that Yosys made says where the source lies
+        # a name made by Yosys holds the path of the source file
         return cell.kind if name.startswith("$") else f"{name} ({cell.kind})"
 
     def wire(self, source: Source) -> int:
-        """Delay of the net in front of a cell."""
         return 0 if source.wired else delays.net(self.readers[source.bit])
 
 
 class _Arrival(NamedTuple):
-    """The longest way to a bit: in LUTs, in carry cells, in picoseconds, and the last step of that in picoseconds."""
+    """Longest path to a bit: in LUTs, in carry cells and in ps, and the last step of the slowest path."""
 
     luts: int = 0
     carries: int = 0
@@ -173,19 +171,10 @@ _START = _Arrival()
 
 
 def longest(netlist: Netlist, absorbed: frozenset[str]) -> tuple[int, int, TimingPath]:
-    """Find the longest paths between registers, memories and ports.
+    """Most LUTs on any path, most CARRY8 cells on any path, and the slowest path; possibly three different paths.
 
-    Parameters
-    ----------
-    netlist : Netlist
-        The flattened netlist.
-    absorbed : frozenset of str
-        Names of the inverters that vanish into the cells they drive, and of LUTs that are multiplexers of a slice.
-
-    Returns
-    -------
-    tuple of int, int and TimingPath
-        Most LUTs on any path, most CARRY8 cells on any path, and the slowest path; not necessarily the same path.
+    ``absorbed`` names inverters that vanish into the driven cells, and LUTs that become multiplexers of a slice. A
+    `UserError` for a combinational loop.
     """
     graph = _Graph.of(netlist, absorbed)
     arrivals = _arrivals(graph)
@@ -226,7 +215,6 @@ def _arrivals(graph: _Graph) -> dict[Bit, _Arrival]:
 
 
 def _slowest(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> TimingPath:
-    """Find the slowest end of a path, and follow it back to its start."""
     ends = _ends(graph, arrivals)
     time, bit = max(((time, bit) for time, bit, _ in ends), default=(0, 0))
     takers = [taker for last, way, taker in ends if (last, way) == (time, bit)]
@@ -243,7 +231,7 @@ def _slowest(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> TimingPath:
 
 
 def _ends(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> list[tuple[int, int, Cell | None]]:
-    """List when each path ends, its last bit, and the cell that takes it, or None for a port."""
+    """Time, last bit and capturing cell of each path end; None for a port."""
     ends: list[tuple[int, int, Cell | None]] = [
         (arrivals.get(bit, _START).time, bit, None) for bit in graph.netlist.port_outputs
     ]
@@ -259,12 +247,11 @@ def _ends(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> list[tuple[int, in
 
 
 def _end_name(graph: _Graph, taker: Cell | None, bit: int) -> str:
-    """Name what takes the last bit of a path: by the first net that it drives, or a port by its own."""
     return graph.name(bit) if taker is None else next(map(graph.name, taker.output_nets()), taker.name)
 
 
 def _loop(arcs: dict[int, list[Source]], blocked: set[int]) -> list[int]:
-    """Walk backwards from any blocked net: each waits for another blocked one, so the walk meets itself."""
+    """Follow blocked nets backwards to a loop: each blocked net waits for another blocked net."""
     net, step = min(blocked), dict[int, int]()
     while net not in step:
         step[net] = len(step)

@@ -1,4 +1,4 @@
-"""Cost of each UltraScale+ primitive, and its pins that invert for free."""
+"""Cost of each UltraScale+ primitive, and pins that invert for free."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CARRIES = frozenset({"CARRY4", "CARRY8"})
 WIDE_MUXES = frozenset({"MUXF7", "MUXF8", "MUXF9"})
 BLOCK_RAMS = {"RAMB18E2": 0.5, "RAMB36E2": 1.0}
 ULTRA_RAMS = frozenset({"URAM288", "URAM288_BASE"})
-# Yosys packs into the DSP48E1 of the 7-series, which stands for a DSP48E2 here.
+# Yosys packs into the DSP48E1 of the 7-series; here a DSP48E1 stands for a DSP48E2.
 DSPS = frozenset({"DSP48E1", "DSP48E2"})
 SHIFT_REGISTERS = frozenset({"SRL16E", "SRLC16E", "SRLC32E"})
 LUT_MEMORIES = {
@@ -24,7 +24,7 @@ LUT_MEMORIES = {
     **dict.fromkeys(("RAM128X1D", "RAM256X1S", "RAM32M", "RAM64M", "ROM256X1"), 4),
     **dict.fromkeys(("RAM256X1D", "RAM512X1S", "RAM32M16", "RAM64M8", "RAM64X8SW", "RAM32X16DR8"), 8),
 }
-# Clock buffers, pads and hard blocks outside the fabric: real, but none of the resources counted here.
+# Clock buffers, pads and hard blocks outside the fabric are not counted.
 UNCOUNTED = frozenset(
     {
         *("VCC", "GND", "IBUF", "IBUFDS", "IOBUF", "OBUF", "OBUFT", "OBUFDS"),
@@ -41,10 +41,11 @@ _FLIP_FLOP_INVERTIBLE = frozenset({"C", "G", "R", "S", "CLR", "PRE"})
 
 
 def inverts(kind: str, port: str) -> bool:
-    """Whether an inverter in front of this pin costs nothing.
+    """Whether an inverter at this input pin costs nothing.
 
-    A LUT absorbs it, a wide multiplexer swaps its data inputs, and a slice inverts its clock and its set or
-    reset, though not its clock enable. Block RAMs invert clock, enable and reset.
+    A LUT absorbs the inverter, and a wide multiplexer swaps data inputs. A slice inverts clock, set and reset, but not
+    clock
+    enable. Block RAMs invert clock, enable and reset.
     """
     if kind in LUT_INPUTS:
         return True
@@ -58,10 +59,11 @@ def inverts(kind: str, port: str) -> bool:
 
 
 def memory_luts(cell: Cell, read: frozenset[int]) -> int:
-    """LUTs of a LUT memory whose output nets in `read` are used.
+    """LUTs of a LUT memory with used output nets ``read``.
 
-    Yosys knows only the eight-LUT forms RAM32M16 and RAM64M8 of a simple dual-port memory; Vivado takes
-    RAM32M or RAM64M (four LUTs, one of them for writing) where three lanes are enough, and RAM64X1D for one.
+    For simple dual-port memories Yosys knows only the eight-LUT RAM32M16 and RAM64M8. For up to three lanes Vivado
+    takes
+    RAM32M or RAM64M (four LUTs, one for writing), and for a single lane RAM64X1D.
     """
     if cell.kind not in ("RAM32M16", "RAM64M8"):
         return LUT_MEMORIES[cell.kind]

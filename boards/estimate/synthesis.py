@@ -1,6 +1,6 @@
-"""Run Yosys in child processes, which map a design and count what they mapped.
+"""Run Yosys in child processes, which map a design and count the primitives.
 
-An error inside pyosys ends the process that loaded it, so synthesis never runs in ours.
+An error inside pyosys ends the process, so synthesis never runs in the caller's process.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def _explain(failure: YosysError, top: str, sources: str, texts: Sequence[str]) 
     error = str(failure)
     if f"Module `{top}' not found" in error:
         declared = set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", failure.log))
-        own = sorted(
+        modules = sorted(
             declared.intersection(re.findall(r"\bmodule\s+(?:automatic\s+|static\s+)?\\?([\w$.]+)", "\n".join(texts)))
         )
-        return UserError(f"no module {top!r} in {sources}: choose one of {', '.join(own) or '(none there)'}")
+        return UserError(f"no module {top!r} in {sources}: choose one of {', '.join(modules) or '(none there)'}")
     if unknown := re.search(r"Can't find object for defparam `(\w+)`", error):
         return UserError(f"{top!r} has no parameter {unknown[1]!r}")
     if missing := re.search(r"Module `(\S+)' referenced in module `(\S+)'.*is not part of the design", error):
@@ -46,7 +46,7 @@ def _explain(failure: YosysError, top: str, sources: str, texts: Sequence[str]) 
 
 
 def _value(name: str, text: str) -> str:
-    """Write a parameter's value as Yosys reads one: a Verilog number, or a string as the number that it is."""
+    """A parameter's value in Yosys's syntax: a Verilog number; a string becomes a number."""
     if re.fullmatch(r"[A-Za-z_]\w*", name):
         if re.fullmatch(r"\d+|\d*'s?[bodhBODH][0-9a-fA-F_]+", text):
             return text
@@ -74,23 +74,23 @@ def _synthesise(
         yosys.run(flow(reads, top, values), folder, mappings(top))
     except YosysError as failure:
         raise _explain(failure, top, sources, texts) from failure
-    found: Counts = {}
+    counts: Counts = {}
     for name in COUNTS:
-        found |= json.loads((folder / name).read_text(encoding="utf-8"))
-    if ERROR in found:
-        raise UserError(found[ERROR])
-    return found
+        counts |= json.loads((folder / name).read_text(encoding="utf-8"))
+    if ERROR in counts:
+        raise UserError(counts[ERROR])
+    return counts
 
 
 def from_rtlil(rtlil: str, top: str) -> Counts:
-    """Synthesise RTLIL text, as Amaranth's ``rtlil.convert`` gives it."""
+    """Synthesise RTLIL text of Amaranth's ``rtlil.convert``."""
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         (Path(name) / "design").write_text(rtlil, encoding="utf-8")
         return _synthesise(["read_rtlil design"], [rtlil], top, "the RTLIL", Path(name))
 
 
 def from_text(verilog: str, top: str) -> Counts:
-    """Synthesise Verilog text of modules without parameters, as `emit` gives it."""
+    """Synthesise Verilog text of `emit`: modules without parameters."""
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         folder = Path(name)
         (folder / "design").write_text(contents_in_files(verilog, folder, "contents"), encoding="utf-8")
@@ -100,16 +100,9 @@ def from_text(verilog: str, top: str) -> Counts:
 def from_verilog(
     sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None, includes: Sequence[Path] = ()
 ) -> Counts:
-    """Synthesise Verilog or SystemVerilog files.
+    """Synthesise Verilog or SystemVerilog files, with overridden parameters of the top module and include folders.
 
-    Parameters
-    ----------
-    sources : sequence of Path
-    top : str
-    parameters : mapping of str to str, optional
-        Parameters of the top module that differ from its defaults.
-    includes : sequence of Path
-        Folders of included files.
+    A `UserError` for a missing or VHDL file, a missing folder, or sources that Yosys cannot synthesise.
     """
     if not sources:
         raise UserError("no Verilog file given: name at least one")
@@ -126,21 +119,21 @@ def from_verilog(
     texts = [read_text(file, errors="replace") for file in sources]
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         folder = Path(name)
-        # a module gets parameters of its top only if it is built then, not when it is read
+        # parameters of the top module need deferred elaboration
         searched = ""
         for number, included in enumerate(includes):
-            # the working directory; the option takes a name without quotes or spaces
+            # a link in the working directory, as -I takes no name with quotes or spaces
             (folder / f"include{number}").symlink_to(included.resolve())
             searched += f"-I include{number} "
         read = f"read_verilog -sv {'-defer ' if parameters else ''}{searched}"
         reads = []
         for number, (file, text) in enumerate(zip(sources, texts, strict=True)):
-            same = contents_in_files(text, folder, f"contents{number}_")
+            without_contents = contents_in_files(text, folder, f"contents{number}_")
             with file.open("rb") as start:
-                marked = start.read(len(BOM_UTF8)) == BOM_UTF8  # Yosys does not read it
-            if (same == text and not marked) or "`include" in text:
+                marked = start.read(len(BOM_UTF8)) == BOM_UTF8  # Yosys rejects a byte order mark
+            if (without_contents == text and not marked) or "`include" in text:
                 reads.append(f'{read}"{file.resolve()}"')
                 continue
-            (folder / f"design{number}").write_text(same, encoding="utf-8")
+            (folder / f"design{number}").write_text(without_contents, encoding="utf-8")
             reads.append(f"{read}design{number}")
         return _synthesise(reads, texts, top, ", ".join(file.name for file in sources), folder, parameters)

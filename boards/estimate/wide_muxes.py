@@ -1,7 +1,7 @@
-"""Multiplexers behind LUTs that a slice has of its own: MUXF7 and MUXF8.
+"""Slice multiplexers MUXF7 and MUXF8 in place of LUTs.
 
-A mapper for six inputs takes a LUT to choose between LUTs. Where that is all it does, Vivado takes the slice's
-multiplexers, and no LUT: one of 8 inputs is two LUTs, one of 16 four.
+A mapper for six-input LUTs spends a LUT on choosing between LUTs. Vivado uses the slice's multiplexers for a LUT that
+only chooses: a multiplexer of 8 inputs takes two LUTs, of 16 inputs four.
 """
 
 from __future__ import annotations
@@ -14,26 +14,17 @@ from .netlist import Bit, Cell
 from .primitives import LUT_INPUTS
 
 LEAST_INPUTS = 5
-"""Inputs of each LUT that is chosen from: smaller ones share a LUT otherwise."""
+"""Fewest inputs of each selected LUT: smaller LUTs share a LUT6 otherwise."""
 
 _SELECTS = {3: 1, 6: 2}
-"""Selects of a multiplexer that fills a LUT of so many inputs."""
+"""Select inputs of a multiplexer that fills a LUT, by the LUT's inputs."""
 
 
 def in_slice_muxes(cells: Sequence[Cell], readers: Mapping[Bit, int]) -> tuple[frozenset[str], frozenset[str]]:
-    """Find LUTs that only choose between two or four LUTs, which nothing else reads.
+    """Names of LUTs that become MUXF7 and MUXF8, and names of the LUTs that they select.
 
-    Parameters
-    ----------
-    cells : sequence of Cell
-        LUTs of the netlist, and others.
-    readers : mapping of Bit to int
-        Inputs and ports that read a net.
-
-    Returns
-    -------
-    muxes, chosen : frozenset of str
-        Names of the LUTs that are MUXF7 and MUXF8, and of those in front of them.
+    A LUT becomes a multiplexer if the LUT only chooses between two or four LUTs that nothing else reads. ``readers``
+    counts the inputs and ports that read each net.
     """
     drivers = {cell.outputs["O"][0]: cell for cell in cells if cell.kind in LUT_INPUTS}
     muxes: set[str] = set()
@@ -50,12 +41,12 @@ def in_slice_muxes(cells: Sequence[Cell], readers: Mapping[Bit, int]) -> tuple[f
         ):
             muxes.add(cell.name)
             chosen |= {source.name for source in sources if source is not None}
-    # a LUT in front of a multiplexer is not one itself: there are two stages at most
+    # a selected LUT is no multiplexer: two stages at most
     return frozenset(muxes - chosen), frozenset(chosen)
 
 
 def _data_inputs(cell: Cell) -> list[Bit]:
-    """Give the nets between which a LUT chooses, or none if it does something else."""
+    """Nets between which a LUT chooses; empty for any other function."""
     pins = _data_pins(int(cell.parameters.get("INIT", "0"), 2), LUT_INPUTS[cell.kind])
     return [cell.inputs[f"I{pin}"][0] for pin in pins]
 
@@ -64,7 +55,7 @@ def _data_inputs(cell: Cell) -> list[Bit]:
 def _data_pins(table: int, inputs: int) -> tuple[int, ...]:
     selects = _SELECTS.get(inputs, 0)
     for chosen in combinations(range(inputs), selects) if selects else ():
-        ways = ({pin: way >> place & 1 for place, pin in enumerate(chosen)} for way in range(2**selects))
+        ways = ({pin: way >> position & 1 for position, pin in enumerate(chosen)} for way in range(2**selects))
         data = [pin for pin in (_projection(table, inputs, fixed) for fixed in ways) if pin is not None]
         if len(set(data)) == 2**selects:
             return tuple(data)
@@ -72,7 +63,7 @@ def _data_pins(table: int, inputs: int) -> tuple[int, ...]:
 
 
 def _projection(table: int, inputs: int, fixed: Mapping[int, int]) -> int | None:
-    """Find the one input that a function gives, straight or inverted, while others are fixed."""
+    """The input that a function equals, straight or inverted, for fixed values of other inputs."""
     rows = 2**2**inputs - 1  # each row of the table is a bit
     for pin, value in fixed.items():
         rows &= _ones(pin, inputs) if value else ~_ones(pin, inputs)
@@ -85,5 +76,5 @@ def _projection(table: int, inputs: int, fixed: Mapping[int, int]) -> int | None
 
 @cache
 def _ones(pin: int, inputs: int) -> int:
-    """Mark the rows of a table in which an input is 1."""
+    """Rows of a truth table with an input at 1, as a bit mask."""
     return sum(1 << row for row in range(2**inputs) if row >> pin & 1)
