@@ -1,4 +1,4 @@
-"""Dynamic range of a network's tensors on given samples, what saturates in the hardware's formats, and advice."""
+"""Dynamic range of a network's tensors, saturation in the hardware's formats, and advice to the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..nn.arithmetic.products import product_of
 from .conversion import Converter
 
 _AT_ONCE = 50
-"""Samples that are computed at once: the windows of a convolution take memory."""
+"""Samples in one forward pass; bounds the memory of a convolution's windows."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class StageRange:
     parameters_clipped : int
         Parameters outside Q4.12.
     least, most : float or None
-        Of the outputs in float, behind activation and pool; None without samples.
+        Smallest and largest float output, after activation and pool; None without samples.
     saturated : int
-        Sums, of all samples, that the integers saturate to Q8.16, before the activation.
+        Sums that saturate in Q8.16 before the activation, over all samples.
     sums : int
-        Number of all these sums.
+        All sums over all samples.
     """
 
     weight: float
@@ -52,29 +52,28 @@ class StageRange:
 def dynamic_range(
     network: Network, module: NetworkModule, parameters: Parameters, samples: Samples | None
 ) -> tuple[int, list[StageRange]]:
-    """Measure the tensors of a network in float, and count what its integers saturate.
+    """Ranges of a network's float tensors, with counts of saturated integers.
 
     Parameters
     ----------
-    network : Network
     module : NetworkModule
-        Of the network, with its weights.
+        The network with its weights.
     parameters : tuple of StageParameters
-        The same weights, folded; see `models.folding.folded`.
-    samples : Samples, optional
+        The same weights with batch norm folded, see `models.folding.folded`.
 
     Returns
     -------
     int
-        Values of the samples outside Q8.16.
+        Values of the samples outside Q8.16; 0 without samples.
     list of StageRange
+        One range per stage.
     """
     ranges: list[StageRange] = []
     integers, converter = [], Converter()
-    for own in parameters:
+    for stage_parameters in parameters:
         before = converter.clipped
-        integers += converter.stages((own,))
-        largest = float(np.abs(own.weight).max()), float(np.abs(own.bias).max())
+        integers += converter.stages((stage_parameters,))
+        largest = float(np.abs(stage_parameters.weight).max()), float(np.abs(stage_parameters.bias).max())
         ranges.append(StageRange(*largest, converter.clipped - before))
     if samples is None:
         return 0, ranges
@@ -86,32 +85,31 @@ def dynamic_range(
         with torch.no_grad():
             floats = module.outputs(torch.from_numpy(part.values()))
         values = [inputs.samples(part)]
-        for at, (stage, own_integers) in enumerate(zip(network.stages, integers, strict=True)):
+        for number, (stage, stage_integers) in enumerate(zip(network.stages, integers, strict=True)):
             residual = None if stage.residual is None else side_by_side(values, stage.residual)
             source = side_by_side(values, stage.source)
-            values.append(forward(stage, own_integers, source, product, counters[at], residual))
-            sums[at] += len(part) * int(np.prod(stage.computed_shape))
-            found = floats[network.ends[at]]
-            ends[at] = min(ends[at][0], float(found.min())), max(ends[at][1], float(found.max()))
+            values.append(forward(stage, stage_integers, source, product, counters[number], residual))
+            sums[number] += len(part) * int(np.prod(stage.computed_shape))
+            outputs = floats[network.ends[number]]
+            ends[number] = min(ends[number][0], float(outputs.min())), max(ends[number][1], float(outputs.max()))
     measured = [
-        StageRange(one.weight, one.bias, one.parameters_clipped, *end, counter.saturations, count)
-        for one, end, counter, count in zip(ranges, ends, counters, sums, strict=True)
+        StageRange(tensors.weight, tensors.bias, tensors.parameters_clipped, *end, counter.saturations, count)
+        for tensors, end, counter, count in zip(ranges, ends, counters, sums, strict=True)
     ]
     return inputs.clipped, measured
 
 
 BOUND = 2.0 ** (Q8_16.width - Q8_16.fraction - 1)
-"""Values of Q8.16 are below it."""
+"""Upper limit of Q8.16, itself excluded."""
 
 
 def samples_advice(parts: Sequence[Samples], scale: float = 1.0) -> str | None:
-    """Advice on samples that are outside Q8.16; None where all fit.
+    """Advice on samples outside Q8.16; None where all fit.
 
     Parameters
     ----------
-    parts : sequence of Samples
     scale : float
-        Factor by which they are multiplied already.
+        Factor by which the samples are already multiplied.
     """
     converter, largest = Converter(), 0.0
     for samples in parts:
@@ -127,13 +125,12 @@ def samples_advice(parts: Sequence[Samples], scale: float = 1.0) -> str | None:
 
 
 def fitting_scale(largest: float) -> float:
-    """Largest power of two by which a magnitude is multiplied to fit Q8.16."""
+    """Largest power of two by which a magnitude can be multiplied and still fit Q8.16."""
     factor = BOUND / 2.0 ** frexp(largest)[1]
     return factor if largest * factor <= Q8_16.maximum * 2.0**-Q8_16.fraction else factor / 2
 
 
 def parameters_advice(where: str, clipped: int, count: int, largest: float) -> str:
-    """Advice on parameters of a stage that are outside Q4.12."""
     return (
         f"{where}: {clipped} of {count} parameters are outside {Q4_12}, -8 to 8 (up to {largest:.4g}): train with "
         "weight decay, or rescale them"
@@ -146,13 +143,12 @@ def stages_advice(titles: Sequence[str], parameters: Parameters) -> Iterator[str
     Parameters
     ----------
     titles : sequence of str
-        Names of the stages' layers.
-    parameters : tuple of StageParameters
+        Layer name of each stage.
     """
-    for number, (title, one) in enumerate(zip(titles, parameters, strict=True)):
+    for number, (title, stage) in enumerate(zip(titles, parameters, strict=True)):
         converter = Converter()
-        converter.stages((one,))
+        converter.stages((stage,))
         if converter.clipped:
-            largest = max(float(np.abs(one.weight).max()), float(np.abs(one.bias).max()))
-            count = one.weight.size + one.bias.size
+            largest = max(float(np.abs(stage.weight).max()), float(np.abs(stage.bias).max()))
+            count = stage.weight.size + stage.bias.size
             yield parameters_advice(f"stage {number} ({title})", converter.clipped, count, largest)

@@ -1,4 +1,4 @@
-"""Schedules of the learning rate: the factor by which the rate of each batch is multiplied."""
+"""Schedules of the learning rate: a factor of the rate for each batch."""
 
 from __future__ import annotations
 
@@ -8,30 +8,26 @@ from numpy.typing import NDArray
 from ..errors import UserError
 
 SCHEDULES = ("constant", "linear", "cosine", "step:EPOCHS", "step:EPOCHS:FACTOR")
-"""Schedules as `rate_factors` reads them; the factor of a step is by default 0.1."""
+"""Schedules that `rate_factors` reads; FACTOR is 0.1 by default."""
 
 
 def rate_factors(schedule: str, epochs: int, batches: int) -> NDArray[np.float64]:
-    """Compute the factor of each batch.
+    """Factor of the learning rate for each batch, (epochs * batches,).
 
-    ``linear`` falls from 1 to 0 and ``cosine`` with half a period, both so that the batch behind the last one would
-    have 0; ``step:N:F`` multiplies by F after each N epochs.
+    ``linear`` falls from 1 to 0, ``cosine`` falls by half a period; the first batch after the run would have 0.
+    ``step:N:F`` multiplies by F after each N epochs.
 
     Parameters
     ----------
     schedule : str
         One of `SCHEDULES`.
     epochs, batches : int
-        Number of epochs, and of batches in each.
-
-    Returns
-    -------
-    array of float64, (epochs * batches,)
+        Number of epochs; batches of an epoch.
 
     Raises
     ------
     UserError
-        If there is no such schedule, or its numbers are none that it can take.
+        If the schedule is unknown or its numbers are out of range.
     """
     count = epochs * batches
     done = np.arange(count) / max(count, 1)
@@ -46,7 +42,6 @@ def rate_factors(schedule: str, epochs: int, batches: int) -> NDArray[np.float64
 
 
 def _step(schedule: str, numbers: list[str]) -> tuple[int, float]:
-    """Read the epochs and the factor of a step."""
     try:
         length, factor = int(numbers[0]), float(numbers[1]) if len(numbers) == 2 else 0.1
     except ValueError:

@@ -12,8 +12,10 @@ Logits = NDArray[np.float32] | NDArray[np.float64]
 
 
 LARGEST_LOSS = 1000.0
-"""Mean cross entropy above which a run has diverged, far from any that is still of use: guessing among n classes costs
-ln n, and the hardware's logits, Q8.16, differ by less than 256."""
+"""Mean cross entropy above which a run counts as diverged.
+
+Guessing among n classes costs only ln n, and the hardware's logits in Q8.16 differ by less than 256.
+"""
 
 
 class DivergedError(UserError):
@@ -21,8 +23,10 @@ class DivergedError(UserError):
 
     Parameters
     ----------
-    happened, remedy : str
-        Run, place and loss; what to do.
+    happened : str
+        Run, step and loss.
+    remedy : str
+        Advice to the user.
     """
 
     def __init__(self, happened: str, remedy: str) -> None:
@@ -31,14 +35,16 @@ class DivergedError(UserError):
 
 
 def refuse_diverged(loss: float, what: str, remedy: str) -> None:
-    """Refuse the loss of a run that has diverged.
+    """Raise an error if a run has diverged.
 
     Parameters
     ----------
     loss : float
         Mean cross entropy.
-    what, remedy : str
-        Run and place, ``fine-tuning diverged in step 3``; what to do, ``lower the rate``.
+    what : str
+        Run and step, such as ``fine-tuning diverged in step 3``.
+    remedy : str
+        Advice, such as ``lower the rate``.
 
     Raises
     ------
@@ -52,34 +58,25 @@ def refuse_diverged(loss: float, what: str, remedy: str) -> None:
 def cross_entropy(logits: Logits, labels: Integers) -> float:
     """Mean cross entropy in nats, computed in float64; NaN where a logit is not finite.
 
-    Parameters
-    ----------
-    logits : array of float, (n, classes)
-    labels : array of int, (n,)
+    Logits are (n, classes), labels (n,).
     """
-    with np.errstate(invalid="ignore"):  # infinity less infinity: logits of a run that has diverged
+    with np.errstate(invalid="ignore"):  # a diverged run has infinite logits: inf - inf
         shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     chosen = np.take_along_axis(shifted, labels[:, None], axis=1)[:, 0]
     return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - chosen))
 
 
 def mean_squared_error(outputs: Logits, samples: Logits) -> float:
-    """Mean squared error of an autoencoder's outputs, over all values of all samples.
+    r"""Mean squared error of an autoencoder over all values of all samples.
 
-    Parameters
-    ----------
-    outputs : array of float, (n, values)
-    samples : array of float, (n, *shape)
+    Outputs are (n, values), samples (n, \*shape).
     """
     return float(np.mean(np.square(outputs - samples.reshape(outputs.shape))))
 
 
 def accuracy(logits: Logits, labels: Integers) -> float:
-    """Fraction of samples whose largest logit is that of the label; the first one among equals.
+    """Fraction of samples with the largest logit at the label; among equal logits the first counts.
 
-    Parameters
-    ----------
-    logits : array of float, (n, classes)
-    labels : array of int, (n,)
+    Logits are (n, classes), labels (n,).
     """
     return float(np.mean(logits.argmax(axis=1) == labels))

@@ -1,4 +1,4 @@
-"""Pre-training of a network in float32 with PyTorch, on the data before the domain shift; the result is cached."""
+"""Pre-training of a network in float32 with PyTorch, on the data before the domain shift; results are cached."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ class Pretraining:
 
     Parameters
     ----------
-    epochs, batch : int
     rate : float
-        Learning rate for the mean loss of a batch, as in `AdapterSettings`.
+        Learning rate for the mean loss of a batch.
     seed : int
-        Seed of the initial weights and of the order of the samples.
+        Seed of the initial weights and of the sample order.
+
+    Raises
+    ------
+    UserError
+        If the rate is not finite and above 0.
     """
 
     epochs: int
@@ -65,7 +69,7 @@ _OTHER = (10, 0.05)
 
 
 def pretraining_defaults(network: str, seed: int = 0) -> Pretraining:
-    """Pre-training of a preset network, or that for any other network, in batches of 20."""
+    """Settings for a preset network, or for any other network; batches of 20."""
     epochs, rate = _EPOCHS_AND_RATES.get(network, _OTHER)
     return Pretraining(epochs, rate=rate, seed=seed)
 
@@ -77,22 +81,15 @@ def pretrain(
     progress: PretrainProgress | None = None,
     start: nn.Module | None = None,
 ) -> nn.Module:
-    """Train a network before it is fine-tuned.
+    """Train a network before fine-tuning; the module returned is in evaluation mode.
 
     Parameters
     ----------
-    network : Network or Transformer
-    samples : Samples
-    settings : Pretraining
     progress : callable, optional
+        See `PretrainProgress`.
     start : torch.nn.Module, optional
-        A user's module, or that of a transformer, trained from its own weights and with its own dropout; not modified.
-        By default the network's description with PyTorch's initial weights.
-
-    Returns
-    -------
-    torch.nn.Module
-        In evaluation mode.
+        A user's or a transformer's module, trained from its own weights with its own dropout; not modified. By default
+        the described network with PyTorch's initial weights.
 
     Raises
     ------
@@ -101,7 +98,7 @@ def pretrain(
     """
     torch.manual_seed(settings.seed)
     module = _copy_of(start, network).train()
-    if not any(one.requires_grad for one in module.parameters()):
+    if not any(parameter.requires_grad for parameter in module.parameters()):
         raise UserError(f"no parameter of {network.name} requires gradients: there is nothing to pre-train")
     values, labels = torch.from_numpy(samples.values()), torch.from_numpy(samples.labels)
     optimiser = torch.optim.SGD(module.parameters(), lr=settings.rate)
@@ -140,33 +137,33 @@ def pretrained(
     progress: PretrainProgress | None = None,
     start: nn.Module | None = None,
 ) -> tuple[nn.Module, Path]:
-    """Pre-train a network, or load the cached result for the same network, samples, settings and start.
+    """Pre-train a network, or load the cached result for equal network, samples, settings and start.
 
     Returns
     -------
     module : torch.nn.Module
         In evaluation mode.
     path : Path
-        The cached weights; the name has a digest of network, samples, settings, this code and PyTorch's version. The
-        file says how many of the samples are right, see `accuracy_of`.
+        Cached weights, with the accuracy on the samples, see `accuracy_of`. The file name holds a digest of network,
+        samples, settings, start, this module's source and PyTorch's version.
     """
 
     def make(path: Path) -> None:
         module = pretrain(network, samples, settings, progress, start)
         right = repr(accuracy(logits_of(module, samples), samples.labels))
-        state = {name: one.numpy() for name, one in module.state_dict().items()}
+        state = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
         save_state(path, state, {"accuracy": right}, force=True)
 
     code = (source_digest(Path(__file__)), package_version("torch"))
-    own: list[object] = []
+    start_parts: list[object] = []
     if start is not None:
-        frozen = [name for name, one in start.named_parameters() if not one.requires_grad]
-        own = [
+        frozen = [name for name, tensor in start.named_parameters() if not tensor.requires_grad]
+        start_parts = [
             start,
             frozen,
-            *(part for name, one in start.state_dict().items() for part in (name, one.numpy().tobytes())),
+            *(part for name, tensor in start.state_dict().items() for part in (name, tensor.numpy().tobytes())),
         ]
-    digest = digest_of(network, settings, *code, samples.inputs.tobytes(), samples.labels.tobytes(), *own)
+    digest = digest_of(network, settings, *code, samples.inputs.tobytes(), samples.labels.tobytes(), *start_parts)
     name = re.sub(r"[^\w.-]", "_", Path(network.name).name)  # a user's network has the name of its file, with folders
     path = cached("pretrained", f"{name}-{digest}.safetensors", make)
     module = _copy_of(start, network)
@@ -175,24 +172,18 @@ def pretrained(
 
 
 def accuracy_of(path: Path) -> float:
-    """Fraction of its samples that a pre-trained network classifies correctly, from the file of `pretrained`."""
+    """Fraction of its pre-training samples that a network classifies correctly, read from the file of `pretrained`."""
     return float(load_saved(path)[1]["accuracy"])
 
 
 def logits_of(module: nn.Module, samples: Samples, at_once: int = 500) -> NDArray[np.float32]:
-    """Logits of samples by a module in evaluation mode, in float32: (n, classes)."""
+    """Logits of samples in float32, (n, classes), by a module in evaluation mode."""
     values = torch.from_numpy(samples.values())
     with torch.no_grad():
         return torch.cat([module(part) for part in torch.split(values, at_once)]).float().numpy()
 
 
 def at_chance(right: float, labels: Integers) -> bool:
-    """Tell whether a fraction right is, within two standard deviations, that of naming the most frequent class always.
-
-    Parameters
-    ----------
-    right : float
-    labels : array of int, (n,)
-    """
+    """True if an accuracy is at most two standard deviations above that of always naming the most frequent class."""
     often = float(np.bincount(labels).max()) / len(labels)
     return bool(right <= often + 2 * np.sqrt(often * (1 - often) / len(labels)))

@@ -1,4 +1,4 @@
-"""Delta files: a fine-tuned model as a short sum of steps and the digest of the model that it starts from."""
+"""Delta files: a fine-tuned model as a short sum of steps and the digest of its base model."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from .periodic import Periodic
 from .weights import IntegerWeights
 
 LAYOUT = "fabtune-delta-1"
-"""Name and version of the layout of a file whose parameters are perturbed one after the other."""
+"""Layout name and version of a file with parameters perturbed one after the other."""
 ARRAY_LAYOUT = "fabtune-delta-array-1"
-"""The same of one whose parameters are perturbed in an `ArrayOrder`."""
+"""Layout of a file with an `ArrayOrder`."""
 TILE_LAYOUT = "fabtune-delta-tiles-1"
-"""The same of a transformer, whose parameters are perturbed in a `TileOrder`."""
+"""Layout of a transformer's file, with a `TileOrder`."""
 _TENSOR, _SENSITIVE = "deltas", "sensitive/"
 
 
 @dataclass(frozen=True, eq=False)
 class Delta:
-    """Sum of the updates of zeroth-order runs, to be added to the parameters that they started from.
+    """Sum of the updates of zeroth-order runs, added to the parameters from which the runs started.
 
-    It has the size of the generator's base, whatever the size of the model: 31.6 kB for `otf8`.
+    The sum has the size of the generator's base, whatever the size of the model: 31.6 kB for `otf8`.
 
     Parameters
     ----------
@@ -50,22 +50,23 @@ class Delta:
     format : Format
         Format of the integer parameters, see `IntegerWeights`.
     parameters : tuple of (str, tuple of int)
-        Name and shape of each tuned tensor, in the order in which they are perturbed.
+        Name and shape of each tuned tensor, in the order of perturbation.
     base : str
         Digest of the parameters before the runs, from `base_digest`.
     total : array (times, n) of int32
-        Sum of the updates, modulo 2**32; of a core's order with a cut those of both parts, (2, times, n).
+        Sum of the updates, modulo 2**32. A core's order with a cut has a sum for each part, (2, times, n).
     order : ArrayOrder or TileOrder, optional
-        Order in which a core perturbs the parameters: of a network, which then are Q4.12, weight and bias of each
-        stage; or of a transformer. By default they are perturbed as they stand, and keep their format.
+        A core's order of perturbation. With an `ArrayOrder` the parameters are weight and bias of each stage in Q4.12;
+        a `TileOrder` belongs to a transformer. By default parameters are perturbed in their own order and keep their
+        format.
     run : dict of str to str
-        The run's start, see `tuned.run_file.run_metadata`. Its ``stages`` are the tensors of the base from which the
-        parameters are folded; without them they are the parameters themselves.
+        Start of the run, see `tuned.run_file.run_metadata`. ``stages`` names the base's tensors from which the
+        parameters are folded; without ``stages`` these tensors are the parameters.
 
     Raises
     ------
     UserError
-        If the generator is not a `PezoSpec`, the sum does not have the shape of its base, or the order is that of other
+        If the generator is not a `PezoSpec`, the sum's shape is not its base's, or the order is that of other
         parameters.
     """
 
@@ -85,8 +86,8 @@ class Delta:
         parts = 2 if self.order is not None and self.order.cut else 1
         if len(self.total) != parts and parts > 1:
             raise UserError(f"a delta of two parts has two sums, not {self.total.shape}")
-        for one in self.total if parts > 1 else [self.total]:
-            self.source.table_of(torch.from_numpy(one))
+        for part in self.total if parts > 1 else [self.total]:
+            self.source.table_of(torch.from_numpy(part))
         if self.order is not None:
             self._check_order(self.order)
 
@@ -96,19 +97,19 @@ class Delta:
             if shapes != order.shapes:
                 raise UserError(f"a delta of {order.network!r} has parameters of {order.shapes}, not {shapes}")
         else:
-            width, own_shapes = order.width, dict(self.parameters)
+            width, shape_of = order.width, dict(self.parameters)
             for name, places in order.sensitive:
-                if name not in own_shapes or places[-1] >= prod(own_shapes[name]):
+                if name not in shape_of or places[-1] >= prod(shape_of[name]):
                     raise UserError(f"a delta has sensitive values of {name}, which are none of its parameters")
             if order.sensitive and (lanes := self.source.lanes) != width:
                 raise UserError(
                     f"a delta of sensitive weights has words of {width} values, not of {lanes}, as first versions "
                     "wrote: tune again"
                 )
-        own = self.source.lanes, self.source.fraction_bits, self.format
-        right = width, PerturbationTable(self.source.spec).fraction, DELTA
-        if own != right:
-            raise UserError(f"a delta of an array of {order} has lanes, fraction and format {right}, not {own}")
+        actual = self.source.lanes, self.source.fraction_bits, self.format
+        expected = width, PerturbationTable(self.source.spec).fraction, DELTA
+        if actual != expected:
+            raise UserError(f"a delta of an array of {order} has lanes, fraction and format {expected}, not {actual}")
 
     @property
     def _generator(self) -> PezoSpec:
@@ -124,43 +125,40 @@ class Delta:
         format: Format,
         moves: Iterable[tuple[int, int]],
     ) -> Delta:
-        """Sum the moves of a run.
+        """Sum of the moves of a run.
 
         Parameters
         ----------
         tensors : mapping of str to Tensor
-            Tuned tensors, of which names and shapes are kept.
+            Tuned tensors; only names and shapes are used.
         base, source, format
             See the class.
         moves : iterable of (int, int)
             Position and coefficient of each update: `ZerothOrder.moves` of all steps.
         """
-        shapes = tuple((name, tuple(one.shape)) for name, one in tensors.items())
+        shapes = tuple((name, tuple(tensor.shape)) for name, tensor in tensors.items())
         return cls(source, format, shapes, base, source.accumulate(moves).numpy())
 
     def applied(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Add the updates to the parameters that they belong to.
+        """New tensors of a state with the updates added, bit for bit as after the run.
 
         Parameters
         ----------
         state : mapping of str to Tensor
-            The base: at least the tuned tensors; others are passed on.
-
-        Returns
-        -------
-        dict of str to Tensor
-            New tensors, in every bit those of the run.
+            The base: at least the tuned tensors. Other tensors are passed on.
 
         Raises
         ------
         UserError
-            If a tensor is missing or has another shape, the parameters are not those of the base, or they are a
+            If a tensor is missing, has another shape or another digest than the base's, or the delta is a
             transformer's, see `text.tuned_folder`.
         """
         if isinstance(self.order, TileOrder):
             raise UserError("this is the delta of a transformer, which is added to the model's folder: give --model")
         names = (
-            [name for one in self.stages for name in one.names] if self.order else [name for name, _ in self.parameters]
+            [name for stage in self.stages for name in stage.names]
+            if self.order
+            else [name for name, _ in self.parameters]
         )
         for name in names:
             if name not in state:
@@ -169,8 +167,8 @@ class Delta:
             if name in state and tuple(state[name].shape) != shape:
                 raise UserError(f"{name} of the base is {tuple(state[name].shape)}, the delta's is {shape}")
         tuned = {name: state[name].detach().clone().contiguous() for name in names}
-        if (found := base_digest(tuned)) != self.base:
-            raise UserError(f"this is another base: its parameters have the digest {found}, the delta's {self.base}")
+        if (digest := base_digest(tuned)) != self.base:
+            raise UserError(f"this is another base: its parameters have the digest {digest}, the delta's {self.base}")
         if self.order is not None:
             return {**state, **self._in_order(self.order, state)}
         weights = IntegerWeights(list(tuned.values()), self.source, self.format)
@@ -179,7 +177,7 @@ class Delta:
 
     @property
     def stages(self) -> tuple[StageTensors, ...]:
-        """Tensors of the base from which the parameters of an array's order are folded."""
+        """Tensors of the base from which the parameters of an `ArrayOrder` are folded."""
         if "stages" in self.run:
             return stages_of(self.run)
         pairs = zip(self.parameters[::2], self.parameters[1::2], strict=True)
@@ -189,24 +187,24 @@ class Delta:
         )
 
     def _in_order(self, order: ArrayOrder, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors of a state that an array's updates change."""
-        folded = [one.folded(state) for one in self.stages]
-        tensors = [torch.from_numpy(values) for one in folded for values in (one.weight, one.bias)]
-        tuned = [one.numpy() for one in order.tuned(tensors, self.source.spec, self.total.astype(np.int64))]
+        """Tensors of a state that change with an array's updates."""
+        folded = [stage.folded(state) for stage in self.stages]
+        tensors = [torch.from_numpy(values) for stage in folded for values in (stage.weight, stage.bias)]
+        tuned = [tensor.numpy() for tensor in order.tuned(tensors, self.source.spec, self.total.astype(np.int64))]
         values = [StageParameters(*pair) for pair in zip(tuned[::2], tuned[1::2], strict=True)]
         changed = returned(self.stages, values, state)
         return {
-            name: torch.from_numpy(one).to(state[name].dtype if name in state else torch.float32)
-            for name, one in changed.items()
+            name: torch.from_numpy(tensor).to(state[name].dtype if name in state else torch.float32)
+            for name, tensor in changed.items()
         }
 
     def plus(self, other: Delta, sign: int = 1) -> Delta:
-        """Add the updates of another run from the same base, or subtract them.
+        """Sum with, or difference to, another run from the same base.
 
         Raises
         ------
         UserError
-            If base, generator, format, parameters or their order differ.
+            If base, generator, format, parameters or order differ.
         """
         for what in ("base", "source", "format", "parameters", "order"):
             mine, theirs = getattr(self, what), getattr(other, what)
@@ -216,7 +214,7 @@ class Delta:
         return replace(self, total=total.astype(np.int32))
 
     def described(self) -> dict[str, object]:
-        """Describe what the delta belongs to, for people: sizes, generator, formats, largest change."""
+        """Readable summary: base, sizes, generator, formats, order, largest change."""
         order, sizes = "one after the other", {name: prod(shape) for name, shape in self.parameters}
         if isinstance(self.order, ArrayOrder):
             order = f"array of {self.order}, {self.order.network}"
@@ -245,7 +243,7 @@ class Delta:
         Raises
         ------
         UserError
-            If the file exists, unless forced.
+            If the file exists and `force` is not set.
         """
         metadata = {
             "layout": LAYOUT,
@@ -261,7 +259,7 @@ class Delta:
             metadata |= {"layout": ARRAY_LAYOUT, "network": self.order.network, "array": str(self.order)}
         elif self.order:
             metadata |= {"layout": TILE_LAYOUT, "tiles": str(self.order)}
-            tensors |= {_SENSITIVE + name: own.astype(np.int32) for name, own in self.order.places.items()}
+            tensors |= {_SENSITIVE + name: indices.astype(np.int32) for name, indices in self.order.places.items()}
         if self.run:
             metadata["run"] = json.dumps(self.run)
         save_state(path, tensors, metadata, force)
@@ -273,7 +271,7 @@ class Delta:
         Raises
         ------
         UserError
-            If it is no such file, or is damaged.
+            If the file is not a delta file, or is damaged.
         """
         tensors, metadata = load_saved(path)
         layouts = LAYOUT, ARRAY_LAYOUT, TILE_LAYOUT
@@ -291,8 +289,10 @@ class Delta:
             if metadata["layout"] == ARRAY_LAYOUT:
                 order = ArrayOrder.parse(metadata["network"], metadata["array"])
             elif metadata["layout"] == TILE_LAYOUT:
-                own = {name[len(_SENSITIVE) :]: one for name, one in tensors.items() if name.startswith(_SENSITIVE)}
-                order = TileOrder.parse(metadata["tiles"], own)
+                indices = {
+                    name[len(_SENSITIVE) :]: tensor for name, tensor in tensors.items() if name.startswith(_SENSITIVE)
+                }
+                order = TileOrder.parse(metadata["tiles"], indices)
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
             run = parse_json(metadata.get("run", "{}"))
             if not all(isinstance(value, str) for value in run.values()):
@@ -303,28 +303,28 @@ class Delta:
 
 
 def base_digest(tensors: Mapping[str, Tensor]) -> str:
-    """Digest of parameters: names, types, shapes and bytes, in order."""
+    """Digest of tensors: names, types, shapes and bytes, in order."""
     parts: list[object] = []
-    for name, one in tensors.items():
-        data = one.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        parts += [name, one.dtype, tuple(one.shape), data]
+    for name, tensor in tensors.items():
+        data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        parts += [name, tensor.dtype, tuple(tensor.shape), data]
     return digest_of(*parts)
 
 
 def stages_digest(stages: Iterable[StageTensors], state: State) -> str:
-    """Digest of all tensors from which the stages of a network come."""
-    return base_digest({name: state[name] for one in stages for name in one.names})
+    """Digest of all tensors from which a network's stages are folded."""
+    return base_digest({name: state[name] for stage in stages for name in stage.names})
 
 
 def stages_of(run: Mapping[str, str]) -> tuple[StageTensors, ...]:
-    """Read the tensors of all stages from a run's metadata.
+    """Tensors of all stages, parsed from a run's metadata.
 
     Raises
     ------
     UserError
-        If they are none.
+        If the metadata are damaged.
     """
     try:
-        return tuple(StageTensors.parse(one) for one in parse_json(run["stages"]))
+        return tuple(StageTensors.parse(text) for text in parse_json(run["stages"]))
     except (ValueError, TypeError) as error:
         raise UserError(f"the run's file has damaged stages: {error!r}") from error

@@ -26,17 +26,16 @@ from .schedule import Schedule, descend
 from .sources import Perturbations
 
 ENGINES = ("float", "golden", "rtl")
-"""Float weights; integers; integers together with a simulation of a core's RTL (`fabtune tune`).
+"""Float weights; integers; integers with a simulation of a core's RTL (`fabtune tune`).
 
-Integers are the hardware's, forward pass included, where a network of layers is tuned with all its parameters
-(`IntegerTuning`). In `FineTuning`, for any module, weights are 32-bit integers modulo 2**32, from which the floats of
-the forward pass are made.
+`IntegerTuning` tunes all parameters of a network of layers with the hardware's integers, forward pass included.
+`FineTuning` tunes any module: weights are integers modulo 2**32, converted to floats for the forward pass.
 """
 MASKS = ("generic", "task", "random")
 
 
 class Objective(Protocol):
-    """A model together with its tuning and test samples."""
+    """A model with its tuning and test samples."""
 
     @property
     def module(self) -> nn.Module:
@@ -56,7 +55,9 @@ class Objective(Protocol):
         """Mean loss of the held-out samples."""
 
     def losses(self, kind: Literal["generic", "task"]) -> Sequence[Callable[[], Tensor]]:
-        """Closures of losses that score weights' sensitivity: on pre-training data ("generic") or on the task."""
+        """Closures of losses that score the sensitivity of weights: on pre-training data ("generic") or on the task
+        ("task").
+        """
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,25 @@ class ZoSettings:
         Name in `METHODS`.
     rate, eps : float
         Learning rate and length of a perturbation.
-    schedule : Schedule
     queries : int
         Perturbations per step.
     generator : str, optional
-        Name in `GENERATORS`; by default that of the method.
+        Name in `GENERATORS`; by default the method's generator.
     parameters : tuple of str
-        ``NAME=VALUE``: parameters of the generator.
+        Generator parameters as ``NAME=VALUE``.
     engine : "float", "golden" or "rtl", optional
-        One of `ENGINES`; integers need a periodic generator, and are the default with one.
+        One of `ENGINES`. Integer engines need a periodic generator, and are the default with one.
     mask : "generic", "task" or "random"
         Selection of the weights that the sparse method tunes.
     fraction : float
         Fraction of each linear layer's weights that the sparse method tunes.
     split : Split
         Perturbations of a step on a core.
+
+    Raises
+    ------
+    UserError
+        If a setting is unknown or out of range.
     """
 
     method: str = "pezo-otf"
@@ -118,7 +123,7 @@ class ZoSettings:
         return self.generator or METHODS[self.method]
 
     def source(self) -> Perturbations:
-        """Create the source of perturbations."""
+        """New source of perturbations."""
         if self.engine in ("golden", "rtl"):
             return integer_source_of(self.generator_name, self.parameters)
         return source_of(self.generator_name, self.schedule.seed, self.parameters)
@@ -135,7 +140,7 @@ class ZoSettings:
 
     @property
     def writes_deltas(self) -> bool:
-        """True if all that the run changes is a `Delta`: all parameters are tuned, as integers."""
+        """True if a `Delta` holds all changes of the run: all parameters are tuned, as integers."""
         return not self.sparse and self.integers
 
 
@@ -145,21 +150,18 @@ class ZoResult:
 
     Parameters
     ----------
-    engine : str
-        Engine that ran.
     losses : list of float
         Loss of each step on its samples.
     curve : list of (int, float)
-        Number of steps and held-out accuracy after them, from before the first step to after the last.
+        Steps taken and the held-out accuracy after them, from 0 steps to all.
     seconds : float
         Time of the steps alone.
     directions : int or None
-        Perturbations before the first repeats; None for independent ones.
+        Perturbations before the first repeats; None for independent perturbations.
     tensors : dict of str to array
         Tuned parameters; for sparse layers also their indices.
-    trained_parameters : int
     saturations : int, optional
-        Number of values clipped, where the forward pass is in integers.
+        Clipped values, where the forward pass is in integers.
     """
 
     engine: str
@@ -173,17 +175,16 @@ class ZoResult:
 
     @property
     def accuracy_before(self) -> float:
-        """Held-out accuracy before the first step; for the sparse method with the other weights already in NF4."""
+        """Held-out accuracy before the first step; with the sparse method the frozen weights are already in NF4."""
         return self.curve[0][1]
 
     @property
     def accuracy_after(self) -> float:
-        """Held-out accuracy after the last step."""
         return self.curve[-1][1]
 
     @property
     def quarter(self) -> int:
-        """Steps of the first and of the last quarter, at least one each; they do not overlap in two steps or more."""
+        """Steps of the first and of the last quarter, at least 1 each; they overlap only in a run of one step."""
         return max(len(self.losses) // 4, 1)
 
     @property
@@ -202,22 +203,20 @@ StepProgress = Callable[[int, float, float | None], None]
 
 
 class FineTuning:
-    """Fine-tuning run of an objective; the sparse method splits its layers into sensitive weights and NF4.
+    """Fine-tuning run of an objective; the sparse method splits layers into sensitive weights and NF4.
 
     Parameters
     ----------
     objective : Objective
         Model and samples; the module is tuned in place.
-    settings : ZoSettings
     masking : callable, optional
-        Called while sensitive weights are chosen, with how many losses have been scored, and of how many.
+        Called while sensitive weights are chosen, with the number of losses scored and their total.
 
     Attributes
     ----------
     settings : ZoSettings
-        Those given, with the engine that runs.
-    losses : list of float
-    curve : list of (int, float)
+        The settings with the engine that runs.
+    losses, curve
         As in `ZoResult`, up to the last completed step.
     moves : list of (int, int)
         Position and coefficient of each update of integer parameters.
@@ -261,9 +260,8 @@ class FineTuning:
 
         Parameters
         ----------
-        progress : callable, optional
         watch : int
-            Steps between two tests on held-out samples; 0 for one test at the end.
+            Steps between two tests on held-out samples; 0 tests only after the last step.
 
         Raises
         ------
@@ -291,7 +289,7 @@ class FineTuning:
         return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
 
     def held_out_loss(self) -> float:
-        """Mean loss of the held-out samples by the model as tuned so far."""
+        """Mean loss of the held-out samples by the model in its present state."""
         return self.objective.held_out_loss()
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
@@ -305,15 +303,15 @@ class FineTuning:
         Raises
         ------
         UserError
-            If the parameters are floats, or the run splits layers into sensitive weights and NF4.
+            If the parameters are floats, or layers are split into sensitive weights and NF4.
         """
         if not self._base or not isinstance(self.source, Periodic) or self.optimiser.format is None:
             raise UserError(
                 "deltas are sums of integer updates of all parameters: take --engine golden and a pezo method"
             )
         tensors = _trained(self.objective.module)
-        found = Delta.of(tensors, self._base, self.source, self.optimiser.format, self.moves)
-        return replace(found, run=dict(run))
+        delta = Delta.of(tensors, self._base, self.source, self.optimiser.format, self.moves)
+        return replace(delta, run=dict(run))
 
 
 def fine_tune(
@@ -324,14 +322,17 @@ def fine_tune(
 
 
 def format_of(module: nn.Module) -> Format:
-    """Choose the format of integer weights: Q4.28, or more integer bits so that the largest weight can double."""
-    largest = max((float(one.detach().abs().max()) for one in module.parameters() if one.requires_grad), default=0.0)
+    """Format of integer weights: Q4.28, or more integer bits so that the largest weight can double."""
+    largest = max(
+        (float(parameter.detach().abs().max()) for parameter in module.parameters() if parameter.requires_grad),
+        default=0.0,
+    )
     integer = max(4, frexp(largest)[1] + 2) if isfinite(largest) else 4
     return Format(integer, 32 - integer)
 
 
 def mask_of(objective: Objective, settings: ZoSettings, masking: Callable[[int, int], object] | None = None) -> Mask:
-    """Select the weights that the sparse method tunes; `masking` as in `FineTuning`."""
+    """Weights that the sparse method tunes; `masking` as in `FineTuning`."""
     if settings.mask == "random":
         return random_mask(objective.module, settings.fraction, settings.schedule.seed)
     kind: Literal["generic", "task"] = "generic" if settings.mask == "generic" else "task"
@@ -348,12 +349,13 @@ def mask_of(objective: Objective, settings: ZoSettings, masking: Callable[[int, 
 
 
 def _trained(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters that are tuned, by name."""
-    return {name: one.detach() for name, one in module.named_parameters() if one.requires_grad}
+    return {name: parameter.detach() for name, parameter in module.named_parameters() if parameter.requires_grad}
 
 
 def _tuned(module: nn.Module) -> dict[str, NDArray[np.generic]]:
-    """Tuned parameters by name, and the indices of the values of sparse layers."""
+    """Tuned parameters by name, with the indices of sparse layers."""
     tuned = _trained(module)
-    indices = {name: one for name, one in module.named_buffers() if f"{name.removesuffix('indices')}values" in tuned}
-    return {name: np.ascontiguousarray(one.cpu().numpy()) for name, one in (tuned | indices).items()}
+    indices = {
+        name: tensor for name, tensor in module.named_buffers() if f"{name.removesuffix('indices')}values" in tuned
+    }
+    return {name: np.ascontiguousarray(tensor.cpu().numpy()) for name, tensor in (tuned | indices).items()}

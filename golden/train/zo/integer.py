@@ -44,13 +44,7 @@ from .schedule import Schedule
 
 
 class IntegerRun(ABC):
-    """Fine-tuning run in integers, forward pass included; as `FineTuning` in use.
-
-    Attributes
-    ----------
-    settings : ZoSettings
-    source : Periodic
-    """
+    """Fine-tuning run in integers, forward pass included; used like `FineTuning`."""
 
     settings: ZoSettings
     source: Periodic
@@ -58,17 +52,17 @@ class IntegerRun(ABC):
     @property
     @abstractmethod
     def job(self) -> ZerothOrderJob:
-        """The job."""
+        """The integer job."""
 
     @property
     @abstractmethod
     def trained_parameters(self) -> int:
-        """Number of parameters that are tuned."""
+        """Number of tuned parameters."""
 
     @property
     @abstractmethod
     def saturations(self) -> int:
-        """Number of values clipped so far, including the conversion."""
+        """Values clipped so far, including the conversion."""
 
     @abstractmethod
     def take_steps(self, progress: ZerothOrderProgress) -> None:
@@ -76,28 +70,27 @@ class IntegerRun(ABC):
 
     @abstractmethod
     def accuracy(self) -> float:
-        """Fraction of held-out samples that the model as tuned so far classifies correctly."""
+        """Fraction of held-out samples that the model classifies correctly in its present state."""
 
     @abstractmethod
     def held_out_loss(self) -> float:
-        """Mean cross entropy of the held-out samples by the model as tuned so far."""
+        """Mean cross entropy of the held-out samples by the model in its present state."""
 
     @abstractmethod
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
-        """Tensors of the user's model, tuned, by his names."""
+        """Tuned tensors of the user's model, by the user's names."""
 
     @abstractmethod
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
-        """Sum of the updates so far, with other metadata of the run's start."""
+        """Sum of the updates so far; `run` is metadata of the run's start."""
 
     def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
         """Run all steps.
 
         Parameters
         ----------
-        progress : callable, optional
         watch : int
-            Steps between two tests on held-out samples; 0 for one test at the end.
+            Steps between two tests on held-out samples; 0 tests only after the last step.
         """
         curve = [(0, self.accuracy())]
         losses: list[float] = []
@@ -128,22 +121,22 @@ class IntegerRun(ABC):
         )
 
     def replay(self, slopes: Sequence[ZerothOrderStep]) -> None:
-        """Take the moves of other records of all steps, such as a core's, instead of the run's own."""
+        """Apply the records of all steps from another run, such as a core's, in place of this run's updates."""
         job = self.job
         job.total = np.zeros_like(job.total)
         for step in self.settings.split.steps(slopes):
-            # a step begins with a perturbation of the first part, if there is one
+            # the first record of a split step starts after the span of the first part
             job.position = (step[0].position - job.layout.spans[0]) % job.source.period
             job.move([slope.coefficient for slope in step])
 
 
 def loss_of(step: ZerothOrderStep) -> float:
-    """Mean cross entropy of both sides of a step, from probabilities of at least a last place."""
+    """Mean cross entropy over both perturbation signs of a step; probabilities below one last place count as one."""
     return float(-np.log(Q4_12.to_float(np.maximum(step.probabilities, 1))).mean())
 
 
 ZerothOrderProgress = Callable[[int, list[ZerothOrderStep]], None]
-"""Called after each step with its number from 1 and the records of its slopes."""
+"""Called after each step with its number from 1 and the records of its projected gradients."""
 
 
 class IntegerZerothOrder:
@@ -154,15 +147,13 @@ class IntegerZerothOrder:
     network : Network
         Network without batch norm.
     parameters : Parameters
-        Pre-trained weights and biases, floats.
-    source : PerturbationSource
+        Pre-trained float weights and biases.
     tune : Samples
-        Samples to fine-tune on. An autoencoder does not use their labels.
-    schedule : Schedule
+        Samples to fine-tune on; an autoencoder ignores their labels.
     rate : float
-        Learning rate of the mean loss, of the mean squared error as PyTorch defines it.
+        Learning rate of the mean loss, or of the mean squared error as PyTorch defines it.
     settings : StepSettings, optional
-        Their shift is chosen for the rate.
+        The constructor chooses the shift for the rate.
     position : int
         Position of the first perturbation.
     lanes, columns : int
@@ -170,8 +161,6 @@ class IntegerZerothOrder:
 
     Attributes
     ----------
-    model : NetworkModel
-    job : ZerothOrderJob
     orders : list of StepOrder
         Samples, labels and rate of each step.
 
@@ -209,33 +198,31 @@ class IntegerZerothOrder:
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far, including the conversion."""
         return self._converter.clipped + self.job.saturations
 
     def run(self, progress: ZerothOrderProgress | None = None) -> list[ZerothOrderStep]:
-        """Take all steps; return the records of their slopes, one after the other."""
+        """Take all steps and return the records of their projected gradients, in order."""
         return take_steps(self.job, self._inputs, self.orders, progress)
 
     def inputs(self, samples: Samples) -> NDArray[np.integer]:
-        """Samples as the core reads them: bytes, or Q8.16."""
+        """Samples in the form that the core reads: bytes, or Q8.16."""
         as_bytes = self.model.mapping.forward.byte_inputs
         return samples.inputs.astype(np.uint8) if as_bytes else Converter().samples(samples)
 
     def accuracy(self, samples: Samples, at_once: int = 500) -> float:
-        """Fraction of samples that the network as tuned so far classifies correctly."""
+        """Fraction of samples that the network classifies correctly in its present state."""
         return accuracy(self._outputs(self._converter.samples(samples), at_once), samples.labels)
 
     def loss(self, samples: Samples, at_once: int = 500) -> float:
-        """Mean cross entropy of samples by the network as tuned so far."""
+        """Mean cross entropy of samples by the network in its present state."""
         return cross_entropy(self._outputs(self._converter.samples(samples), at_once), samples.labels)
 
     def error(self, samples: Samples, at_once: int = 500) -> float:
-        """Mean squared error of the autoencoder as tuned so far."""
+        """Mean squared error of the autoencoder in its present state."""
         inputs = self._converter.samples(samples)
         return mean_squared_error(self._outputs(inputs, at_once), Q8_16.to_float(inputs))
 
     def _outputs(self, inputs: Integers, at_once: int) -> NDArray[np.float64]:
-        """Outputs of the network as tuned so far, computed in parts of so many samples."""
         parts = [self.job.logits(inputs[first : first + at_once]) for first in range(0, len(inputs), at_once)]
         return Q8_16.to_float(np.concatenate(parts))
 
@@ -243,21 +230,20 @@ class IntegerZerothOrder:
 def step_orders(
     labels: Integers, schedule: Schedule, rate: float, settings: StepSettings, source: PerturbationSource
 ) -> tuple[list[StepOrder], StepSettings]:
-    """Make the orders of all steps, and settings with a shift for their rate.
+    """Samples, labels and rate of each step, and the settings with a shift for this rate.
 
     Parameters
     ----------
     labels : array of int, (samples,)
-    schedule : Schedule
     rate : float
         Learning rate of the mean loss.
-    settings : StepSettings
-    source : PerturbationSource
     """
     batches = list(schedule.indices(len(labels)))
     sizes = [len(indices) for indices in batches]
     rates, settings = settings.with_rates([rate] * schedule.steps, sizes, PerturbationTable(source))
-    orders = [StepOrder(indices, labels[indices], own) for indices, own in zip(batches, rates, strict=True)]
+    orders = [
+        StepOrder(indices, labels[indices], rate_of_step) for indices, rate_of_step in zip(batches, rates, strict=True)
+    ]
     return orders, settings
 
 
@@ -267,7 +253,7 @@ def take_steps(
     orders: Sequence[StepOrder],
     progress: ZerothOrderProgress | None = None,
 ) -> list[ZerothOrderStep]:
-    """Take the steps of orders; return the records of their slopes, one after the other."""
+    """Take all steps and return the records of their projected gradients, in order."""
     slopes: list[ZerothOrderStep] = []
     for number, order in enumerate(orders, start=1):
         step = job.step(inputs[order.indices], order.labels, order.rate)
@@ -278,22 +264,17 @@ def take_steps(
 
 
 class IntegerTuning(IntegerRun):
-    """Fine-tuning run of all parameters of a network in integers, forward pass included; as `FineTuning` in use.
+    """Fine-tuning run of all parameters of a network in integers, forward pass included; used like `FineTuning`.
 
     Parameters
     ----------
-    network : Network
     module : torch.nn.Module
         Pre-trained; not modified.
-    task : Task
-    settings : ZoSettings
     lanes, columns : int
         Size of the core's array.
 
     Attributes
     ----------
-    task, settings
-        As given.
     integers : IntegerZerothOrder
         The job.
     stages : tuple of StageTensors
@@ -311,13 +292,17 @@ class IntegerTuning(IntegerRun):
     ) -> None:
         check_settings(settings, len(task.tune))
         self.task, self.settings = task, settings
-        own = described(network, module)
-        self.network, self.stages, self.state = network, stage_tensors(network, own), user_state(module, own)
+        float_module = described(network, module)
+        self.network, self.stages, self.state = (
+            network,
+            stage_tensors(network, float_module),
+            user_state(module, float_module),
+        )
         self._order = ArrayOrder.of(network, lanes, columns, settings.split.cut)
         self.source = source_of(settings, self._order.mapping.width)
         self.integers = IntegerZerothOrder(
             deployed(network),
-            folded(network, own),
+            folded(network, float_module),
             self.source.spec,
             task.tune,
             settings.schedule,
@@ -330,65 +315,53 @@ class IntegerTuning(IntegerRun):
 
     @property
     def job(self) -> ZerothOrderJob:
-        """The job of the network's integers."""
         return self.integers.job
 
     @property
     def trained_parameters(self) -> int:
-        """Number of the network's parameters."""
         return self.network.parameters
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far, including the conversion."""
         return self.integers.saturations
 
     def take_steps(self, progress: ZerothOrderProgress) -> None:
-        """Take all steps."""
         self.integers.run(progress)
 
     def accuracy(self) -> float:
-        """Fraction of held-out samples that the network as tuned so far classifies correctly."""
         return self.integers.accuracy(self.task.test)
 
     def held_out_loss(self) -> float:
-        """Mean cross entropy of the held-out samples by the network as tuned so far."""
         return self.integers.loss(self.task.test)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """Whole state of the user's network, tuned: with batch norm as it is, which folds to values of Q4.12.
+        """Tuned state of the user's network; its unchanged batch norm folds to the tuned values in Q4.12.
 
-        Where its batch norm cannot hold them, see `StageTensors.returned`, it is the folded parameters alone.
+        Where the batch norm cannot hold these values, see `StageTensors.returned`, the folded parameters alone.
         """
         values = values_of(self.integers.model.tuned(self.integers.job))
-        before = {name: one.cpu().numpy() for name, one in self.state.items()}
+        before = {name: tensor.cpu().numpy() for name, tensor in self.state.items()}
         try:
             return {**before, **returned(self.stages, values, self.state)}
         except UserError:
             return {**by_stage(self.stages, values)}
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
-        """Sum of the updates so far.
-
-        Parameters
-        ----------
-        run : mapping of str to str
-            Other metadata of the run's start.
-        """
+        """Sum of the updates so far; ``stages`` is added to `run` where the parameters are folded."""
         shapes: list[tuple[str, tuple[int, ...]]] = []
-        for own, one in zip(self.stages, self.integers.model.frozen, strict=True):
-            shapes += [(own.weight_name, own.given(one.weight).shape), (own.bias_name, one.bias.shape)]
+        for stage, frozen in zip(self.stages, self.integers.model.frozen, strict=True):
+            shapes += [(stage.weight_name, stage.given(frozen.weight).shape), (stage.bias_name, frozen.bias.shape)]
         total = self.integers.job.total.astype(np.int32)
-        start = {**run, "stages": json.dumps([one.described for one in self.stages])}
-        if all(one.bias and not one.norm and one.order is None for one in self.stages):
-            del start["stages"]  # the parameters say it
+        start = {**run, "stages": json.dumps([stage.described for stage in self.stages])}
+        if all(stage.bias and not stage.norm and stage.order is None for stage in self.stages):
+            del start["stages"]  # the stages follow from the parameters
         return Delta(
             self.source, DELTA, tuple(shapes), stages_digest(self.stages, self.state), total, self._order, start
         )
 
 
 def core_settings(settings: ZoSettings) -> ZoSettings:
-    """Fill in what the integers of a core take by default: their engine, and `CORE_PARAMETERS` of the generator."""
+    """Settings with a core's defaults: the integer engine, and `CORE_PARAMETERS` of the generator."""
     parameters = (*CORE_PARAMETERS.get(settings.generator_name, ()), *settings.parameters)
     return replace(settings, engine=settings.engine or "golden", parameters=parameters)
 
@@ -398,7 +371,6 @@ def check_settings(settings: ZoSettings, samples: int) -> None:
 
     Parameters
     ----------
-    settings : ZoSettings
     samples : int
         Number of samples to tune on.
 
@@ -414,7 +386,7 @@ def check_settings(settings: ZoSettings, samples: int) -> None:
 
 
 def check_steps(settings: ZoSettings, samples: int) -> None:
-    """Refuse steps that are none of the integer job's, of `check_settings` all but which parameters are tuned."""
+    """Refuse steps that the integer job cannot run: `check_settings` without the check of the method."""
     if settings.queries > 1:
         raise UserError(f"queries = {settings.queries}: a core counts perturbations of a step with --p1 and --p2")
     steps = step_settings(settings)
@@ -426,32 +398,32 @@ def check_steps(settings: ZoSettings, samples: int) -> None:
 
 
 def step_settings(settings: ZoSettings) -> StepSettings:
-    """Settings of a core's steps, but for their shift; see `eps_shift_of`."""
+    """Settings of a core's steps, without their shift for the rate; see `eps_shift_of` for eps."""
     return StepSettings(eps_shift=eps_shift_of(settings.eps), split=settings.split)
 
 
 def eps_shift_of(eps: float) -> int:
-    """Shift of a length of a perturbation that is a power of two.
+    """Shift for a length of a perturbation, a power of two.
 
     Raises
     ------
     UserError
-        If it is none, or not in range.
+        If eps is not a power of two, or out of range.
     """
     mantissa, exponent = frexp(eps)
     if mantissa != 0.5 or 1 - exponent not in EPS_SHIFTS:
-        least, usual, most = (2.0**-shift for shift in (EPS_SHIFTS[-1], 10, EPS_SHIFTS[0]))
-        raise UserError(f"eps = {eps:g}: a core's is a power of two from {least} to {most}, such as {usual}")
+        least, example, most = (2.0**-shift for shift in (EPS_SHIFTS[-1], 10, EPS_SHIFTS[0]))
+        raise UserError(f"eps = {eps:g}: a core's is a power of two from {least} to {most}, such as {example}")
     return 1 - exponent
 
 
 def source_of(settings: ZoSettings, width: int) -> Periodic:
-    """Make the source of perturbations of words of so many parameters.
+    """Source of perturbations in words of `width` parameters.
 
     Raises
     ------
     UserError
-        If the generator gives floats, or weights of different inputs the same numbers.
+        If the generator gives floats, or gives equal numbers to weights of different inputs.
     """
     source = integer_source_of(settings.generator_name, settings.parameters)
     check_full_rank(source.spec, width)

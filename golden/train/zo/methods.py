@@ -1,6 +1,6 @@
 """Zeroth-order methods and sources of perturbations by name, as on the command line.
 
-Default settings are the best of those tried, by model: see docs/zo.md.
+Default settings are the best of a search for each model, see docs/zo.md.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _INDEPENDENT: dict[str, Callable[[int], Perturbations]] = {
 }
 """Constructors of independent sources from a seed; "integers" are the unscaled numbers of an 8-bit generator."""
 CORE_PARAMETERS = {"pool": ("pool.p=33", "pool.size=16863")}
-"""Parameters with which a core takes a preset: a pool of 511 rows, whose numbers give a layer's perturbation full rank.
+"""A core's parameters of a preset: a pool of 511 rows, which gives a layer's perturbation full rank.
 
-With an even number a cycle, weights of different inputs would move together, see `check_full_rank`. Rows of 32 numbers
-take as many block RAMs.
+With an even count of numbers per cycle, weights of different inputs would move together, see `check_full_rank`. Rows of
+32 numbers take as many block RAMs as rows of 33.
 """
 GENERATORS = (*_INDEPENDENT, *PezoSpec.presets)
 
@@ -38,18 +38,18 @@ GENERATORS = (*_INDEPENDENT, *PezoSpec.presets)
 def source_of(
     generator: str, seed: int = 0, settings: Sequence[str] = (), fraction: int | None = None
 ) -> Perturbations:
-    """Create a source by name.
+    """New source of perturbations by name.
 
     Parameters
     ----------
     generator : str
         One of `GENERATORS`.
     seed : int
-        Seed of independent numbers, whose last perturbation is cached; a periodic generator has none, see `start_of`.
+        Seed of independent numbers. A periodic generator has no seed, see `start_of`.
     settings : sequence of str
-        ``NAME=VALUE``: parameters of `PezoSpec`.
+        Parameters of `PezoSpec` as ``NAME=VALUE``.
     fraction : int, optional
-        Most fraction bits of a periodic generator's numbers, see `Periodic`.
+        Largest number of fraction bits of a periodic generator, see `Periodic`.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def source_of(
 
 
 def integer_source_of(generator: str, settings: Sequence[str] = ()) -> Periodic:
-    """Create a periodic source by name, its numbers narrowed to at most `MOST_FRACTION_BITS` fraction bits.
+    """New periodic source by name, narrowed to at most `MOST_FRACTION_BITS` fraction bits.
 
     Raises
     ------
@@ -84,14 +84,14 @@ def integer_source_of(generator: str, settings: Sequence[str] = ()) -> Periodic:
 
 
 def start_of(source: Perturbations, seed: int) -> int:
-    """Position of the first perturbation of a run: random in a periodic generator's sequence, by the seed; else 0."""
+    """Position of a run's first perturbation: random by the seed in a periodic generator's sequence, else 0."""
     return int(np.random.default_rng([seed, 4]).integers(source.spec.period)) if isinstance(source, Periodic) else 0
 
 
 EPS = 1e-3
 """Length of a perturbation."""
 CORE_EPS = 2.0**-10
-"""The same on a core, which takes powers of two."""
+"""Length of a perturbation on a core, a power of two."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,14 @@ class ZoDefaults:
 
     Parameters
     ----------
-    steps, batch : int
     rate : float
-        Learning rate where all weights are tuned.
+        Learning rate for all weights.
     sparse_rate : float
-        Learning rate where only sensitive weights are tuned: with fewer weights a perturbation is shorter, and a step
-        may be longer.
+        Learning rate for sensitive weights alone: with fewer weights a perturbation is shorter, and a step may be
+        longer.
     core_rate : float, optional
-        Learning rate in a core's integers, where it is another: there batch norm is folded into the weights, whose
-        gradients change with it.
+        Learning rate in a core's integers where another is better: folding batch norm into the weights changes
+        gradients.
     """
 
     steps: int
@@ -128,5 +127,5 @@ _OTHER = ZoDefaults(1000, 20, 2e-4, 2e-3)
 
 
 def zo_defaults(model: str) -> ZoDefaults:
-    """Defaults of a preset network or of "transformer", or those for any other model."""
+    """Defaults of a preset network, of "transformer", or of any other model."""
     return _DEFAULTS.get(model, _OTHER)

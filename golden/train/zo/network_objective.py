@@ -15,7 +15,7 @@ from ...fixed import Integers
 from ..device import default_device
 
 _SCORED = 256
-"""Most samples whose gradients are used to score the sensitivity of weights."""
+"""Largest number of samples whose gradients score the sensitivity of weights."""
 
 
 class NetworkObjective:
@@ -25,7 +25,6 @@ class NetworkObjective:
     ----------
     module : nn.Module
         Set to evaluation mode (no dropout, fixed batch norm) and moved to `default_device`.
-    task : Task
     """
 
     def __init__(self, module: nn.Module, task: Task) -> None:
@@ -35,7 +34,6 @@ class NetworkObjective:
 
     @property
     def samples(self) -> int:
-        """Number of tuning samples."""
         return len(self.task.tune)
 
     def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
@@ -49,24 +47,29 @@ class NetworkObjective:
         """Fraction of held-out samples classified correctly."""
         inputs, labels = self._tensors(self.task.test)
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
-        return sum(int((self.module(some).argmax(1) == those).sum()) for some, those in pairs) / len(labels)
+        return sum(
+            int((self.module(inputs_part).argmax(1) == labels_part).sum()) for inputs_part, labels_part in pairs
+        ) / len(labels)
 
     @torch.no_grad()
     def held_out_loss(self, at_once: int = 500) -> float:
         """Mean cross entropy of the held-out samples."""
         inputs, labels = self._tensors(self.task.test)
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
-        losses = (functional.cross_entropy(self.module(some), those, reduction="sum") for some, those in pairs)
+        losses = (
+            functional.cross_entropy(self.module(inputs_part), labels_part, reduction="sum")
+            for inputs_part, labels_part in pairs
+        )
         return float(sum(losses)) / len(labels)
 
     def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:
-        """Closures that return the loss of single samples: of pre-training ("generic") or tuning ("task")."""
+        """Closures of the losses of single samples: of pre-training ("generic") or tuning ("task"), at most 256."""
         inputs, labels = self._tensors((self.task.pretrain if kind == "generic" else self.task.tune)[:_SCORED])
 
-        def loss(at: int) -> Tensor:
-            return functional.cross_entropy(self.module(inputs[at : at + 1]), labels[at : at + 1])
+        def loss(sample: int) -> Tensor:
+            return functional.cross_entropy(self.module(inputs[sample : sample + 1]), labels[sample : sample + 1])
 
-        return [partial(loss, at) for at in range(len(labels))]
+        return [partial(loss, sample) for sample in range(len(labels))]
 
     def _tensors(self, samples: Samples) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(samples.values()).to(default_device()), torch.from_numpy(samples.labels).to(
