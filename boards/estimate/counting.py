@@ -195,8 +195,7 @@ def _pulls_out_register(memory: Cell, sinks: Sinks, port_outputs: frozenset[int]
     """Whether Vivado adds a flip-flop after this shift register.
 
     Vivado keeps the last stage of a fixed-length shift register in a flip-flop. Yosys does so only for a length of 1
-    more
-    than a LUT holds; that flip-flop is already in the netlist.
+    more than a LUT holds; that flip-flop is already in the netlist.
     """
     if memory.kind not in SHIFT_REGISTERS:
         return False

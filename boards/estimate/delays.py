@@ -56,8 +56,7 @@ def net(readers: int) -> int:
     """Delay in ps of a net from the driver to the farthest of ``readers``.
 
     The readers' slices fill a square around the driver. A corner is as many slices away as the square's side is long,
-    half
-    of them vertically and half horizontally.
+    half of them vertically and half horizontally.
     """
     farther = max(0, sqrt(readers / _READERS_A_SLICE) - sqrt(_NEAR / _READERS_A_SLICE))
     return round(_NET + _NET_FANOUT * log2(max(readers, 1)) + _SLICE * farther)

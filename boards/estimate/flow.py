@@ -256,8 +256,7 @@ def mappings(top: str) -> list[list[str]]:
     """Commands that map the design left by `flow` and count: a list for area, a list for depth.
 
     Most logic meets the clock easily, and Vivado maps it for area: the first list gives the resources. Critical paths
-    are
-    mapped for depth: the second list gives the paths.
+    are mapped for depth: the second list gives the paths.
     """
     resources, paths = COUNTS
     return [

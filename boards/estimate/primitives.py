@@ -44,8 +44,7 @@ def inverts(kind: str, port: str) -> bool:
     """Whether an inverter at this input pin costs nothing.
 
     A LUT absorbs the inverter, and a wide multiplexer swaps data inputs. A slice inverts clock, set and reset, but not
-    clock
-    enable. Block RAMs invert clock, enable and reset.
+    clock enable. Block RAMs invert clock, enable and reset.
     """
     if kind in LUT_INPUTS:
         return True
@@ -62,8 +61,7 @@ def memory_luts(cell: Cell, read: frozenset[int]) -> int:
     """LUTs of a LUT memory with used output nets ``read``.
 
     For simple dual-port memories Yosys knows only the eight-LUT RAM32M16 and RAM64M8. For up to three lanes Vivado
-    takes
-    RAM32M or RAM64M (four LUTs, one for writing), and for a single lane RAM64X1D.
+    takes RAM32M or RAM64M (four LUTs, one for writing), and for a single lane RAM64X1D.
     """
     if cell.kind not in ("RAM32M16", "RAM64M8"):
         return LUT_MEMORIES[cell.kind]
