@@ -1,1 +1,1 @@
-"""Stimulus and benches of the streaming core's parts."""
+"""Test benches and formal rules of the streaming core's components."""

@@ -1,1 +1,1 @@
-"""Stimulus and benches of the array of multipliers, what is stationary in it, and its sums."""
+"""Benches and rules of the multiplier array, its stationary operand and its accumulators."""

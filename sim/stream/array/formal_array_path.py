@@ -1,7 +1,7 @@
-"""Rules of `array_path`: what the partial sums take is all that enters, and sums leave where their rows came from.
+"""Rules of `array_path`: the array never overruns the partial sums, and results leave on the stream of their tile kind.
 
-The array and the partial sums have rules of their own. Here is what this part adds: it never gives them what they would
-not take, for nothing waits behind the array.
+Nothing can wait after the array: a row enters only with a free result slot and an accumulator already written. Array
+and partial sums have rules of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: ArrayPathSpec) -> None:
-    """Add the rules; a tile has rows, and is of a kind."""
+    """Assumes an order of 1 to `sums` rows of a known tile kind."""
     block, order = checker.block, checker.streams["order"]
     sizes = (order.payload.rows != 0) & (order.payload.rows <= spec.sums) & (order.payload.kind <= max(TileKind))
     checker.assume(~order.valid | sizes)
@@ -33,17 +33,17 @@ def check(checker: Checker, spec: ArrayPathSpec) -> None:
 
 
 def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: Probe) -> None:
-    """Prove that the partial sums take each row as the array gives it: there is room, and its sum is at hand."""
+    """Prove the partial sums ready for every row leaving the array."""
     parts = parts_of(checker.block)
     array, sums = probe_of(parts.array), parts.partial_sums
     own, queue = probe_of(sums), parts_of(sums).queue
     layout, level = checker.block._tag, probe_of(queue).level
     stages = list(zip(array.valid, [data.View(layout, tag) for tag in array.tags], strict=True))
     stored = (level + 1)[: len(level)] + queue.o.valid
-    # a row is inside the array, it waits in the queue, or its last part is on offer
+    # a row is in the array, in the queue, or offered with its last part
     inside = sum((valid & tag.last for valid, tag in stages), Value.cast(0))
     offered = sums.o.valid & (sums.o.payload.part == spec.partial_sums.parts - 1)
-    # rows whose sums are not back in the memory, with their ages
+    # rows with sums not yet written back, youngest first
     recent = [*((valid, tag.row) for valid, tag in stages), (own.adds, own.read_row), (own.write, own.added_row)]
     apart = [
         ~(valid & ~tag.first & flag & (tag.row == row))
@@ -66,20 +66,20 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: Probe) -> None:
 
 
 def _numbers(checker: Checker, rows: Probe, stages: list[tuple[Value, Value]]) -> dict[str, Value]:
-    """Assume the order of a tile's rows; return lemmas about the rows that entered last, and the tile at work.
+    """Assume the row order of a tile; return lemmas about the last rows and the current tile.
 
-    A row that is not the first of its number comes at least as many rows behind the one before as its tile has.
+    Assumption: a row number repeats only after as many rows as its tile has.
     """
     m = checker.m
     numbers = [Signal.like(rows.tag.row, name=f"number{age}") for age in range(APART - 1)]
     with m.If(rows.taken):
         m.d.sync += [into.eq(row) for into, row in zip(numbers, [rows.tag.row, *numbers], strict=False)]
-    # such a row comes too early where its tile has more rows than came since
+    # too early: fewer rows since its last visit than the tile has
     early = [~few & (rows.tag.row == number) for few, number in zip(reversed(rows.few), numbers, strict=True)]
     checker.assume(~rows.taken | rows.tag.first | ~Cat(early).any())
     (valid, newest), (earlier, second), left = *stages, rows.left
     returns = rows.few[0] & valid | rows.few[1] & earlier
-    # of few rows there are even fewer behind the first one
+    # after the first row one fewer remains
     counted = [
         Mux(rows.swap, few == (left + 1 < APART - age), ~few | (left < APART - 2 - age))
         for age, few in enumerate(rows.few)

@@ -1,6 +1,6 @@
-"""Rules of `linear_sequencer`: rows of each tile in order, sides in turns, a word before each tile and no other.
+"""Rules of `linear_sequencer`: reads in row, side, tile and group order, and an order word before each tile.
 
-What a read has to be follows from the read before it and the layer's sizes: it is counted here by the words alone.
+The expected read follows from the previous read and the layer's sizes, without the block's state.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ SPEC = LinearSequencerSpec(lanes=4, columns=2, rows=64, wide_rows=4, sums=4)
 
 
 def check(checker: Checker, spec: LinearSequencerSpec) -> None:
-    """Add the rules; a layer has features, and rows of both sides for which there are sums."""
+    """Assumes layers with inputs and outputs, and 1 to `sums` / 2 rows a side."""
     m, operation, read = checker.m, checker.streams["operation"], checker.streams["rows_read"]
-    given, word = operation.payload, read.payload
-    sizes = (given.inputs != 0) & (given.outputs != 0) & (given.rows != 0) & (given.rows <= spec.sums // 2)
+    config, word = operation.payload, read.payload
+    sizes = (config.inputs != 0) & (config.outputs != 0) & (config.rows != 0) & (config.rows <= spec.sums // 2)
     checker.assume(~operation.valid | sizes)
-    layer = Signal.like(given, name="layer")
+    layer = Signal.like(config, name="layer")
     busy, row, tile, group = (
         Signal(width, name=name) for width, name in ((1, "busy"), (3, "row"), (24, "tile"), (24, "group"))
     )
@@ -28,7 +28,7 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
     tiles, groups = (layer.inputs - 1) // spec.lanes, (layer.outputs - 1) // spec.columns
     final_row, final_tile, final_group = row == 2 * layer.rows - 1, tile == tiles, group == groups
     with m.If(checker.moves("operation")):
-        m.d.sync += [layer.eq(given), busy.eq(1), row.eq(0), tile.eq(0), group.eq(0), line.eq(given.source)]
+        m.d.sync += [layer.eq(config), busy.eq(1), row.eq(0), tile.eq(0), group.eq(0), line.eq(config.source)]
     with m.Elif(checker.moves("rows_read")):
         m.d.sync += row.eq(Mux(final_row, 0, row + 1))
         with m.If(final_row):
@@ -37,33 +37,33 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
             m.d.sync += busy.eq(~(final_tile & final_group))
     same = (word.row == row) & (word.first == (tile == 0)) & (word.last == final_tile)
     address = (line + row)[: len(word.address)]
-    own = probe_of(checker.block)
+    probe = probe_of(checker.block)
     minus = row >= layer.rows
-    counters = (own.row == row) & (own.tile == tile) & (own.line == line) & (own.minus == minus)
-    left = (
-        (own.tiles == tiles)
-        & (own.groups == groups - group)
+    counters = (probe.row == row) & (probe.tile == tile) & (probe.line == line) & (probe.minus == minus)
+    remaining = (
+        (probe.tiles == tiles)
+        & (probe.groups == groups - group)
         & (group <= groups)
         & (tile <= tiles)
         & (row < 2 * layer.rows)
     )
-    ends = own.ends == Mux(minus, 2 * layer.rows - 1, layer.rows - 1)
+    ends = probe.ends == Mux(minus, 2 * layer.rows - 1, layer.rows - 1)
     begins = (row == 0) | (row == layer.rows)
     filled = ((layer.inputs - 1) & (spec.lanes - 1)) + 1
     checker.lemmas_together(
         {
-            "active": own.active == busy,
-            "settings": ~busy | (own.settings.as_value() == layer.as_value()),
+            "active": probe.active == busy,
+            "settings": ~busy | (probe.settings.as_value() == layer.as_value()),
             "counters": ~busy | counters,
-            "left": ~busy | left,
-            "ends": ~busy | (ends & (own.first == begins)),
+            "left": ~busy | remaining,
+            "ends": ~busy | (ends & (probe.first == begins)),
             "layer": ~busy | ((layer.rows != 0) & (layer.rows <= spec.sums // 2)),
-            "filled": ~busy | (own.filled == filled),
+            "filled": ~busy | (probe.filled == filled),
         }
     )
     checker.rule("reads", ~read.valid | (busy & same & (word.address == address)))
     checker.rule("operation_taken", operation.ready == ~busy)
-    # a word behind a first read is that of the tile's other side, or of the next tile
+    # after the first read the next order word is for the other side, or for the next tile
     following = Mux(begins | ~minus, tile, Mux(final_tile, 0, tile + 1))
     used = Mux(following == tiles, filled, spec.lanes)
     checker.rule("order_used", ~checker.streams["order"].valid | (checker.streams["order"].payload.used == used))
@@ -72,17 +72,17 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
 
 
 def _order(checker: Checker, layer: Signal, busy: Value, begins: Value, final: Value) -> None:
-    """Prove that each tile of a side has a word, before its first read and behind that of the last tile."""
+    """Prove a single order word for each tile of a side: after the previous tile's last read, before its own first."""
     m, order, read = checker.m, checker.streams["order"], checker.streams["rows_read"]
     ahead = Signal(2, name="ahead")
     begun = checker.moves("rows_read") & begins
     m.d.sync += ahead.eq(ahead + checker.moves("order") - begun)
-    own = probe_of(checker.block)
+    probe = probe_of(checker.block)
     last = busy & final & ~begins
     checker.lemmas_together(
         {
-            "order_ahead": ahead == own.ahead,
-            "order_over": ~last | ~own.ahead,
+            "order_ahead": ahead == probe.ahead,
+            "order_over": ~last | ~probe.ahead,
         }
     )
     checker.rule("order_within", ahead <= 1)

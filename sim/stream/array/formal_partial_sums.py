@@ -1,6 +1,6 @@
-"""Rules of `partial_sums`: which terms wait, no part is lost or made, rows leave in order, and none is read too early.
+"""Rules of `partial_sums`: when terms wait, no lost or extra result, row order, and no read of a row during its write.
 
-The sums themselves are left to the bench: that a row is never read while it is being written is proved.
+The bench checks the sums themselves.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ SPEC = PartialSumsSpec(columns=2, sums=4, drain=1)
 
 
 def check(checker: Checker, spec: PartialSumsSpec) -> None:
-    """Add the rules."""
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
-    given = i.payload
-    taken, ends = checker.moves("i"), checker.moves("i") & given.last
-    # rows whose sums are written one and two cycles later
-    later = [(Signal(name=f"later{age}"), Signal.like(given.row, name=f"later_row{age}")) for age in range(2)]
-    m.d.sync += [later[0][0].eq(taken & ~given.last), later[0][1].eq(given.row)]
+    term = i.payload
+    taken, ends = checker.moves("i"), checker.moves("i") & term.last
+    # rows written back 1 and 2 cycles later
+    later = [(Signal(name=f"later{age}"), Signal.like(term.row, name=f"later_row{age}")) for age in range(2)]
+    m.d.sync += [later[0][0].eq(taken & ~term.last), later[0][1].eq(term.row)]
     m.d.sync += [later[1][0].eq(later[0][0]), later[1][1].eq(later[0][1])]
-    free = ~Cat(written & (row == given.row) for written, row in later).any()
+    free = ~Cat(written & (row == term.row) for written, row in later).any()
     rows = Signal(range(spec.sums + 3), name="rows")
     leaves = checker.moves("o") & (o.payload.part == spec.parts - 1)
     m.d.sync += rows.eq(rows + ends - leaves)
-    checker.rule("i_conflict", ~(taken & ~given.first) | free)
-    checker.takes("i", (given.first | free) & (~given.last | (rows < spec.sums)))
+    checker.rule("i_conflict", ~(taken & ~term.first) | free)
+    checker.takes("i", (term.first | free) & (~term.last | (rows < spec.sums)))
     queue = parts_of(checker.block).queue
     checker.rule("queue_taken", ~queue.i.valid | queue.i.ready)
     checker.balance(
@@ -44,9 +43,9 @@ def check(checker: Checker, spec: PartialSumsSpec) -> None:
 
 
 def _in_order(checker: Checker, spec: PartialSumsSpec, queue: Fifo) -> None:
-    """Rows that were complete enter the queue, and all parts of its words leave it, in order.
+    """Prove the order of complete rows into the queue and of all parts of a row out of it.
 
-    That the words of a FIFO leave in order is proved of the FIFO.
+    The FIFO's own proof covers the order within the queue.
     """
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
     moves, enters, leaves = ~o.valid | o.ready, queue.i, queue.o

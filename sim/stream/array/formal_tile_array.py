@@ -1,7 +1,6 @@
-"""Rules of `tile_array`: each row meets the weights of its own tile in every place, and its sums come `latency` later.
+"""Rules of `tile_array`: each row meets the weights of its own tile, and its sums come `latency` cycles later.
 
-One beat of weights is followed, any: a free input chooses it as it is taken. The place and the tile that it belongs to
-are counted here, by the words of the streams alone.
+A free input picks an arbitrary beat of weights. Its tile and its position are counted from the stream handshakes.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: TileArraySpec) -> None:
-    """Add the rules."""
     m, (w, x) = checker.m, (checker.streams[name] for name in ("w", "x"))
     moves = check_stages(checker, spec, "x")
     swap, beat = checker.moves("x") & x.payload.swap, checker.moves("w")
-    # beats of tiles that no swap has made the active one yet: at most a tile, and the first beat of the next
+    # beats loaded for tiles not yet active: at most a whole tile and the first beat of the next tile
     ahead = Signal(range(2 * spec.beats), name="ahead")
     m.d.sync += ahead.eq(ahead + beat - Mux(swap, spec.beats, 0))
     checker.lemma("ahead", ahead <= spec.beats + 1)
@@ -33,19 +31,19 @@ def check(checker: Checker, spec: TileArraySpec) -> None:
 
 
 def _follow(checker: Checker, spec: TileArraySpec, weights: list[Signal], ahead: Signal, moves: Value) -> None:
-    """Follow a beat from the stream into the weights, while rows of its tile pass them."""
+    """Follow the chosen beat into the weight registers while rows of its tile pass."""
     m, w, x = checker.m, checker.streams["w"], checker.streams["x"]
     checker.ports["choose"] = choose = Signal(name="choose")
     row, beat = checker.moves("x"), checker.moves("w")
     swap = row & x.payload.swap
-    place, own = Signal(spec.beats, name="place", init=1), Signal(spec.beats, name="own_place")
+    place, chosen_position = Signal(spec.beats, name="place", init=1), Signal(spec.beats, name="own_place")
     word = Signal(len(Value.cast(w.payload)), name="word")
-    # swaps up to that of its tile, and whether that one was the last
+    # swaps until the chosen tile becomes active; active: it is in use
     before, active = Signal(range(3), name="before"), Signal(name="active")
     with m.If(beat):
         m.d.sync += place.eq(place.rotate_left(1))
-    with m.If(beat & choose & ~own.any()):
-        m.d.sync += [own.eq(place), word.eq(w.payload), before.eq(1 + (ahead >= spec.beats) - swap)]
+    with m.If(beat & choose & ~chosen_position.any()):
+        m.d.sync += [chosen_position.eq(place), word.eq(w.payload), before.eq(1 + (ahead >= spec.beats) - swap)]
     with m.Elif(swap):
         m.d.sync += [active.eq(before == 1), before.eq(before - before.any())]
     mine = row & Mux(swap, before == 1, active)
@@ -53,5 +51,5 @@ def _follow(checker: Checker, spec: TileArraySpec, weights: list[Signal], ahead:
     with m.If(moves):
         m.d.sync += passing.eq(Cat(mine, passing[:-1]))
     for number, (even, odd) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
-        holds = ~(own[number] & passing[1 + number]) | (Cat(even, odd) == word)
+        holds = ~(chosen_position[number] & passing[1 + number]) | (Cat(even, odd) == word)
         checker.rule(f"weights_{number}", holds)

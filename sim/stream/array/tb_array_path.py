@@ -1,4 +1,4 @@
-"""Bench of `array_path`: layers and blocks of attention in turns, tiles of few and many rows."""
+"""Bench of `array_path`: linear and attention tiles interleaved, with few and many rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...stimulus import two_jobs
 
 
 def _values(rng: np.random.Generator, form: Format, shape: tuple[int, int]) -> Integers:
-    """Make numbers of all sizes."""
+    """Random numbers of all magnitudes."""
     return rng.integers(form.minimum, form.maximum, shape, endpoint=True) >> rng.integers(0, form.width, shape)
 
 
 def _tile(
     spec: ArrayPathSpec, rng: np.random.Generator, kind: TileKind, rows: Integers, flags: Words
 ) -> dict[str, Words]:
-    """Make the words of a tile, with all streams."""
+    """Words of a tile, for all streams."""
     count = len(rows)
     none = {name: np.zeros((0, 1), np.int64) for name in ("first", "last")}
     contexts, beats = kind == TileKind.CONTEXTS, spec.array.beats
     values = _values(rng, Q8_16, (0 if contexts else count, spec.lanes))
     terms = rng.integers(0, 1 << WEIGHT.fraction, (count if contexts else 0, spec.lanes), endpoint=True)
-    given, other = (none, flags) if contexts else (flags, none)
+    row_flags, other = (none, flags) if contexts else (flags, none)
     number = rows[:, None]
     tiles = {
         port: {"weight": _values(rng, Q4_14, (beats if chosen else 0, 2 * spec.columns))}
@@ -39,15 +39,15 @@ def _tile(
             "rows": np.array([[count]]),
             "used": rng.choice([spec.lanes, int(rng.integers(1, spec.lanes, endpoint=True))], (1, 1)),
         },
-        "rows": {"value": values, "row": number[: len(values)], **given},
+        "rows": {"value": values, "row": number[: len(values)], **row_flags},
         "terms": {"weight": terms, "query": number[: len(terms)], **other},
         **tiles,
     }
 
 
 def _operation(spec: ArrayPathSpec, rng: np.random.Generator, kind: TileKind, count: int) -> list[dict[str, Words]]:
-    """Make the tiles of some groups of outputs; of attention some rows are complete before the last tile."""
-    found = []
+    """Tiles of 1 or 2 output groups; some attention rows are complete before the last tile."""
+    words = []
     for _ in range(int(rng.integers(1, 2, endpoint=True))):
         tiles = int(rng.integers(1, 3, endpoint=True))
         ends = np.full(count, tiles - 1)
@@ -59,12 +59,12 @@ def _operation(spec: ArrayPathSpec, rng: np.random.Generator, kind: TileKind, co
                 break
             first = np.full((len(rows), 1), int(tile == 0))
             last = (ends[rows] == tile)[:, None].astype(np.int64)
-            found.append(_tile(spec, rng, kind, rows, {"first": first, "last": last}))
-    return found
+            words.append(_tile(spec, rng, kind, rows, {"first": first, "last": last}))
+    return words
 
 
 def stimulus(spec: ArrayPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make operations of all kinds: some rows that return after as few cycles as can be, and some full buffers."""
+    """Operations of all tile kinds: rows that return as early as allowed, and full accumulators."""
     tiles, rows = list[dict[str, Words]](), 0
     while rows < words // 4:
         kind = TileKind(int(rng.integers(len(TileKind))))
@@ -76,6 +76,5 @@ def stimulus(spec: ArrayPathSpec, rng: np.random.Generator, words: int) -> dict[
 
 
 def scenario(spec: ArrayPathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs."""
     jobs = two_jobs(spec, rng, 16 * words, lambda *_: stimulus(spec, rng, words))
     return [Phase(job.inputs, job.expected, reset=job.reset, quiet=job.quiet) for job in jobs]

@@ -1,4 +1,4 @@
-"""Bench of `linear_sequencer`: layers of one tile or group and of very many, of one row and of full buffers."""
+"""Bench of `linear_sequencer`: layers from one tile or group to very many, from one row to full buffers."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from ...stimulus import two_jobs
 
 def _layer(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     rows = int(rng.choice([1, 2, spec.sums // 2, int(rng.integers(1, spec.sums // 2, endpoint=True))]))
-    left = max(words // (2 * rows), 1)
+    budget = max(words // (2 * rows), 1)
     stride = int(rng.integers(2 * rows, spec.sums, endpoint=True))
     longest = max(spec.rows // stride, 1)
     if rng.random() < 0.5:
-        groups = _count(rng, left)
-        tiles = _count(rng, min(left // groups, longest))
+        groups = _count(rng, budget)
+        tiles = _count(rng, min(budget // groups, longest))
     else:
-        tiles = _count(rng, min(left, longest))
-        groups = _count(rng, left // tiles)
+        tiles = _count(rng, min(budget, longest))
+        groups = _count(rng, budget // tiles)
     most = spec.rows - stride * tiles
-    one = LinearOperation(
+    layer = LinearOperation(
         inputs=int(rng.integers((tiles - 1) * spec.lanes + 1, tiles * spec.lanes, endpoint=True)),
         outputs=int(rng.integers((groups - 1) * spec.columns + 1, groups * spec.columns, endpoint=True)),
         source=int(rng.integers(0, max(most, 1))),
         rows=rows,
         stride=stride,
     )
-    return {"operation": {name: np.array([[value]], np.int64) for name, value in one._asdict().items()}}
+    return {"operation": {name: np.array([[value]], np.int64) for name, value in layer._asdict().items()}}
 
 
 def _count(rng: np.random.Generator, most: int) -> int:
-    """Draw a number that is as often small as large."""
+    """Random number of 1 to `most`, small or large with equal probability."""
     return int(rng.integers(1, min(most, 1 << int(rng.integers(most.bit_length() + 1))), endpoint=True))
 
 
 def stimulus(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make layers."""
     layers = [_layer(spec, rng, words)]
     while len(spec.run(joined(layers), words)["rows_read"]["row"]) < words:
         layers.append(_layer(spec, rng, _count(rng, words)))
@@ -48,7 +47,7 @@ def stimulus(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) ->
 
 
 def scenario(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs; that the first takes two cycles a layer more than its reads shows that none waits without need."""
+    """Two jobs. The first takes at most two cycles a layer beyond its reads: no unnecessary stall."""
     jobs = [_layer(spec, rng, words) for _ in range(2)]
     first, second = two_jobs(spec, rng, 64 * words, lambda *_: jobs.pop(0))
     reads = len(first.expected["rows_read"]["row"])

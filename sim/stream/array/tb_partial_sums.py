@@ -1,4 +1,4 @@
-"""Bench of `partial_sums`: groups of rows over tiles, rows in any order, ends of the formats."""
+"""Bench of `partial_sums`: groups of rows over several tiles, any row order, extremes of the formats."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
 
 APART = 3
-"""Rows of a group in which no row comes again while it is written."""
+"""Least rows of a group for which a row never returns during its own write-back."""
 
 
 def _terms(spec: PartialSumsSpec, rng: np.random.Generator, tiles: int, rows: int) -> Integers:
-    """Make terms, (tiles, rows, columns), in some rows the most negative or largest alone."""
+    """Random terms, (tiles, rows, columns); some rows have only the smallest or largest value."""
     shape = tiles, rows, spec.columns
     terms = rng.integers(SUM.minimum, SUM.maximum, shape, endpoint=True) >> rng.integers(0, SUM.width, shape)
     ends = rng.choice([SUM.minimum, SUM.maximum], (1, rows, spec.columns))
-    # of many tiles smaller ones: the sum of all has `TOTAL`
+    # with many tiles smaller terms, so that the sum fits `TOTAL`
     spare = max((tiles - 1).bit_length() - (TOTAL.width - SUM.width), 0)
     return np.where(rng.random((1, rows, 1)) < 0.3, ends, terms) >> spare
 
 
 def _group(spec: PartialSumsSpec, rng: np.random.Generator, tiles: int, rows: int) -> Words:
-    """Make all terms of a group of rows: tile by tile, the rows in ascending or in any order."""
+    """All terms of a group of rows, tile by tile; rows ascending or shuffled."""
     order = np.arange(rows) if rng.random() < 0.5 else rng.permutation(spec.sums)[:rows]
     tile = np.arange(tiles).repeat(rows)[:, None]
     fields = {"row": np.tile(order, tiles)[:, None], "first": tile == 0, "last": tile == tiles - 1}
@@ -42,21 +42,21 @@ def _groups(spec: PartialSumsSpec, rng: np.random.Generator, sizes: Iterable[tup
 
 
 def _regular(spec: PartialSumsSpec, rng: np.random.Generator, rows: int) -> list[tuple[int, int]]:
-    """Choose sizes of groups, (tiles, rows), each with so many tiles that the one before has left in time."""
+    """Group sizes, (tiles, rows), with enough tiles for the previous group to leave in time."""
     sizes = [min(max(size, APART), spec.sums) for size in random_lengths(rng, rows, spec.sums)]
     return [(1 + spec.parts * -(-before // size), size) for before, size in zip([1, *sizes], sizes, strict=False)]
 
 
 def scenario(spec: PartialSumsSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make a job in which no term waits, which is seen by its cycles; then groups of any size, and least sums."""
+    """A job without stalls, proved by its cycle count; then groups of any size and the smallest possible sum."""
     rows = max(words // spec.parts, APART)
     regular = _regular(spec, rng, rows)
     any_size = [(int(rng.integers(1, 4, endpoint=True)), size) for size in random_lengths(rng, rows, spec.sums)]
-    # in a long bench the least sum that there is
+    # with enough words, the smallest sum of `TOTAL`
     least = _groups(spec, rng, [(min(TOTAL.minimum // SUM.minimum, words // 8), 1)])
     least["i"]["sum"][...] = SUM.minimum
     jobs = iter((_groups(spec, rng, regular), joined([least, _groups(spec, rng, any_size)])))
-    outputs = spec.parts * max(sum(size for _, size in one) for one in (regular, [*any_size, (1, 1)]))
+    outputs = spec.parts * max(sum(size for _, size in sizes) for sizes in (regular, [*any_size, (1, 1)]))
     first, second = two_jobs(spec, rng, outputs, lambda *_: next(jobs))
     taken, last = sum(tiles * size for tiles, size in regular), regular[-1][1]
     return [replace(first, cycles=taken - last + spec.latency + last * spec.parts), second]

@@ -1,4 +1,4 @@
-"""Bench of `stationary_load`: tiles of keys at full rate, then keys and values mixed, parts and whole rows zero."""
+"""Bench of `stationary_load`: key tiles at full rate, then keys and values mixed, with zeroed parts and rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...stimulus import two_jobs
 
 
 def _tile(spec: StationaryLoadSpec, rng: np.random.Generator, turn: bool) -> dict[str, Words]:
-    """Make the rows of a tile; often some at the end are zero, or some parts; bits above the 18 may be anything."""
+    """Rows of a tile, often with zero rows at the end or zero parts; bits above the 18 are random."""
     rows = spec.columns if turn else spec.lanes
     tokens = int(rng.integers(0, rows, endpoint=True)) if rng.random() < 0.5 else rows
     part = rng.integers(0, spec.parts)
@@ -29,18 +29,18 @@ def _tile(spec: StationaryLoadSpec, rng: np.random.Generator, turn: bool) -> dic
 
 
 def _cycles(spec: StationaryLoadSpec, tiles: int) -> int:
-    """Cycles of tiles of keys, from the first row to the last beat."""
+    """Cycles of key tiles, from the first row to the last beat."""
     starts, ends = [0], [spec.columns + spec.beats]
     for _ in range(1, tiles):
         freed = ends[-2] + 1 if len(ends) > 1 else 0
         starts.append(max(starts[-1] + max(spec.columns, spec.beats), freed))
-        # a tile's last beat is read as many cycles behind its last row, or the last beat of the tile before
+        # the last beat is read `beats` cycles after the tile's last row, or after the previous tile's last beat
         ends.append(max(starts[-1] + spec.columns, ends[-1]) + spec.beats)
     return ends[-1] + spec.latency - 1
 
 
 def scenario(spec: StationaryLoadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs; the cycles of the first are known."""
+    """Two jobs, the first with an exact cycle count."""
     tiles = max(2, words // spec.beats)
     jobs = iter(
         joined([_tile(spec, rng, turn) for turn in turns])

@@ -1,4 +1,4 @@
-"""Bench of `tile_array`: tiles for one row, for fewer and more rows than they have beats, and the ends of formats."""
+"""Bench of `tile_array`: tiles for one row, for fewer and more rows than a tile has beats, extremes of the formats."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...stimulus import random_lengths, two_jobs
 
 
 def _numbers(rng: np.random.Generator, form: Format, shape: tuple[int, int]) -> Integers:
-    """Make numbers of all sizes, and in some of the rows the most negative or largest alone."""
+    """Random numbers of all magnitudes; some rows have only the smallest or largest value."""
     values = rng.integers(form.minimum, form.maximum, shape, endpoint=True) >> rng.integers(0, form.width, shape)
     least = np.where(rng.random((shape[0], 1)) < 0.2, form.minimum, values)
     return np.where(rng.random((shape[0], 1)) < 0.05, form.maximum, least)
 
 
 def stimulus(spec: TileArraySpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make tiles and rows: at full speed some tiles wait for rows, and some rows for tiles."""
+    """Tiles and rows; at full speed some tiles wait for rows and some rows for tiles."""
     lengths = random_lengths(rng, words, 2 * spec.beats)
     shape = len(lengths) * spec.beats, 2 * spec.columns
     swap = np.zeros((words, 1), np.int64)
@@ -33,7 +33,7 @@ def stimulus(spec: TileArraySpec, rng: np.random.Generator, words: int) -> dict[
 
 
 def scenario(spec: TileArraySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs; that the first takes as many cycles as the spec says shows that no row waits without need."""
+    """Two jobs. The first takes exactly `spec.cycles`: no unnecessary stall."""
     first, second = two_jobs(spec, rng, words, stimulus)
     begins = np.flatnonzero(first.inputs["x"]["swap"])
     return [replace(first, cycles=spec.cycles(np.diff(begins, append=words).tolist())), second]

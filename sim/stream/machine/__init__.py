@@ -1,1 +1,1 @@
-"""Stimulus and benches of programs of the streaming core."""
+"""Benches and rules of the streaming core's program execution."""

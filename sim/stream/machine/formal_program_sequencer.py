@@ -1,4 +1,4 @@
-"""Rules of `program_sequencer`: no instruction runs that a check refused, and one thing is done at a time."""
+"""Rules of `program_sequencer`: no refused instruction runs, and at most one output is offered at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CUT = ("memories",)
 
 
 def check(checker: Checker, spec: ProgramSequencerSpec) -> None:
-    """Add the rules, for any image."""
-    m, command, status, given = (checker.m, *(checker.streams[name] for name in ("command", "status", "o")))
+    """For any program image."""
+    m, command, status, instruction = (checker.m, *(checker.streams[name] for name in ("command", "status", "o")))
     loading = Signal()
     with m.If(checker.moves("command")):
         m.d.sync += loading.eq(command.payload.run == LOAD)
-    # whatever the checks say
+    # the program checker's verdict is free
     leave_out(checker, checker.block, "memory")
     inside = probe_of(checker.block)
     idle, gives, fetches = (inside.state(state) for state in ("command", "give", "fetch"))
@@ -33,16 +33,16 @@ def check(checker: Checker, spec: ProgramSequencerSpec) -> None:
             "of_what_is_loaded": ~(gives | fetches) | loading | inside.loaded,
         }
     )
-    checker.rule("only_what_is_loaded", ~given.valid | inside.loaded)
+    checker.rule("only_what_is_loaded", ~instruction.valid | inside.loaded)
     _only_what_is_passed(checker, spec, loading)
     checker.rule("image_of_a_load", ~checker.streams["image"].ready | loading)
-    offers = (command.ready, status.valid, given.valid)
-    checker.rule("one_at_a_time", ~Cat(one & other for one, other in combinations(offers, 2)).any())
+    offers = (command.ready, status.valid, instruction.valid)
+    checker.rule("one_at_a_time", ~Cat(offer & other for offer, other in combinations(offers, 2)).any())
 
 
 def _only_what_is_passed(checker: Checker, spec: ProgramSequencerSpec, loading: Signal) -> None:
-    """An instruction that is given is one that the checks of the last load passed, as they all did, from its place."""
-    m, given, inside = checker.m, checker.streams["o"], probe_of(checker.block)
+    """Prove that a dispatched instruction, at its own index, passed the checks of the last load, as all others did."""
+    m, instruction, inside = checker.m, checker.streams["o"], probe_of(checker.block)
     checks, fields, index = parts_of(checker.block).checker, inside.fields, inside.index
     passed, wrong = Signal(16, name="passed"), Signal(name="one_wrong")
     fetches, gives, checks_one = (inside.state(state) for state in ("fetch", "give", "check"))
@@ -64,5 +64,5 @@ def _only_what_is_passed(checker: Checker, spec: ProgramSequencerSpec, loading: 
             "beats": ~at_work | (inside.address == index * INSTRUCTION_BEATS + fetched),
         }
     )
-    checker.rule("only_what_is_passed", ~given.valid | ((index < passed) & ~wrong))
+    checker.rule("only_what_is_passed", ~instruction.valid | ((index < passed) & ~wrong))
     checker.rule("passed_stays", ~inside.writes | (loading & ~inside.loaded))

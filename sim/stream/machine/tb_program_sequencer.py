@@ -1,4 +1,4 @@
-"""Bench of `program_sequencer`: programs that are right, and wrong in one place; runs of all and of a rest."""
+"""Bench of `program_sequencer`: valid and faulty programs; complete and partial runs."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ _OWN = {
     Kind.POOL: ("pool", "kind", "last", *_BUFFERS),
     Kind.UNIT: ("source_shift", "result_shift", "beat", *_BUFFERS),
 }
-"""Fields that decide about instructions of a kind."""
+"""Fields that the checks read, by instruction kind."""
 _HEADER_BYTES = (0, 3, 4, 5, 6, 8, 10, 12, 13, 14, 15, 36, 40)
 _HEADER_FIELDS = ("capacity", "words", "behind", "stream_beats", "beats")
 
 
 def network(heads: int, key_heads: int, width: int, causal: bool) -> Transformer:
-    """A layer of an encoder or a decoder with all kinds of operations; shapes alone."""
+    """Shapes of an encoder or decoder layer with all kinds of operations."""
     made, features = TransformerBuilder("bench", heads * width), heads * width
     start = made.add("positions", Positions(40), INPUTS)
-    given = made.add("before", Normalisation(not causal, 1e-5, not causal), start)
+    normalised = made.add("before", Normalisation(not causal, 1e-5, not causal), start)
     sizes = {"queries": features, "keys": key_heads * width, "values": key_heads * width}
-    reads = [made.add(name, Linear(size, not causal), given) for name, size in sizes.items()]
+    reads = [made.add(name, Linear(size, not causal), normalised) for name, size in sizes.items()]
     rotary = 10_000.0 if causal and width % 2 == 0 else None
-    seen = made.add("attention", SelfAttention(heads, key_heads, width, causal, rotary), *reads)
-    middle = made.add("residual", Residual(), start, made.add("output", Linear(features), seen))
+    attended = made.add("attention", SelfAttention(heads, key_heads, width, causal, rotary), *reads)
+    middle = made.add("residual", Residual(), start, made.add("output", Linear(features), attended))
     between = made.add("between", Normalisation(True, 1e-5), middle)
     gate = made.add("activation", Activation("silu"), made.add("gate", Linear(2 * features + 3), between))
     hidden = made.add("product", Gate(), gate, made.add("up", Linear(2 * features + 3), between))
@@ -81,8 +81,8 @@ def network(heads: int, key_heads: int, width: int, causal: bool) -> Transformer
 
 
 def programs(spec: ProgramSequencerSpec) -> list[Program]:
-    """Programs that the core takes: of an encoder, also one that is cut, and a decoder with sensitive weights."""
-    found = []
+    """Valid programs: an encoder, a decoder with sensitive weights, and an encoder cut after a prefix."""
+    drawn = []
     encoder, decoder = (3, 3, 2 * spec.columns, False), (4, 2, spec.lanes, True)
     for (heads, key_heads, width, causal), cuts in ((encoder, False), (decoder, False), (encoder, True)):
         made = on_paper(network(heads, key_heads, width, causal))
@@ -90,44 +90,44 @@ def programs(spec: ProgramSequencerSpec) -> list[Program]:
         first = min(matrices)
         sensitive = {first: np.arange(0, 90, 3)} if causal else {}
         cut = made.network.cuts[1] if cuts else 0
-        found.append(program_of(StreamLayout(made, matrices, spec.size, sensitive, cut), bytes(32)))
-    return found
+        drawn.append(program_of(StreamLayout(made, matrices, spec.size, sensitive, cut), bytes(32)))
+    return drawn
 
 
 def _wrong(program: Program, rng: np.random.Generator) -> Program:
-    """Change one field of one instruction: by one, by a little, or to any value; or a count of the header."""
+    """Program with a changed instruction field or header count: off by 1, slightly off, or random."""
     if rng.random() < 0.2:
         name = str(rng.choice(_HEADER_FIELDS))
         value = getattr(program, name) + int(rng.choice([-1, 1, -int(rng.integers(0, 1 + getattr(program, name)))]))
         return replace(program, **{name: max(value, 0)})
     number = int(rng.integers(0, len(program.instructions)))
-    one = program.instructions[number]
-    name = str(rng.choice(_OWN[Kind(one.kind)] if rng.random() < 0.75 else [*FIELD_BITS]))
-    bits, old = FIELD_BITS[name], getattr(one, name)
-    some = [old + 1, old - 1, int(rng.integers(0, 1 << bits)), int(rng.integers(0, 1 << bits)) >> bits // 2, 0]
+    instruction = program.instructions[number]
+    name = str(rng.choice(_OWN[Kind(instruction.kind)] if rng.random() < 0.75 else [*FIELD_BITS]))
+    bits, old = FIELD_BITS[name], getattr(instruction, name)
+    candidates = [old + 1, old - 1, int(rng.integers(0, 1 << bits)), int(rng.integers(0, 1 << bits)) >> bits // 2, 0]
     if name.endswith("word"):
-        some.append(NO_WORD)
+        candidates.append(NO_WORD)
     if name == "fraction":
-        some = [MOST_FRACTION, MOST_FRACTION + 1]
+        candidates = [MOST_FRACTION, MOST_FRACTION + 1]
     if name.endswith("shift"):
-        some = [MOST_SHIFT, MOST_SHIFT + 1]
-    value = int(some[rng.integers(0, len(some))]) % (1 << bits)
+        candidates = [MOST_SHIFT, MOST_SHIFT + 1]
+    value = int(candidates[rng.integers(0, len(candidates))]) % (1 << bits)
     changed = {name: value}
-    if name in ("inputs", "outputs") and one.kind != Kind.LINEAR and rng.random() < 0.6:
+    if name in ("inputs", "outputs") and instruction.kind != Kind.LINEAR and rng.random() < 0.6:
         value = int(rng.choice([value, 4095, 4096, 4097]))
         changed = {"inputs": value, "outputs": value}
     if name == "width" and rng.random() < 0.5:
-        # as many features, of heads whose width is a part of the columns', or of the lanes
+        # as many features, in heads narrower than the columns or the lanes
         width = int(rng.choice([1, program.size.columns // 2, program.size.columns]))
-        heads = one.inputs // width
+        heads = instruction.inputs // width
         changed = {"width": width, "heads": heads, "key_heads": int(rng.choice([heads, heads // 2]))}
     instructions = list(program.instructions)
-    instructions[number] = Instruction(**vars(one) | changed)
+    instructions[number] = Instruction(**vars(instruction) | changed)
     return replace(program, instructions=tuple(instructions))
 
 
 def _image(program: Program, rng: np.random.Generator) -> Bytes:
-    """Image of a program, of which some are cut short, and some have a wrong byte in their header."""
+    """Image of a program; some are truncated or too long, some have a corrupt header byte."""
     image, kind = program.image(), rng.random()
     if kind < 0.05:
         return image[: BEAT * int(rng.integers(0, image.size // BEAT))]
@@ -140,7 +140,7 @@ def _image(program: Program, rng: np.random.Generator) -> Bytes:
 
 
 def stimulus(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make loads and runs; of the programs a third are right."""
+    """Loads and runs of valid and faulty programs."""
     commands, images, errors = list[tuple[int, int, int]](), list[Bytes](), list[bool]()
     for program in _drawn(spec, rng):
         image = _image(program, rng) if rng.random() < 0.7 else program.image()
@@ -164,31 +164,31 @@ def stimulus(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -
 
 
 def _drawn(spec: ProgramSequencerSpec, rng: np.random.Generator) -> Iterator[Program]:
-    """Programs without an end, right and wrong ones: of few instructions, as each is checked for itself."""
+    """Endless valid and faulty programs of few instructions: each instruction is checked on its own."""
     right = programs(spec)
     yield replace(right[0], instructions=())
-    one = right[0].instructions[-1]
+    last_instruction = right[0].instructions[-1]
     if spec.operations < 64:
-        yield replace(right[0], instructions=_ending((one,) * spec.operations))
-        yield replace(right[0], instructions=_ending((one,) * (spec.operations + 1)))
+        yield replace(right[0], instructions=_ending((last_instruction,) * spec.operations))
+        yield replace(right[0], instructions=_ending((last_instruction,) * (spec.operations + 1)))
     yield from right
     while True:
         program = right[int(rng.integers(0, len(right)))]
-        all_of_it = program.instructions
+        available = program.instructions
         kinds = rng.choice([*Kind], int(rng.integers(1, 4)))
-        chosen = [rng.choice([place for place, each in enumerate(all_of_it) if each.kind == kind]) for kind in kinds]
+        chosen = [rng.choice([place for place, entry in enumerate(available) if entry.kind == kind]) for kind in kinds]
         chosen = sorted(chosen) if program.cut else chosen
-        program = replace(program, instructions=_ending(tuple(all_of_it[place] for place in chosen)))
+        program = replace(program, instructions=_ending(tuple(available[place] for place in chosen)))
         yield program if rng.random() < 0.2 else _wrong(program, rng)
 
 
 def _ending(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-    """Instructions of which the last one alone gives the logits."""
-    return (*(replace(one, last=0) for one in instructions[:-1]), replace(instructions[-1], last=1))
+    """Instructions with `last` set on the final instruction only."""
+    return (*(replace(instruction, last=0) for instruction in instructions[:-1]), replace(instructions[-1], last=1))
 
 
 def scenario(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, whose cycles depend on how many checks a program passes, and whose outputs on what it is."""
+    """Two jobs without expected cycles: these depend on the checks that each program passes."""
 
     def job(spec: ProgramSequencerSpec, rng: np.random.Generator, most: int) -> dict[str, Words]:
         return stimulus(spec, rng, words)

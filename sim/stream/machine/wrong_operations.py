@@ -1,4 +1,4 @@
-"""Operations beyond the limits of a core: for each kind of limit a program with one of them."""
+"""Operations beyond a core's limits: a faulty program for each kind of limit."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ Changes = Callable[[Instruction], Mapping[str, Any]]
 
 
 def kind_of(program: Program, kind: Kind) -> int:
-    """Number of the first instruction of a kind."""
-    return next(number for number, one in enumerate(program.instructions) if one.kind == kind)
+    """Index of the first instruction of a kind."""
+    return next(number for number, instruction in enumerate(program.instructions) if instruction.kind == kind)
 
 
 def changed(program: Program, number: int, **fields: Any) -> Program:
-    """Make a program of which one instruction has other fields."""
+    """Program with some fields of an instruction replaced."""
     instructions = list(program.instructions)
     instructions[number] = replace(instructions[number], **fields)
     return replace(program, instructions=tuple(instructions))
 
 
 def wrong_program(program: Program, name: str) -> Program:
-    """Make a program with an operation of `WRONG_OPERATIONS`, the first one of its kind."""
+    """Program with the fault `name` of `WRONG_OPERATIONS`, in the first operation of its kind."""
     kind, changes = WRONG_OPERATIONS[name]
     number = kind_of(program, kind)
     return changed(program, number, **changes(program.instructions[number]))
 
 
 def _over(buffer: int, rows: int) -> int:
-    """Rows behind a buffer."""
+    """Buffer word whose first row is `rows` later."""
     return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
 
 
 def _split(one: Instruction, width: int) -> dict[str, int]:
-    """Heads of fewer features."""
+    """Fields for more heads of `width` features each."""
     heads = one.inputs // width
     return {"heads": heads, "key_heads": heads, "width": width}
 
@@ -94,4 +94,4 @@ WRONG_OPERATIONS: dict[str, tuple[Kind, Changes]] = {
     "bias": (Kind.NORM, lambda one: {"bias_word": 9_999}),
     "last": (Kind.NORM, lambda one: {"last": 1}),
 }
-"""By what is wrong: kind of an operation of an encoder, and the fields that are then beyond a limit."""
+"""By name of the fault: kind of the encoder operation, and the fields then beyond a limit."""

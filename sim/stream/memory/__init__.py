@@ -1,1 +1,1 @@
-"""Stimulus and benches of the activation memory and of the samples that come from DRAM."""
+"""Benches and rules of the activation memory and of the sample loader."""

@@ -1,4 +1,4 @@
-"""Stimuli of blocks that work on chunks of the activation memory: places that the memory has."""
+"""Random activation-memory addresses for stimuli of chunk units."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from ....golden.stream.values.chunk_unit import ChunkUnitSpec
 def places(
     spec: ChunkUnitSpec, rng: np.random.Generator, rows: int, groups: Mapping[str, int], either: bool = True
 ) -> dict[str, int]:
-    """Draw the places of values of so many rows, and of so many chunks each, and the stride.
+    """Random base addresses of arrays of `rows` rows and `groups` chunks a row, and their common stride.
 
-    They are in `either` memory, or all in the narrow one: then no place says in which.
+    With `either` each array is in a random memory, named by a field `<name>_wide`; without, all are in the narrow
+    memory.
     """
     addresses = 1 << spec.layout.address.width
     wide = {name: int(either and rng.integers(2)) for name in groups}
     lines = {name: count if wide[name] else -(-count // spec.layout.parts) for name, count in groups.items()}
     most = min((addresses - rows) // max(lines.values()), spec.sums)
     stride = int(rng.integers(0, most, endpoint=True))
-    found = {"stride": stride}
+    fields = {"stride": stride}
     for name in groups:
         if either:
-            found[f"{name}_wide"] = wide[name]
-        found[name] = int(rng.integers(0, addresses - rows - (lines[name] - 1) * stride, endpoint=True))
-    return found
+            fields[f"{name}_wide"] = wide[name]
+        fields[name] = int(rng.integers(0, addresses - rows - (lines[name] - 1) * stride, endpoint=True))
+    return fields

@@ -1,8 +1,8 @@
-"""Rules of `activation_memory`: who waits, no result is lost or made, and reads see what was written before them.
+"""Rules of `activation_memory`: arbitration, no result lost or invented, and reads see all earlier writes.
 
-A place is followed, any: a free input chooses a write, whose place it is from then on. What a read of it finds enters
-the reader's queue some cycles later; that the words of a FIFO leave in order is proved of the FIFO. The bits of a
-number go the same way, so that the lowest one stands for all.
+A free input picks an arbitrary write and follows its address. A read's result enters the reader's queue a fixed number
+of cycles later; the FIFO's own proof covers the order from there. Only bit 0 of each number is compared: all bits take
+the same path.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ ENTERS = SPEC.latency - 2
 
 
 def check(checker: Checker, spec: ActivationMemorySpec) -> None:
-    """Add the rules."""
     checker.takes("write", Value.cast(1))
     free, queues = Value.cast(1), parts_of(checker.block)
     place = _Place(checker, spec)
     for name in READERS:
         read, queue = checker.streams[f"{name}_read"], queues[f"{name}_queue"]
-        owed = checker.words(f"{name}_read", name, capacity=READS_AHEAD, drained=READS_AHEAD + spec.latency)
-        # what the other readers do with their results holds none up
-        checker.takes(f"{name}_read", (owed != READS_AHEAD) & free)
+        outstanding = checker.words(f"{name}_read", name, capacity=READS_AHEAD, drained=READS_AHEAD + spec.latency)
+        # readers do not stall each other by leaving their results
+        checker.takes(f"{name}_read", (outstanding != READS_AHEAD) & free)
         checker.rule(f"{name}_turn", ~checker.moves(f"{name}_read") | free)
         narrow = ~read.payload.wide if name == "operands" else 1
         free &= ~(checker.moves(f"{name}_read") & narrow)
@@ -47,40 +46,40 @@ def check(checker: Checker, spec: ActivationMemorySpec) -> None:
 
 
 class _Place:
-    """A place that a write chose, and what it holds for a read that is taken now."""
+    """Address of the chosen write, and the content seen by a read accepted now."""
 
     def __init__(self, checker: Checker, spec: ActivationMemorySpec) -> None:
         self._checker, self._spec = checker, spec
-        m, given = checker.m, checker.payload("write")
+        m, write = checker.m, checker.payload("write")
         checker.ports["choose"] = choose = Signal(name="choose")
         self._followed, self._wide = Signal(name="followed"), Signal(name="place_wide")
-        self._address, self._part = (Signal.like(given[name], name=f"place_{name}") for name in ("address", "part"))
+        self._address, self._part = (Signal.like(write[name], name=f"place_{name}") for name in ("address", "part"))
         self._held = Signal(spec.columns, name="held")
-        same = (given.wide == self._wide) & (given.address == self._address) & (given.part == self._part)
+        same = (write.wide == self._wide) & (write.address == self._address) & (write.part == self._part)
         with m.If(checker.moves("write") & Mux(self._followed, same, choose)):
-            m.d.sync += [self._followed.eq(1), self._wide.eq(given.wide), self._address.eq(given.address)]
-            m.d.sync += [self._part.eq(given.part), self._held.eq(_lowest(given.value, Q11_16.width))]
-        # a row of the wide memory has one part
-        checker.assume(~checker.streams["write"].valid | ~given.wide | (given.part == 0))
+            m.d.sync += [self._followed.eq(1), self._wide.eq(write.wide), self._address.eq(write.address)]
+            m.d.sync += [self._part.eq(write.part), self._held.eq(_lowest(write.value, Q11_16.width))]
+        # rows of the wide memory have a single part
+        checker.assume(~checker.streams["write"].valid | ~write.wide | (write.part == 0))
 
     def follow(self, name: str, result: Value) -> None:
-        """Compare what enters a reader's queue with what the place held as it was read."""
+        """Compare a reader's result with the content at read time."""
         checker, spec = self._checker, self._spec
-        given = checker.payload(f"{name}_read")
-        hit = self._followed & checker.moves(f"{name}_read") & (given.address == self._address)
+        read = checker.payload(f"{name}_read")
+        hit = self._followed & checker.moves(f"{name}_read") & (read.address == self._address)
         if name == "operands":
-            hit &= (given.wide == self._wide) & (given.wide | (given.part == self._part))
-            found = _lowest(result, Q11_16.width)
+            hit &= (read.wide == self._wide) & (read.wide | (read.part == self._part))
+            result_bits = _lowest(result, Q11_16.width)
         else:
             hit &= ~self._wide
             bits, part = _lowest(result, Q8_16.width), delayed(checker.m, self._part, ENTERS, f"{name}_part_before")
-            found = mux_tree(part, [bits[at : at + spec.columns] for at in range(0, spec.lanes, spec.columns)])
+            result_bits = mux_tree(part, [bits[at : at + spec.columns] for at in range(0, spec.lanes, spec.columns)])
         due, held = (
             delayed(checker.m, value, ENTERS, f"{name}_{kind}") for value, kind in ((hit, "hit"), (self._held, "held"))
         )
-        checker.rule(f"{name}_as_written", ~due | (found == held))
+        checker.rule(f"{name}_as_written", ~due | (result_bits == held))
 
 
 def _lowest(values: Value, width: int) -> Value:
-    """Lowest bit of each of some values."""
+    """Bit 0 of each value."""
     return Cat(Value.cast(values)[::width])

@@ -1,4 +1,4 @@
-"""Rules of `sample_loader`: an operation takes its beats, writes its chunks and is done, no more and no less."""
+"""Rules of `sample_loader`: an operation takes exactly its beats, writes exactly its chunks, then reports done."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from ...formal.inside import probe_of
 
 SPEC = SampleLoaderSpec(lanes=16, columns=16, rows=16, wide_rows=8, sums=4)
 MOST = ROW
-"""Most values of a token in the proof."""
+"""Most features of a token in the proof."""
 
 
 def check(checker: Checker, spec: SampleLoaderSpec) -> None:
-    """Add the rules; tokens and what has moved of one are counted from the words of the streams alone."""
-    m, given, status = checker.m, checker.payload("operation"), checker.payload("done").status
-    checker.assume(~checker.streams["operation"].valid | (given.features <= MOST))
+    """Tokens, beats and writes are counted from the stream handshakes alone."""
+    m, operation, status = checker.m, checker.payload("operation"), checker.payload("done").status
+    checker.assume(~checker.streams["operation"].valid | (operation.features <= MOST))
     starts = checker.moves("operation")
     pending = checker.words("operation", "done", capacity=1)
     checker.takes("operation", pending == 0)
-    empty = (given.rows == 0) | (given.features == 0)
-    beyond = (Cat(0, given.rows) > given.stride) | (given.rows > spec.sums // 2)
+    empty = (operation.rows == 0) | (operation.features == 0)
+    beyond = (Cat(0, operation.rows) > operation.stride) | (operation.rows > spec.sums // 2)
     due = Signal(Status, name="status_due")
     with m.If(starts):
         m.d.sync += due.eq(Mux(empty, Status.EMPTY, Mux(beyond, Status.CAPACITY, Status.LOADED)))
-    tokens = Mux(empty | beyond, 0, given.rows)
-    last = given.features - 1
+    tokens = Mux(empty | beyond, 0, operation.rows)
+    last = operation.features - 1
     beats = _Tokens(checker, "beats", tokens, [ROW_BEATS * (at + 1) for at in range(MOST // ROW)], last // ROW)
     chunks = [2 * (at + 1) for at in range(MOST // spec.columns)]
     writes = _Tokens(checker, "write", tokens, chunks, last // spec.columns)
     _aligned(checker, beats, writes)
-    for name, one in (("beats", beats), ("writes", writes)):
-        checker.rule(f"done_{name}", ~checker.streams["done"].valid | (one.left == 0))
+    for name, tokens_of in (("beats", beats), ("writes", writes)):
+        checker.rule(f"done_{name}", ~checker.streams["done"].valid | (tokens_of.left == 0))
     checker.rule("done_status", ~checker.streams["done"].valid | (status == due))
-    # what is written is sign-extended
+    # written values are sign-extended
     ends = [value[-4:] for value in checker.payload("write").value]
     checker.rule("write_signed", Cat(end.all() | ~end.any() for end in ends).all())
-    # beats wait for two writes of each chunk at most
+    # beats wait for at most two writes of each chunk
     checker.progress(2 * spec.unit // spec.columns + spec.latency)
 
 
 def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
-    """Add lemmas: a unit, here a chunk, is written before the next one is whole, and padding is none; both counts hold.
+    """Tie beat and write counts to the block's counters.
 
-    Checks of an operation end before the block's own counts begin.
+    A unit, here a chunk, is written before the next is complete; padding is not written. The checks of an operation end
+    before the block starts to count.
     """
     inner = probe_of(checker.block)
     begin = inner.state("BEGIN")
@@ -81,7 +82,7 @@ def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
 
 
 class _Tokens:
-    """Tokens of which words are still to move on a stream; a token has so many words, chosen by an index."""
+    """Tokens with words still to move on a stream; `index` picks the words per token from `sizes`."""
 
     def __init__(self, checker: Checker, name: str, tokens: Value, sizes: list[int], index: Value) -> None:
         m, moves = checker.m, checker.moves(name)

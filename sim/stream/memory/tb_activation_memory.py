@@ -1,4 +1,4 @@
-"""Bench of `activation_memory`: chunks are written, then all readers read them at once, and others are written."""
+"""Bench of `activation_memory`: write chunks, then read with all readers at once while other chunks are written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _ENDLESS = 1 << 62
 
 
 def _fields(rng: np.random.Generator, words: int, *fields: Field) -> Words:
-    """Make any numbers of some fields."""
+    """Random words of some fields."""
     return {
-        one.name: rng.integers(one.format.minimum, one.format.maximum, (words, one.lanes), endpoint=True)
-        for one in fields
+        field.name: rng.integers(field.format.minimum, field.format.maximum, (words, field.lanes), endpoint=True)
+        for field in fields
     }
 
 
 def _chunks(spec: ActivationMemorySpec, rng: np.random.Generator, narrow: Integers, wide: Integers) -> Words:
-    """Write all chunks of some rows of both memories, in any order; the values of the narrow one have 24 bits."""
+    """Writes of all chunks of some rows of both memories, in random order; narrow values have 24 bits."""
     parts = spec.layout.parts
     address = np.concatenate([narrow.repeat(parts), wide])
     part = np.concatenate([np.tile(np.arange(parts), len(narrow)), np.zeros_like(wide)])
@@ -34,32 +34,32 @@ def _chunks(spec: ActivationMemorySpec, rng: np.random.Generator, narrow: Intege
 
 
 def _reads(spec: ActivationMemorySpec, rng: np.random.Generator, narrow: Integers, wide: Integers) -> dict[str, Words]:
-    """Read those rows, as a whole and in chunks, in any order and often twice; as many as there are chunks of them."""
-    streams, parts, found = spec.streams(), spec.layout.parts, {}
+    """Reads of the written rows, whole and in chunks, in random order and with repeats."""
+    streams, parts, reads = spec.streams(), spec.layout.parts, {}
     for name in READERS:
         port = streams[f"{name}_read"]
         words = int(rng.integers(len(narrow), 2 * len(narrow), endpoint=True))
-        given = _fields(rng, words, *port.fields)
-        given["address"] = rng.choice(narrow, (words, 1))
+        fields = _fields(rng, words, *port.fields)
+        fields["address"] = rng.choice(narrow, (words, 1))
         if name == "operands":
-            given["part"] %= parts
-            given["part"][given["wide"] == 1] = 0
-            given["address"] = np.where(given["wide"], rng.choice(wide, (words, 1)), given["address"])
-        found[f"{name}_read"] = given
-    return found
+            fields["part"] %= parts
+            fields["part"][fields["wide"] == 1] = 0
+            fields["address"] = np.where(fields["wide"], rng.choice(wide, (words, 1)), fields["address"])
+        reads[f"{name}_read"] = fields
+    return reads
 
 
 def read_cycles(reads: dict[str, Words]) -> int:
-    """Cycles in which all reads are taken at full speed: in each one of the narrow memory, operands first."""
+    """Cycles to take all reads at full speed: a single narrow read a cycle, operands first."""
     wide = reads["operands_read"]["wide"][:, 0]
-    free = np.concatenate([wide, np.ones(sum(len(one["address"]) for one in reads.values()), np.int64)])
+    free = np.concatenate([wide, np.ones(sum(len(words["address"]) for words in reads.values()), np.int64)])
     others = sum(len(reads[f"{name}_read"]["address"]) for name in READERS[1:])
-    # the last of them goes in the cycle in which so many were free
+    # the last other read goes in the cycle with the `others`-th free slot
     return max(len(wide), int(np.searchsorted(np.cumsum(free), others)) + 1)
 
 
 def scenario(spec: ActivationMemorySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Write; read while other rows are written; read those, in which there are the memories' last rows."""
+    """Write; read while other rows are written; read those too. Includes the last row of each memory."""
     empty = {f"{name}_read": _fields(rng, 0, *spec.streams()[f"{name}_read"].fields) for name in READERS}
     sets = []
     count = min(max(words // 4, 2), min(spec.rows, spec.wide_rows) // 2)
@@ -71,12 +71,12 @@ def scenario(spec: ActivationMemorySpec, rng: np.random.Generator, words: int) -
     reads = _reads(spec, rng, narrow, wide)
     more = _reads(spec, rng, np.append(narrow, later_narrow), np.append(wide, later_wide))
     none = {name: column[:0] for name, column in first.items()}
-    # what is written in a phase and read in it is not known: each read is of what phases before have written
+    # reads see only writes of earlier phases: within a phase their order is undefined
     written = joined([{"write": first}, {"write": second}])
     results = [
-        spec.run({"write": known} | given, _ENDLESS) for known, given in ((first, reads), (written["write"], more))
+        spec.run({"write": known} | batch, _ENDLESS) for known, batch in ((first, reads), (written["write"], more))
     ]
-    cycles = [read_cycles(given) + spec.latency for given in (reads, more)]
+    cycles = [read_cycles(batch) + spec.latency for batch in (reads, more)]
     return [
         Phase({"write": first} | empty, reset=True, cycles=len(first["address"]), quiet=True),
         Phase({"write": second} | reads, results[0], cycles=max(cycles[0], len(second["address"])), quiet=True),

@@ -1,4 +1,4 @@
-"""Bench of `sample_loader`: passes of all sizes in both memories, whole rows and rows that are filled, and refusals."""
+"""Bench of `sample_loader`: passes of all sizes into both memories, full and padded rows, and refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDLESS = 1 << 62
 
 
 def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, words: int) -> dict[str, Words]:
-    """Make an operation of about so many beats; every fifth one is refused."""
+    """An operation of at most `words` beats; every fifth is refused."""
     wide, most = number % 2, min(words * 16 // 3, ROW * 4)
     width, memory = (spec.columns, spec.wide_rows) if wide else (spec.lanes, spec.rows)
     features = int(rng.choice([1, UNIT, UNIT + 1, 2 * width, ROW, int(rng.integers(1, max(most, 2)))]))
@@ -27,7 +27,7 @@ def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, wo
     room = min(stride, spec.sums, 4 + words // 3) // 2
     rows = int(rng.choice([1, room, int(rng.integers(1, room, endpoint=True))]))
     if number in (2, 3):
-        # as many features as there is room, or time, for
+        # as many features as memory and bench length allow
         rows, stride = 1, 2
         features = min(memory // stride * width, words * ROW // ROW_BEATS)
         lines = -(-features // width)
@@ -44,23 +44,23 @@ def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, wo
 
 def _job(spec: SampleLoaderSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     parts: list[dict[str, Words]] = []
-    while len(parts) < 6 or sum(len(one["beats"]["data"]) for one in parts) < words:
+    while len(parts) < 6 or sum(len(part["beats"]["data"]) for part in parts) < words:
         parts.append(_operation(spec, rng, len(parts), words // 2))
     return joined(parts)
 
 
-def _cycles(spec: SampleLoaderSpec, given: Words) -> int:
-    """Cycles of all operations, one behind the other."""
-    sizes = zip(*(given[name][:, 0].tolist() for name in ("rows", "features", "stride")), strict=True)
+def _cycles(spec: SampleLoaderSpec, operations: Words) -> int:
+    """Cycles of all operations in sequence."""
+    sizes = zip(*(operations[name][:, 0].tolist() for name in ("rows", "features", "stride")), strict=True)
     return sum(
-        # a refusal comes instead of the first beat
+        # a refusal takes the cycle of the first beat
         spec.cycles(rows, features) if spec.status(rows, features, stride) == Status.LOADED else spec.latency + 1
         for rows, features, stride in sizes
     )
 
 
 def scenario(spec: SampleLoaderSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs; the cycles of the first are known where the loader keeps up with the beats."""
-    phases = [Phase(given, spec.run(given, _ENDLESS), quiet=True) for given in (_job(spec, rng, words) for _ in "12")]
+    """Two jobs; the first has an exact cycle count if the loader keeps up with the beats."""
+    phases = [Phase(job, spec.run(job, _ENDLESS), quiet=True) for job in (_job(spec, rng, words) for _ in "12")]
     cycles = _cycles(spec, phases[0].inputs["operation"]) if spec.columns >= UNIT else None
     return [replace(phases[0], reset=True, cycles=cycles), phases[1]]

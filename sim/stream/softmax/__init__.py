@@ -1,1 +1,1 @@
-"""Stimulus and benches of weights of attention and the contexts."""
+"""Benches and rules of attention: softmax weights, contexts, and the sequence of their operations."""

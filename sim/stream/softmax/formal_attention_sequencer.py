@@ -1,6 +1,6 @@
-"""Rules of `attention_sequencer`: whole tiles, whole chunks, exact counts; a word of `done` an operation, and no hang.
+"""Rules of `attention_sequencer`: whole tiles and chunks, exact counts, a `done` for each operation, and no hang.
 
-Which rows are read is golden's to say, and the bench's to compare. Here it is counted by the words alone.
+The bench compares the read addresses with the golden model; the rules only count stream words.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ...formal.inside import parts_of, probe_of
 
 SPEC = AttentionSequencerSpec(lanes=8, columns=4, exponentials=2, queries=2, keys=8, rows=16, wide_rows=2, sums=4)
 _GROUPS = 2
-"""Most groups of a head's features that are assumed."""
+"""Assumed maximum of column groups a head."""
 
 
 def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
-    """Add the rules: operations are assumed to be those of the contract, of heads of few features."""
-    given, sentence = checker.payload("operation"), checker.payload("sentences")
+    """Assumes operations of the contract, with narrow heads and sentences of 1 to `keys` tokens."""
+    operation, sentence = checker.payload("operation"), checker.payload("sentences")
     widths = [spec.columns * groups for groups in range(1, _GROUPS + 1)]
-    checker.assume((given.heads != 0) & (given.key_heads != 0) & (given.sentences != 0))
-    checker.assume(given.width.matches(*widths) & (sentence.length != 0) & (sentence.length <= spec.keys))
-    # the next operation is taken while the word of the one before is offered
+    checker.assume((operation.heads != 0) & (operation.key_heads != 0) & (operation.sentences != 0))
+    checker.assume(operation.width.matches(*widths) & (sentence.length != 0) & (sentence.length <= spec.keys))
+    # the next operation is accepted while the previous `done` is offered
     busy = checker.words("operation", "done", 2)
     checker.rule("operation_waits", ~checker.streams["operation"].ready | (busy == 0) | checker.streams["done"].valid)
     _reciprocals(checker)
@@ -40,7 +40,7 @@ def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
 
 
 def _reciprocals(checker: Checker) -> None:
-    """Reciprocals pass in the same cycle, of blocks whose scores are asked for."""
+    """Reciprocals pass combinationally, and only for blocks with requested scores."""
     inside = probe_of(checker.block)
     checker.lemma("owes", inside.owes == inside.owed.any())
     inverse, out = checker.streams["inverse"], checker.streams["reciprocals"]
@@ -50,7 +50,7 @@ def _reciprocals(checker: Checker) -> None:
 
 
 def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
-    """A chunk is the words that came, and `done` tells what was clipped; it is offered behind the last write."""
+    """A chunk holds the received words; `done` follows the last write and counts the clipped values."""
     m, contexts, write, done = checker.m, checker.payload("contexts"), checker.streams["write"], checker.streams["done"]
     words = spec.columns // spec.exponentials
     word = Signal(range(words), name="word")
@@ -76,7 +76,7 @@ def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
         counted = Mux(checker.moves("inverse"), checker.payload("inverse").clipped, 0)
         m.d.sync += clipped.eq(clipped + Mux(gain, count, 0) + counted)
     inside, parts = probe_of(checker.block), parts_of(checker.block)
-    # what is counted within an operation
+    # values are counted within an operation only
     checker.lemma("clipped_inside", ~inside.busy | (clipped == (inside.counted + parts.writer.clipped)[: len(clipped)]))
     checker.lemma("counts_inside", inside.busy | ~(gain | checker.moves("inverse")))
     checker.rule("done_clipped", ~done.valid | inside.busy | (done.payload.clipped == clipped))
@@ -89,7 +89,7 @@ def _parts(value: Value, count: int) -> list[Value]:
 
 
 def _tiles(checker: Checker, spec: AttentionSequencerSpec) -> None:
-    """Rows of a tile are alike, and as many as `stationary_load` takes; of a value no part is zero."""
+    """Rows of a tile agree and number as many as `stationary_load` takes; values have no zero parts."""
     m, read = checker.m, checker.streams["keys_read"]
     keys = parts_of(checker.block).keys
     inside, line = probe_of(keys), parts_of(keys).line

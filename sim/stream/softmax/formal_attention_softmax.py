@@ -1,4 +1,4 @@
-"""Rules of `attention_softmax`: as many scores, rows and reciprocals as the blocks of queries say, and no hang."""
+"""Rules of `attention_softmax`: exact counts of scores, rows and reciprocals for each block of queries, and no hang."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...formal.inside import parts_of, probe_of
 SPEC = AttentionSoftmaxSpec(columns=2, lanes=2, exponentials=1, queries=2, keys=4)
 CUT = ("multipliers", "memories")
 _REPEATS = 2
-"""Most repeats of an operation that are assumed."""
+"""Assumed maximum of repeats an operation."""
 
 
 def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
-    """Add the rules: operations are assumed to be those of the contract, of few repeats.
+    """Assumes operations of the contract, with few repeats.
 
-    What is owed, in the order of the phases that a block of queries goes through, is what is inside: these lemmas
-    are proved together. So no word is lost or made.
+    Lemmas, proved together, equate the outstanding words with the state of the phases of each block of queries. No word
+    is therefore lost or invented.
     """
     m, given, begin = checker.m, checker.payload("operation"), checker.moves("operation")
     checker.assume((given.queries >= 1) & (given.queries <= spec.queries) & (given.keys >= 1))
@@ -75,10 +75,10 @@ def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
 
 
 def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None:
-    """Add lemmas about the two banks, of which it follows that nothing hangs.
+    """Lemmas about the two banks; together they exclude a hang.
 
-    A bank is busy while a phase has its block, or its last row goes out. A phase that waits for what the one before has
-    stored waits for what is on its way. What is on its way comes in a fixed number of cycles.
+    A bank is busy while a phase holds its block, or while its last row leaves. A waiting phase waits for stored data of
+    the previous phase, available after a fixed number of cycles.
     """
     m, block, parts = checker.m, probe_of(checker.block), parts_of(checker.block)
     come, weigh, read = checker.block.phases
@@ -132,7 +132,7 @@ def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None
 
 
 class _Block:
-    """A block of queries, described a second time: its fields, the numbers of the last query and key."""
+    """Second description of a block of queries: indices of the last query, last key and first key offset."""
 
     def __init__(self, queries: Value, keys: Value, first: Value, causal: Value) -> None:
         self.queries, self.keys, self.first, self.causal = queries, keys, first, causal
@@ -143,24 +143,24 @@ class _Block:
 
     @property
     def legal(self) -> Value:
-        """Whether the last query of causal attention is at the last key."""
+        """High unless causal; then the last query must stand at the last key."""
         return ~self.causal | (self.keys == self.first + self.queries)
 
     def begin(self, key: int) -> Value:
-        """First query that sees something of the tile from a key on."""
+        """First query attending to any key of the tile starting at `key`."""
         return Mux(self.causal & (self.first < key), key - self.first, 0)
 
     def pairs(self, size: int, behind: Value | None = None) -> Value:
-        """Pairs of tiles, all or those behind one, and queries that see something of them."""
-        found: Value = Value.cast(0)
+        """Number of (tile, query) pairs with attention, over all tiles or over the tiles after `behind`."""
+        total: Value = Value.cast(0)
         for tile in range(SPEC.keys // size):
-            there = (self.keys >= tile * size) & (1 if behind is None else behind < tile)
-            found += Mux(there, self.queries + 1 - self.begin(tile * size), 0)
-        return found.as_unsigned()
+            counts = (self.keys >= tile * size) & (1 if behind is None else behind < tile)
+            total += Mux(counts, self.queries + 1 - self.begin(tile * size), 0)
+        return total.as_unsigned()
 
 
 def _inside(tiles: KeyTiles, block: _Block, size: int) -> Value:
-    """Whether the place in the tiles is one of the block's."""
+    """High if the position within the tiles lies in the block."""
     inside = probe_of(tiles)
     fits = (tiles.query <= block.queries) & (tiles.tile <= block.keys >> exact_log2(size))
     for tile in range(SPEC.keys // size):
@@ -169,17 +169,17 @@ def _inside(tiles: KeyTiles, block: _Block, size: int) -> Value:
 
 
 def _left(tiles: KeyTiles, block: _Block, size: int) -> Value:
-    """Pairs that are left, the present one among them."""
+    """Remaining pairs, the present one included."""
     inside = probe_of(tiles)
     here = block.queries + 1 - tiles.query + block.pairs(size, tiles.tile)
-    # no signed product, whose result is cut
+    # unsigned: a signed product would be truncated
     later = _times((tiles.block.repeats - inside.repeat).as_unsigned(), block.pairs(size))
     return (here + later).as_unsigned()
 
 
 def _times(count: Value, value: Value) -> Value:
-    """Product with a number of repeats."""
-    found: Value = Value.cast(0)
+    """`value` times a number of repeats, by additions."""
+    total: Value = Value.cast(0)
     for number in range(_REPEATS):
-        found += Mux(count > number, value, 0)
-    return found.as_unsigned()
+        total += Mux(count > number, value, 0)
+    return total.as_unsigned()

@@ -1,4 +1,4 @@
-"""Bench of `attention_sequencer`: operations of all kinds, sentences of all lengths, one after the other, twice."""
+"""Bench of `attention_sequencer`: operations of all kinds and sentences of all lengths, in two jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDLESS = 1 << 62
 
 
 def stimulus(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make operations with about so many reads of keys and values, and anything as reciprocals and contexts."""
+    """Operations with about `words` reads of keys and values; random reciprocals and contexts."""
     parts: list[dict[str, Words]] = []
     made = 0
     while made < words:
@@ -25,7 +25,7 @@ def stimulus(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int)
 
 
 def _wide(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make an operation of one head and token with about so many reads: a head as wide as that."""
+    """An operation with 1 head and 1 token; the head's width sets the number of reads to about `words`."""
     groups = max(1, words // (2 * (spec.lanes + spec.columns)))
     room = (spec.rows - 2) * spec.lanes // spec.columns
     return _given(spec, rng, (1, 1, spec.columns * min(groups, room, REPEATS.maximum)), [1], stride=1)[0]
@@ -37,11 +37,11 @@ def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: in
     width = size * int(rng.integers(1, 3, endpoint=True))
     most = int(rng.choice([1, 2, min(spec.keys, spec.sums // 2)]))
     lengths: list[int] = []
-    # of a head and a token there are so many reads
+    # reads of a token over all heads
     reads = key_heads * shared * 2 * (spec.lanes + spec.columns)
     while sum(lengths) < spec.sums and (not lengths or sum(lengths) * reads < words):
-        left = spec.sums - sum(lengths)
-        lengths.append(min(left, int(rng.choice([1, min(2, most), most, int(rng.integers(1, most, endpoint=True))]))))
+        free = spec.sums - sum(lengths)
+        lengths.append(min(free, int(rng.choice([1, min(2, most), most, int(rng.integers(1, most, endpoint=True))]))))
     stride = int(rng.integers(sum(lengths), spec.sums, endpoint=True))
     return _given(spec, rng, (key_heads * shared, key_heads, width), lengths, stride)
 
@@ -49,18 +49,18 @@ def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: in
 def _given(
     spec: AttentionSequencerSpec, rng: np.random.Generator, heads: tuple[int, int, int], lengths: list[int], stride: int
 ) -> tuple[dict[str, Words], int]:
-    """Make what an operation of heads, key heads, and features of a head takes, and count its reads of the memory."""
+    """Input words of an operation, and the number of memory reads; `heads` = (heads, key heads, features a head)."""
     shifts, causal = rng.integers(0, 8, 4).tolist(), int(rng.integers(2))
     factor = int(rng.integers(1 << 16, 1 << 17)), int(rng.choice(FRACTIONS))
     addresses = rng.integers(0, spec.rows - (heads[0] * heads[2] // spec.lanes + 1) * stride, 4).tolist()
-    one = AttentionOperation._make((*heads, causal, *addresses, stride, len(lengths), *factor, *shifts))
+    operation = AttentionOperation._make((*heads, causal, *addresses, stride, len(lengths), *factor, *shifts))
     starts = np.cumsum([0, *lengths[:-1]])
-    given = {
-        "operation": {name: np.array([[value]]) for name, value in one._asdict().items()},
+    inputs = {
+        "operation": {name: np.array([[value]]) for name, value in operation._asdict().items()},
         "sentences": {"first": starts[:, None], "length": np.array(lengths)[:, None]},
     }
-    ((_, blocks),) = spec.operations(given)
-    commands = spec.commands(one, blocks)
+    ((_, blocks),) = spec.operations(inputs)
+    commands = spec.commands(operation, blocks)
     tag = commands["scales"]["tag"]
     shape = len(tag), spec.exponentials
     contexts = {
@@ -69,16 +69,14 @@ def _given(
         "tag": tag,
     }
     inverse = {"last": last_flags([block.softmax.queries for block in blocks])}
-    for one_field in spec.streams()["inverse"].fields:
-        if one_field.name != "last":
-            inverse[one_field.name] = rng.integers(
-                0, one_field.format.maximum, (len(inverse["last"]), 1), endpoint=True
-            )
-    return given | {"inverse": inverse, "contexts": contexts}, len(commands["keys_read"]["address"])
+    for field in spec.streams()["inverse"].fields:
+        if field.name != "last":
+            inverse[field.name] = rng.integers(0, field.format.maximum, (len(inverse["last"]), 1), endpoint=True)
+    return inputs | {"inverse": inverse, "contexts": contexts}, len(commands["keys_read"]["address"])
 
 
 def scenario(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second one without a reset and with a head that is as wide as the other operations take reads."""
+    """Two jobs, the second without a reset and with a very wide head."""
     first, second = (stimulus(spec, rng, words) for _ in range(2))
     second = joined([second, _wide(spec, rng, words)])
     return [

@@ -1,4 +1,4 @@
-"""Bench of `attention_softmax`: blocks of queries of all sizes and kinds of scores, one after the other, twice."""
+"""Bench of `attention_softmax`: blocks of queries of all sizes and score distributions, in two jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENDLESS = 1 << 62
 
 
 def stimulus(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make blocks of queries with about so many words of scores: single tokens, odd sizes, the largest that fit in."""
+    """Blocks of queries with about `words` score words: single tokens, odd sizes, the largest allowed."""
     parts: list[dict[str, Words]] = []
     made = 0
     while made < words:
@@ -27,7 +27,7 @@ def stimulus(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -
 
 def _block(spec: AttentionSoftmaxSpec, rng: np.random.Generator, number: int, words: int) -> dict[str, Words]:
     causal = bool(rng.integers(2))
-    # of so many pairs there are words
+    # (query, key) pairs for this many words
     pairs = max(words * spec.exponentials // 2, 1)
     queries = int(rng.integers(1, min(spec.queries, int(pairs**0.5) + 1), endpoint=True))
     keys = int(rng.integers(1, min(spec.keys, pairs // queries + 1), endpoint=True))
@@ -56,14 +56,14 @@ def _block(spec: AttentionSoftmaxSpec, rng: np.random.Generator, number: int, wo
     }
     operation = {name: np.array([[value]]) for name, value in fields.items()}
     count = spec.operations(operation)[0].pairs(spec.columns) * spec.columns
-    # of scores near one another the weights are neither 0 nor 1
+    # scores close together give weights other than 0 and 1
     unit = 12 - query_shift - key_shift + fraction
     scores = _scores(rng, count, unit, int(rng.integers(6))).reshape(-1, spec.exponentials)
     return {"operation": operation, "scores": {"score": np.clip(scores, SUM.minimum, SUM.maximum)}}
 
 
 def _scores(rng: np.random.Generator, count: int, unit: int, kind: int) -> Integers:
-    """Exact sums, of which ``2**unit`` is near to an exponent of 1."""
+    """Exact score sums, where ``2**unit`` is an exponent of about 1."""
     if kind == 0:
         return np.full(count, rng.integers(-1 << 40, 1 << 40))
     if kind == 1:
@@ -75,7 +75,7 @@ def _scores(rng: np.random.Generator, count: int, unit: int, kind: int) -> Integ
 
 
 def scenario(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second one without a reset; the first one's cycles are those of its blocks, which overlap."""
+    """Two jobs, the second without a reset; exact cycles of the first, with overlapping blocks."""
     first, second = (stimulus(spec, rng, words) for _ in range(2))
     cycles = spec.cycles(spec.operations(first["operation"]))
     return [

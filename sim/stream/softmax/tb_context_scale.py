@@ -1,4 +1,4 @@
-"""Bench of `context_scale`: blocks of queries of all sizes, sums up to the largest that there can be; twice."""
+"""Bench of `context_scale`: blocks of queries of all sizes, sums up to the possible maximum, in two jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _ENDLESS = 1 << 62
 
 
 def stimulus(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make blocks with about so many words of sums."""
     parts: list[dict[str, Words]] = []
     made = 0
     while made < words:
@@ -35,7 +34,7 @@ def _block(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict
     values = rng.integers(Q6_12.minimum, Q6_12.maximum, (keys, features), endpoint=True)
     equal = np.full_like(values, rng.choice([Q6_12.minimum, Q6_12.maximum, 0]))
     values = (values, values >> 9, equal)[int(rng.integers(3))]
-    # by groups of features, then queries, as the array gives them
+    # in the array's order: by groups of features, then queries
     sums = (terms @ values).reshape(queries, -1, spec.lanes).swapaxes(0, 1).reshape(-1, spec.lanes)
     query = np.tile(np.arange(queries), features // spec.lanes)[:, None]
     plain = rng.random() < 0.5
@@ -51,7 +50,7 @@ def _block(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict
 
 
 def scenario(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second one without a reset; the first one's cycles are those of its blocks."""
+    """Two jobs, the second without a reset; exact cycles of the first."""
     first, second = (stimulus(spec, rng, words) for _ in range(2))
     lengths = ([end - start for start, end in packets_of(first[name]["last"])] for name in ("inverse", "i"))
     return [

@@ -1,1 +1,1 @@
-"""Stimulus and benches of functions of values and rows behind the array."""
+"""Benches and rules of the units after the array: norms, activations, rotations, pooling."""

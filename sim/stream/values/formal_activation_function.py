@@ -1,4 +1,4 @@
-"""Rules of `activation_function`, a pipeline whose stages all move together."""
+"""Rules of `activation_function`, a pipeline moving as a whole."""
 
 from __future__ import annotations
 

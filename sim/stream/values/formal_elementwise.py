@@ -1,4 +1,4 @@
-"""Rules of `elementwise`, a pipeline whose stages all move together."""
+"""Rules of `elementwise`, a pipeline moving as a whole."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rules of `layer_norm`: no word of a row lost or made, queues without overflow, one operation after the other.
+"""Rules of `layer_norm`: no lost or extra word of a row, no queue overflow, no overlapping operations.
 
-What is inside is counted: words in the row buffer, in the lanes and in the queue of results; rows whose sums are under
-way and whose statistics wait. Of features there are two words at most, as counts are multiplied by a row's words.
+Lemmas count words in the row buffer, in the lanes and in the result queue, and rows with pending sums or statistics. A
+row has at most two words: counts are multiplied by the row's width.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: LayerNormSpec) -> None:
-    """Add the rules; an operation has rows, and they have features."""
+    """Assumes operations with rows and features."""
     assert spec.words <= 2
     m, block, parts = checker.m, checker.block, parts_of(checker.block)
     inside = probe_of(block)
@@ -64,6 +64,6 @@ def _ones(flags: Value) -> Value:
 
 
 def _stored(queue: Fifo) -> Value:
-    """Payloads in a queue: in its memory, and on offer."""
+    """Payloads in a queue's memory and output register."""
     level = probe_of(queue).level
     return (level + 1)[: len(level)] + queue.o.valid

@@ -1,6 +1,6 @@
-"""Rules of `norm_path`: chunks are read and written in order, all are taken, and `done` stands behind the last one.
+"""Rules of `norm_path`: all chunks are read and written in order, and `done` follows the last write.
 
-The norm, which has rules of its own, is left out: what it gives is anything, as many words as it was told to.
+The norm has rules of its own. Free values replace it here, as many as the operation demands.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ SPEC = NormPathSpec(lanes=8, columns=8, rows=16, wide_rows=4, sums=4, norm_lanes
 
 
 class _Walk:
-    """Position in the rows of both sides: a unit of a row after the other, until the last row ends.
+    """Position in the rows of both sides: unit by unit through each row, to the end of the last row.
 
     Parameters
     ----------
-    checker : Checker
-    name : str
-        Prefix of its registers.
     begin, moves : Value
-        An operation begins; a unit is done with.
+        Start of an operation; end of a unit.
     last : Value
-        Number of a row's last unit.
+        Index of a row's last unit.
     rows : Value
-        Rows of both sides.
+        Number of rows of both sides.
     """
 
     def __init__(self, checker: Checker, name: str, begin: Value, moves: Value, last: Signal, rows: Value) -> None:
@@ -49,7 +46,7 @@ class _Walk:
 
 
 def check(checker: Checker, spec: NormPathSpec) -> None:
-    """Add the rules; an operation has features and rows, and the memory gives what it is asked for."""
+    """Assumes operations with features and rows, and a memory with an answer to every read."""
     m, block, given = checker.m, checker.block, checker.payload("operation")
     leave_out(checker, block, "source", "destination")
     norm = parts_of(block).norm
@@ -115,12 +112,12 @@ def check(checker: Checker, spec: NormPathSpec) -> None:
 
 
 def _line(job: Any, name: str, chunk: Value) -> Value:
-    """Give the address of a chunk's first row, of two chunks at most."""
+    """Address of a chunk's first row, with at most two chunks a row."""
     return (job[name] + Mux(chunk, job.stride, 0))[: len(job[name])]
 
 
 def _norm(checker: Checker, norm: Any, takes: _Walk, makes: _Walk, taken: Value, made: Value) -> tuple[Signal, Signal]:
-    """Assume what rules of the norm say; return a bit, it was told of the operation, and the words that are in it."""
+    """Assume the norm's contract; return a flag, operation accepted, and the number of words inside the norm."""
     told, inside = Signal(name="told"), Signal(range(norm.spec.words * 4 + 1), name="inside")
     begins = norm.operation.valid & norm.operation.ready
     checker.m.d.sync += inside.eq(inside + taken - made)
@@ -137,7 +134,7 @@ def _norm(checker: Checker, norm: Any, takes: _Walk, makes: _Walk, taken: Value,
 
 
 def _results(checker: Checker, norm: Any, makes: _Walk, made: Value, begin: Value, busy: Value) -> None:
-    """Prove that a chunk has the words of its features, zeros behind them, and that `done` tells what was clipped."""
+    """Prove a chunk's words, the zeros after its features, and the clip count in `done`."""
     m, given, write, done = checker.m, norm.o.payload, checker.streams["write"], checker.streams["done"]
     value, lanes = Value.cast(write.payload.value), norm.spec.lanes
     narrow = Value.cast(given.value)

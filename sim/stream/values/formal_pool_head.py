@@ -1,6 +1,6 @@
-"""Rules of `pool_head`: no chunk that was not asked for, one `done` an operation behind all reads, a queue with room.
+"""Rules of `pool_head`: only requested chunks, a `done` after all reads of each operation, no queue overflow.
 
-Chunks have one word here, so that those of results under way are counted by the flags of the lanes.
+Chunks have a single word here: flags of the lanes then count the results in progress.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: PoolHeadSpec) -> None:
-    """Add the rules; an operation has features and rows, and a sentence tokens."""
+    """Assumes operations with features and rows, and sentences with tokens."""
     m, block = checker.m, checker.block
-    given, sentence = checker.payload("operation"), checker.payload("sentences")
-    checker.assume((given.features != 0) & (given.features <= spec.features) & (given.rows != 0))
+    operation, sentence = checker.payload("operation"), checker.payload("sentences")
+    checker.assume((operation.features != 0) & (operation.features <= spec.features) & (operation.rows != 0))
     checker.assume((sentence.length != 0) & (sentence.length <= spec.longest))
     inside = probe_of(block)
     step = inside.step
     pooled = ("TAKE", "DIVIDE", "COMPARE", "ROUND", "WRITE")
     state = {name: inside.state(name) for name in ("IDLE", "OPEN", "READ", "DRAIN", "DONE", *pooled)}
-    owed = Signal(4, name="operands_owed")
-    m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
+    pending = Signal(4, name="operands_owed")
+    m.d.sync += pending.eq(pending + checker.moves("operands_read") - checker.moves("operands"))
     to_come = block._owed + Mux(block._asking, block._left + 1, 0)
     opening = state["IDLE"] | state["OPEN"]
     final = (block._settings.features - 1)[: exact_log2(spec.columns)]
@@ -38,9 +38,9 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
     _results(checker, spec, step)
     checker.lemmas_together(
         {
-            "owed_counted": owed == block._owed,
+            "owed_counted": pending == block._owed,
             "due_counted": Mux(state["READ"], to_come == block._due + 1, to_come == 0),
-            # the average stays while it is written, and nothing of the other kind is under way
+            # an average stays until written, while no unit-length operation is in progress
             "pooled": ~Cat(state[name] for name in pooled).any() | ~block._is_unit,
             "of_unit": state["IDLE"] | block._is_unit | ((step == 0) & ~state["DRAIN"]),
             "rounds": inside.rounds == state["ROUND"],
@@ -51,17 +51,17 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
             "kind": state["IDLE"] | (block._is_unit == (block._settings.kind == KINDS.index("unit"))),
         }
     )
-    checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))
-    checker.rule("reads_bounded", owed <= 7)
+    checker.rule("operands_asked", ~checker.streams["operands"].ready | (pending != 0))
+    checker.rule("reads_bounded", pending <= 7)
     busy = Signal(name="busy")
     m.d.sync += busy.eq((busy | checker.moves("operation")) & ~checker.moves("done"))
     checker.lemma("states", busy == ~state["IDLE"])
     checker.rule("operation_alone", ~checker.streams["operation"].ready | ~busy)
-    checker.rule("done_alone", ~checker.streams["done"].valid | busy & (owed == 0) & ~checker.streams["write"].valid)
+    checker.rule("done_alone", ~checker.streams["done"].valid | busy & (pending == 0) & ~checker.streams["write"].valid)
 
 
 def _results(checker: Checker, spec: PoolHeadSpec, step: Value) -> None:
-    """Count chunks of results under way: there is a place for each in the queue."""
+    """Count result chunks in progress: each has a reserved slot in the queue."""
     unit = parts_of(checker.block).unit
     inside, lanes, queue = probe_of(unit), parts_of(unit).lanes, parts_of(unit).queue
     flags = probe_of(lanes).under_way

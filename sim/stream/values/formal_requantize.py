@@ -1,4 +1,4 @@
-"""Rules of `requantize`, a pipeline whose stages all move together."""
+"""Rules of `requantize`, a pipeline moving as a whole."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rules of `rotary`: no chunk that was not asked for, none lost or made in the rings, one `done` an operation.
+"""Rules of `rotary`: only requested chunks, none lost or invented in the rings, a `done` for each operation.
 
-A head is a chunk here, of a single pair of words.
+A head is a single chunk here, a pair of words.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: RotarySpec) -> None:
-    """Add the rules; an operation has heads, positions and sentences."""
-    m, block, given = checker.m, checker.block, checker.payload("operation")
-    checker.assume((given.heads != 0) & (given.key_heads != 0) & (given.width == spec.width))
-    checker.assume((given.longest != 0) & (given.sentences != 0))
-    owed = Signal(4, name="operands_owed")
-    m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
+    """Assumes operations with heads, positions and sentences."""
+    m, block, operation = checker.m, checker.block, checker.payload("operation")
+    checker.assume((operation.heads != 0) & (operation.key_heads != 0) & (operation.width == spec.width))
+    checker.assume((operation.longest != 0) & (operation.sentences != 0))
+    pending = Signal(4, name="operands_owed")
+    m.d.sync += pending.eq(pending + checker.moves("operands_read") - checker.moves("operands"))
     turn = parts_of(block).turn
     inside = probe_of(turn)
     heads = sum(list(inside.flags)[1:], inside.flags[0])
@@ -29,14 +29,14 @@ def check(checker: Checker, spec: RotarySpec) -> None:
     m.d.sync += chunks.eq(chunks + checker.moves("operands") - checker.moves("write"))
     checker.lemmas_together(
         {
-            "owed_counted": owed == block._owed,
+            "owed_counted": pending == block._owed,
             "before_counted": inside.stored + inside.before + inside.second == spec.ring,
             "behind_counted": inside.behind + inside.made + inside.second + heads == spec.ring,
             "chunks_counted": chunks == inside.stored + inside.second + heads + inside.made + turn.o.valid,
         }
     )
-    checker.rule("operands_asked", ~checker.streams["operands"].ready | (owed != 0))
-    checker.rule("reads_bounded", owed <= 7)
+    checker.rule("operands_asked", ~checker.streams["operands"].ready | (pending != 0))
+    checker.rule("reads_bounded", pending <= 7)
     checker.rule("write_made", ~checker.streams["write"].valid | (chunks != 0))
     checker.rule("chunks_lost", chunks <= 2 * spec.ring + 1)
     busy = Signal(name="busy")

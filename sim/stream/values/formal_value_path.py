@@ -1,7 +1,7 @@
-"""Rules of `value_path`: an operation is taken when the one before is done, which is told once, behind its last write.
+"""Rules of `value_path`: no overlapping operations, each with a `done` after its last write.
 
-The queues and the three pipelines, which have proofs of their own, are left out: the queue of places gives as many as
-went in, the last of an operation ends it. The walk and the queues of operands have more rules, as parts.
+Queues and the three pipelines have proofs of their own and are left out. The address queue is assumed to keep all words
+and to mark the last word of an operation. The walk and the operand queues have rules as parts.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from ...formal.inside import leave_out, parts_of
 
 SPEC = ValuePathSpec(lanes=8, columns=4, rows=4, wide_rows=4, features=8, sums=4)
 _QUEUED = 3
-"""Most chunks that the queue of places is assumed to hold."""
+"""Assumed depth of the address queue, in chunks."""
 
 
 def check(checker: Checker, spec: ValuePathSpec) -> None:
-    """Add the rules."""
     m, parts, operation = checker.m, parts_of(checker.block), checker.payload("operation")
     leave_out(checker, checker.block, "walk")
     walk, places, jobs = parts.walk, parts.places, parts.jobs
     counts = operation.rows, operation.sentences, operation.longest
     checker.assume(operation.kind.matches(*KINDS) & (operation.features != 0))
-    checker.assume(Cat((one != 0) & (one <= spec.longest) for one in counts).all())
-    # room is taken by what goes in alone
+    checker.assume(Cat((count != 0) & (count <= spec.longest) for count in counts).all())
+    # only an entering word takes a free slot
     taken = Cat(walk.asked, jobs.i.valid & jobs.i.ready, places.i.valid & places.i.ready)
     room, left = Cat(parts.first.room, parts.second.room, jobs.i.ready, places.i.ready), Signal(4, name="left")
     m.d.sync += left.eq(room & ~taken)

@@ -1,6 +1,6 @@
-"""Rules of the walk of `value_path`: each operation ends once, a chunk that is written passes, and nothing hangs.
+"""Rules of the address sequencer of `value_path`: one end per operation, every written chunk passes, and no hang.
 
-Chunks are counted for operations of two chunks of features and two rows a side at most.
+Operations have at most two chunks of features and two rows a side.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ _GROUPS, _ROWS, _STUCK = 2, 2, 8
 
 
 def part() -> ValueWalk:
-    """Walk in small memories."""
     return ValueWalk(ValuePathSpec(lanes=8, columns=4, rows=4, wide_rows=4, features=8, sums=4))
 
 
 def check(checker: Checker, walk: ValueWalk) -> None:
-    """Add the rules: an operation begins behind the end of the one before."""
+    """Assumes no overlapping operations."""
     m, given, streams = checker.m, walk.operation, checker.streams
     words, results = streams["words"], streams["results"]
     active, positions = Signal(name="active"), Signal(name="active_positions")
@@ -32,8 +31,8 @@ def check(checker: Checker, walk: ValueWalk) -> None:
     checker.assume(~walk.begin | ~active)
     counts = given.rows, given.sentences, given.longest
     checker.assume(given.kind.matches(*KINDS) & (given.features != 0) & (given.features <= _GROUPS * walk.spec.columns))
-    checker.assume(Cat((one != 0) & (one <= _ROWS) for one in counts).all())
-    # room is taken by what goes in alone
+    checker.assume(Cat((count != 0) & (count <= _ROWS) for count in counts).all())
+    # only an entering word takes a free slot
     taken = Cat(walk.asked, checker.moves("words"), checker.moves("results"))
     room, left = Cat(walk.room, words.ready, results.ready), Signal(len(taken), name="left")
     m.d.sync += left.eq(room & ~taken)
@@ -45,7 +44,7 @@ def check(checker: Checker, walk: ValueWalk) -> None:
     checker.rule("asked_with_room", (walk.asked & ~walk.room) == 0)
     checker.rule("asked_read", walk.asked.any() == checker.moves("read"))
     checker.rule("sentences_taken", ~streams["sentences"].ready | positions)
-    # what is read belongs to a chunk that passes
+    # every read belongs to a passing chunk
     reads = Signal(range(3), name="reads")
     passes = checker.moves("words") & ~words.payload.release
     m.d.sync += reads.eq(Mux(passes, 0, reads + checker.moves("read")))

@@ -1,4 +1,4 @@
-"""Bench of `activation_function`: all kinds and shifts, values of all sizes, ends of tables; then a second job."""
+"""Bench of `activation_function`: all kinds and shifts, values of all magnitudes, ends of the tables; two jobs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ....golden.stream.values.activation_function import KINDS, ActivationFuncti
 
 
 def stimulus(spec: ActivationFunctionSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make values of all sizes and signs, at both ends of tables and of the format; half without shifts."""
+    """Values of all magnitudes and signs, and the ends of tables and format; half without shifts."""
     shape = (words, spec.lanes)
     value = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True) >> rng.integers(0, Q8_16.width, shape)
     input_shift, output_shift = (
         np.where(rng.random((words, 1)) < 0.5, 0, rng.integers(0, SHIFT.maximum, (words, 1), endpoint=True))
         for _ in range(2)
     )
-    ends = [one.segments << one.segment_bits for one in spec.table.functions]
+    ends = [function.segments << function.segment_bits for function in spec.table.functions]
     near = rng.choice([0, *ends], shape) + rng.integers(-3, 3, shape, endpoint=True)
     value = np.where(rng.random(shape) < 0.2, rng.choice([-1, 1], shape) * near >> input_shift, value)
     value = np.where(rng.random(shape) < 0.05, rng.choice([Q8_16.minimum, Q8_16.maximum, 0], shape), value)

@@ -1,4 +1,4 @@
-"""Bench of `elementwise`: all kinds and shifts, values of all sizes, both ends of the formats; then a second job."""
+"""Bench of `elementwise`: all kinds and shifts, values of all magnitudes, both ends of the formats; two jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....golden.stream.values.elementwise import KINDS, ElementwiseSpec
 
 
 def stimulus(spec: ElementwiseSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make pairs of values of all sizes and signs; half without shifts."""
+    """Pairs of values of all magnitudes and signs; half without shifts."""
     shape, column = (words, spec.lanes), (words, 1)
     values = {}
     for name in ("first", "second"):

@@ -1,4 +1,4 @@
-"""Bench of `layer_norm`: rows of all lengths, kinds and sides, of zeros, equal or extreme values; then a second job."""
+"""Bench of `layer_norm`: rows of all lengths, kinds and sides, zero, equal and extreme values; several jobs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ...phase import Phase
 from ...stimulus import two_jobs
 
 _ALL = 1 << 40
-"""More words than any job has."""
+"""Larger than the word count of any job."""
 
 
 def stimulus(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make operations of many sizes, the first two of one feature and of the most."""
-    parts, left = list[dict[str, Words]](), words
-    while left > 0:
+    """Operations of many sizes; the first has a single feature, the second the maximum."""
+    parts, remaining = list[dict[str, Words]](), words
+    while remaining > 0:
         features = [1, spec.features][len(parts)] if len(parts) < 2 else _features(spec, rng)
         width = -(-features // spec.lanes)
-        rows = min(int(rng.integers(1, 6)), max(1, left // width))
-        if width > left and len(parts) > 1:
-            features, width, rows = int(rng.integers(1, left * spec.lanes, endpoint=True)), left, 1
+        rows = min(int(rng.integers(1, 6)), max(1, remaining // width))
+        if width > remaining and len(parts) > 1:
+            features, width, rows = int(rng.integers(1, remaining * spec.lanes, endpoint=True)), remaining, 1
             width = -(-features // spec.lanes)
         parts.append(operation(spec, rng, features, rows))
-        left -= rows * width
+        remaining -= rows * width
     return joined(parts)
 
 
@@ -41,7 +41,7 @@ def _features(spec: LayerNormSpec, rng: np.random.Generator) -> int:
 def operation(
     spec: LayerNormSpec, rng: np.random.Generator, features: int, rows: int, many: bool = False
 ) -> dict[str, Words]:
-    """Make an operation with any settings; with `many`, of normal values that come at once."""
+    """An operation with random settings; `many` restricts rows to ordinary values, for tests at full rate."""
     norm = Norm(features, float(rng.choice(np.array([0, 1e-12, 1e-5, 0.99]))), bool(rng.integers(2)))
     share, share_fraction = norm.share
     fraction, biased = (
@@ -62,27 +62,27 @@ def operation(
     width = -(-features // spec.lanes)
     value = np.concatenate([_row(rng, width * spec.lanes, features, many) for _ in range(rows)])
     side = rng.integers(0, 2, (rows * width, 1))
-    given = {"value": value.reshape(-1, spec.lanes), "side": side}
+    words = {"value": value.reshape(-1, spec.lanes), "side": side}
     if spec.tag:
-        given["tag"] = rng.integers(0, 1 << spec.tag, (rows * width, 1))
+        words["tag"] = rng.integers(0, 1 << spec.tag, (rows * width, 1))
     count = -(-features // VALUES) * VALUES
-    own = [np.stack([_biases(rng, count, fraction) for _ in range(2)])] * biased
-    own.append(np.stack([_factors(rng, count) for _ in range(2)]))
-    plus, minus = np.concatenate([one.reshape(2, -1, VALUES) for one in own], axis=1)
+    vectors = [np.stack([_biases(rng, count, fraction) for _ in range(2)])] * biased
+    vectors.append(np.stack([_factors(rng, count) for _ in range(2)]))
+    plus, minus = np.concatenate([vector.reshape(2, -1, VALUES) for vector in vectors], axis=1)
     return {
         "operation": {name: np.array([[number]]) for name, number in fields.items()},
         "parameters": {"plus": plus, "minus": minus},
-        "i": given,
+        "i": words,
     }
 
 
 def _row(rng: np.random.Generator, count: int, features: int, normal: bool) -> Integers:
-    """Draw a row; what is behind its features is any."""
+    """A row of values; values after `features` are random."""
     low, high = Q11_16.minimum, Q11_16.maximum
     values = rng.integers(low, high, count, endpoint=True)
     kinds: Sequence[Integers] = (
         values >> int(rng.integers(Q11_16.width)),
-        # squares whose sums cancel but for a few last places
+        # nearly equal values: the variance is a difference of two close sums
         rng.integers(-3, 3, count, endpoint=True) + (int(rng.integers(-1000, 1000)) << int(rng.integers(16))),
         np.full(count, int(rng.choice([0, 1, -1, low, high, 12345]))),
         rng.choice([low, high], count),
@@ -94,7 +94,7 @@ def _row(rng: np.random.Generator, count: int, features: int, normal: bool) -> I
 
 
 def _factors(rng: np.random.Generator, count: int) -> Integers:
-    """Draw factors of all sizes, at both ends, and such that make ties; bits above theirs are any."""
+    """Factors of all magnitudes, with extremes and ties; bits above the format are random."""
     half = 1 << (FACTOR_BITS - 1)
     values = rng.integers(-half, half, count) >> rng.integers(0, FACTOR_BITS, count)
     values = np.where(rng.random(count) < 0.2, rng.choice([-half, half - 1, 0, 1, half // 2], count), values)
@@ -108,7 +108,7 @@ def _biases(rng: np.random.Generator, count: int, fraction: int) -> Integers:
 
 
 def scenario(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of many operations; then one of short rows and one of long rows, in the cycles that are promised."""
+    """Two jobs of many operations; then short rows and long rows with exact cycles."""
     jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
     first = spec.cycles(jobs[0].inputs["operation"])
     phases = [replace(phase, cycles=cycles) for phase, cycles in zip(jobs, (first, None), strict=True)]

@@ -13,7 +13,7 @@ from ..memory.chunk_places import places
 from .tb_layer_norm import operation
 
 _ALL = 1 << 40
-"""More words than any job has."""
+"""Larger than the word count of any job."""
 
 
 def _norm(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
@@ -21,20 +21,19 @@ def _norm(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str,
     features = int(rng.choice([features, int(rng.integers(1, min(spec.features, 8 * spec.columns), endpoint=True))]))
     groups = -(-features // spec.columns)
     rows = int(rng.integers(1, max(min(words // (2 * groups), spec.sums // 2), 1), endpoint=True))
-    given = operation(spec.norm, rng, features, 2 * rows)
-    fields = {name: column for name, column in given["operation"].items() if name != "rows"}
-    own = {"rows": rows} | places(spec, rng, 2 * rows, {"source": groups, "destination": groups})
-    values = given["i"]["value"].reshape(2 * rows, -1)
-    more = rng.integers(Q11_16.minimum, Q11_16.maximum, (2 * rows, groups * spec.columns - values.shape[1]))
+    norm = operation(spec.norm, rng, features, 2 * rows)
+    fields = {name: column for name, column in norm["operation"].items() if name != "rows"}
+    addresses = {"rows": rows} | places(spec, rng, 2 * rows, {"source": groups, "destination": groups})
+    values = norm["i"]["value"].reshape(2 * rows, -1)
+    padding = rng.integers(Q11_16.minimum, Q11_16.maximum, (2 * rows, groups * spec.columns - values.shape[1]))
     return {
-        "operation": fields | {name: np.array([[value]], np.int64) for name, value in own.items()},
-        "parameters": given["parameters"],
-        "operands": {"value": np.concatenate([values, more], axis=1).reshape(-1, spec.columns)},
+        "operation": fields | {name: np.array([[value]], np.int64) for name, value in addresses.items()},
+        "parameters": norm["parameters"],
+        "operands": {"value": np.concatenate([values, padding], axis=1).reshape(-1, spec.columns)},
     }
 
 
 def stimulus(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make norms."""
     parts, left = list[dict[str, Words]](), words
     while left > 0:
         parts.append(_norm(spec, rng, left))
@@ -43,6 +42,5 @@ def stimulus(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[s
 
 
 def scenario(spec: NormPathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs."""
     jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
     return [Phase(job.inputs, job.expected, reset=job.reset, quiet=True) for job in jobs]

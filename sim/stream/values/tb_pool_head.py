@@ -1,4 +1,4 @@
-"""Bench of `pool_head`: pools of sentences of all lengths and divisions by the norm; then a second job."""
+"""Bench of `pool_head`: pools of sentences of all lengths and unit-length divisions; two jobs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ...stimulus import random_lengths, two_jobs
 from ..memory.chunk_places import places
 
 _ALL = 1 << 40
-"""More words than any job has."""
+"""Larger than the word count of any job."""
 
 
 def stimulus(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make operations of about 8 times so many cycles: of each kind, then any, the first of one feature."""
-    parts, left = list[dict[str, Words]](), words
-    while left > 0 or len(parts) < len(KINDS):
+    """Operations of about 8 `words` cycles: each kind once, then random kinds; the first has a single feature."""
+    parts, remaining = list[dict[str, Words]](), words
+    while remaining > 0 or len(parts) < len(KINDS):
         kind = len(parts) if len(parts) < len(KINDS) else int(rng.integers(len(KINDS)))
-        parts.append(operation(spec, rng, kind, max(left // 4, 8), 1 if not parts else 0))
-        left -= spec.cycles(parts[-1]) // 8
+        parts.append(operation(spec, rng, kind, max(remaining // 4, 8), 1 if not parts else 0))
+        remaining -= spec.cycles(parts[-1]) // 8
     return joined(parts)
 
 
 def operation(
     spec: PoolHeadSpec, rng: np.random.Generator, kind: int, reads: int, features: int = 0
 ) -> dict[str, Words]:
-    """Make an operation with about so many chunks to read, and at most the features that there can be."""
+    """An operation with about `reads` chunk reads, and at most the allowed features."""
     most = min(spec.features, max(spec.columns, reads // 4 * spec.columns))
     few = min(most, spec.columns)
     features = features or int(rng.choice([most, *(int(rng.integers(1, one, endpoint=True)) for one in (most, few))]))
@@ -45,7 +45,7 @@ def operation(
     else:
         tokens = int(rng.integers(1, max(2, min(spec.longest, reads // (2 * groups))), endpoint=True))
         lengths = random_lengths(rng, tokens, tokens)
-        # both sides' sentences are as long
+        # both sides have the same sentence lengths
         first = np.cumsum([0, *lengths * 2])[:-1]
         sentences = np.tile(np.stack([first, lengths * 2], axis=1), (groups, 1))
         rows = len(first)
@@ -64,7 +64,7 @@ def operation(
 
 
 def _tokens(rng: np.random.Generator, tokens: int, count: int) -> Integers:
-    """Draw tokens of any values, small ones whose means are ties, or of the smallest and largest alone."""
+    """Tokens: random, small with tied means, or of extreme values only."""
     kinds = (
         rng.integers(Q11_16.minimum, Q11_16.maximum, (tokens, count), endpoint=True),
         rng.integers(-2, 2, (tokens, count), endpoint=True),
@@ -74,9 +74,9 @@ def _tokens(rng: np.random.Generator, tokens: int, count: int) -> Integers:
 
 
 def _row(rng: np.random.Generator, count: int) -> Integers:
-    """Draw a row of any size, of zeros, of equal values, or with a single one; what rounds up to an octave; ties.
+    """A row: random, constant, one-hot, rounding up to the next octave, or with ties.
 
-    Ties are half-way between two numbers where they are near the largest one's octave.
+    Ties lie half-way between two numbers near the octave of the largest value.
     """
     low, high = Q11_16.minimum, Q11_16.maximum
     values = rng.integers(low, high, count, endpoint=True)
@@ -92,7 +92,7 @@ def _row(rng: np.random.Generator, count: int) -> Integers:
 
 
 def scenario(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second one without a reset; the first one's cycles are those of its operations."""
+    """Two jobs, the second without a reset; exact cycles of the first."""
     jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
     cycles = spec.cycles(jobs[0].inputs)
     return [replace(phase, cycles=count) for phase, count in zip(jobs, (cycles, None), strict=True)]

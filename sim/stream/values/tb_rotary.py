@@ -1,4 +1,4 @@
-"""Bench of `rotary`: heads of all widths, sentences of all lengths, rotations of any numbers; then a second job."""
+"""Bench of `rotary`: heads of all widths, sentences of all lengths, arbitrary rotations; two jobs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...stimulus import random_lengths, two_jobs
 from ..memory.chunk_places import places
 
 _ALL = 1 << 40
-"""More words than any job has."""
+"""Larger than the word count of any job."""
 
 
 def stimulus(spec: RotarySpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make operations with about so many chunks, the first of the widest heads."""
+    """Operations with about `words` chunks, the first with the widest heads."""
     parts, left = list[dict[str, Words]](), words
     least = max(HALVES, spec.columns)
     while left > 0:
@@ -39,7 +39,7 @@ def operation(
     tokens: int,
     lengths: list[int] | None = None,
 ) -> dict[str, Words]:
-    """Make an operation of heads of queries and keys and their width, and of so many tokens of a side."""
+    """An operation with `heads` = (query heads, key heads, width) and `tokens` tokens a side."""
     lengths = lengths or random_lengths(rng, tokens, tokens)
     count, key_count, width = heads
     longest, first = max(lengths), np.cumsum([0, *lengths * 2])[:-1]
@@ -48,8 +48,8 @@ def operation(
     fields |= {"longest": longest, "sentences": len(first)}
     fields |= places(spec, rng, 2 * tokens, groups, either=False)
     values = [
-        _values(rng, (2 * tokens, own * spec.columns), form)
-        for own, form in zip(groups.values(), (Q8_16, Q6_12), strict=True)
+        _values(rng, (2 * tokens, chunks * spec.columns), form)
+        for chunks, form in zip(groups.values(), (Q8_16, Q6_12), strict=True)
     ]
     rotation = rng.integers(ROTATION.minimum, ROTATION.maximum, (longest, 2, width // 2), endpoint=True)
     ends = np.where(rng.random(rotation.shape) < 0.5, ROTATION.minimum, ROTATION.maximum)
@@ -70,7 +70,7 @@ def operation(
 
 
 def _values(rng: np.random.Generator, shape: tuple[int, int], form: Format) -> Integers:
-    """Draw rows of any values, of small ones, whose results are ties, and of both ends."""
+    """Rows of random values, of small values with tied results, and of extreme values."""
     values = rng.integers(form.minimum, form.maximum, shape, endpoint=True)
     kind = rng.integers(3, size=(shape[0], 1))
     return np.select([kind == 0, kind == 1], [values, values >> 14], rng.choice([form.minimum, form.maximum], shape))
@@ -79,25 +79,25 @@ def _values(rng: np.random.Generator, shape: tuple[int, int], form: Format) -> I
 def _nearly_ties(
     rng: np.random.Generator, rotation: Integers, values: list[Integers], positions: list[int]
 ) -> list[Integers]:
-    """Change some rotations, and rows that meet them: results are ties, to which one bit is added or none.
+    """Change some rotations and their rows: results become ties, exact or off by a low bit.
 
-    A bit far below the last place of a result shows only there.
+    The low bit is far below the result's last place; only a tie reveals it.
     """
     some, tie = rng.random((len(rotation), 1, 1)) < 0.3, ROTATION.fraction - 1
     exponents = rng.integers(tie, size=rotation.shape, endpoint=True)
     rotation[:] = np.where(some, rng.choice([-1, 1], rotation.shape) << exponents, rotation)
-    found = []
+    changed = []
     for rows in values:
         halves = rows.reshape(len(rows), -1, *rotation.shape[1:])
         ties = rng.integers(2, size=(*halves.shape[:2], 1, halves.shape[-1])) == np.arange(2)[:, None]
         powers = np.where(ties, tie - exponents[positions, None, :1], rng.integers(tie + 1, size=halves.shape))
         nearly = rng.choice([-1, 1], halves.shape) << powers
-        found.append(np.where(some[positions, None], nearly, halves).reshape(rows.shape))
-    return found
+        changed.append(np.where(some[positions, None], nearly, halves).reshape(rows.shape))
+    return changed
 
 
 def scenario(spec: RotarySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second one without a reset; then a sentence of each side in the cycles that are promised."""
+    """Two jobs, the second without a reset; then a sentence on each side, with exact cycles."""
     jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
     tokens = min(5, spec.longest)
     whole = operation(spec, rng, (2, 1, spec.width), tokens, [tokens])

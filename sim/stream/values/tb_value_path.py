@@ -1,4 +1,4 @@
-"""Bench of `value_path`: operations of all kinds, places, shifts and sizes, saturations; then a second job."""
+"""Bench of `value_path`: operations of all kinds, buffers, shifts and sizes, saturations; several jobs."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from ...stimulus import random_lengths, two_jobs
 from ..memory.chunk_places import places
 
 _ALL = 1 << 40
-"""More words than any job has."""
+"""Larger than the word count of any job."""
 _WIDE = FORMATS.index(Q11_16)
 
 
 def stimulus(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make operations of about so many words, the first ones of each kind."""
+    """Operations of about `words` words, beginning with one of each kind."""
     parts: list[dict[str, Words]] = []
-    left = words
-    while left > 0:
+    remaining = words
+    while remaining > 0:
         kind = KINDS[len(parts)] if len(parts) < len(KINDS) else KINDS[int(rng.integers(len(KINDS)))]
-        features = int(rng.choice([1, spec.columns, int(rng.integers(1, _most(spec, left), endpoint=True))]))
+        features = int(rng.choice([1, spec.columns, int(rng.integers(1, _most(spec, remaining), endpoint=True))]))
         chunks = -(-features // spec.columns)
-        rows = int(rng.integers(1, max(1, min(6, spec.longest, left // (2 * chunks * spec.words))), endpoint=True))
+        rows = int(rng.integers(1, max(1, min(6, spec.longest, remaining // (2 * chunks * spec.words))), endpoint=True))
         parts.append(operation(spec, rng, kind, features, rows))
-        left -= 2 * rows * chunks * spec.words
+        remaining -= 2 * rows * chunks * spec.words
     return joined(parts)
 
 
 def _most(spec: ValuePathSpec, words: int) -> int:
-    """Most features of an operation: a few rows of the memory, or what is left."""
+    """Maximum of an operation's features: a few memory rows, or the remaining words."""
     return max(1, min(3 * spec.lanes, spec.features, words * VALUES // 2))
 
 
 def operation(
     spec: ValuePathSpec, rng: np.random.Generator, kind: Kind, features: int, rows: int, join: Join | None = None
 ) -> dict[str, Words]:
-    """Make an operation of any settings, with so many rows a side."""
+    """An operation with random settings and `rows` rows a side."""
     plain = rng.random() < 0.5
     names = "shift", "passed_shift", "result_shift", "source_shift", "second_shift"
     shifts = {name: 0 if plain else int(rng.integers(SHIFT.maximum, endpoint=True)) for name in names}
@@ -56,7 +56,7 @@ def operation(
         join = Join.NONE if squared else Join(int(rng.choice([Join.NONE, Join.ADD, Join.GATE])))
     lengths = random_lengths(rng, rows, min(rows, 4))
     groups = dict.fromkeys(("source", "second", "destination"), -(-features // spec.columns))
-    # factors and what activations take have 24 bits
+    # factors and the inputs of activations have 24 bits
     narrow = activation or join == Join.GATE
     one = Operation(
         kind=kind,
@@ -76,7 +76,7 @@ def operation(
 
 
 def _inputs(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, lengths: list[int]) -> dict[str, Words]:
-    """Words of all inputs that an operation takes."""
+    """Words of all inputs of an operation."""
     chosen, (groups, _) = settings(one), spec.chunks(one)
     chunks = 2 * one.rows * len(groups)
     vectors = (one.longest if chosen.positions else 1) if chosen.biased else 0
@@ -97,13 +97,13 @@ def _inputs(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, lengt
 
 
 def _sized(rng: np.random.Generator, least: int, most: int, shape: tuple[int, ...]) -> Integers:
-    """Numbers of all sizes, and both ends."""
+    """Numbers of all magnitudes, and both ends."""
     values = rng.integers(least, most, shape, endpoint=True) >> rng.integers(0, most.bit_length(), shape)
     return np.where(rng.random(shape) < 0.1, rng.choice([least, most, 0], shape), values)
 
 
 def _sums(rng: np.random.Generator, one: Operation, shape: tuple[int, ...]) -> Integers:
-    """Sums whose values are within their format or beyond, and any."""
+    """Sums within, near and beyond the format of their results."""
     near = _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) << one.fraction
     return np.where(
         rng.random(shape) < 0.8, near >> rng.integers(0, 12, shape), _sized(rng, SUM.minimum, SUM.maximum, shape)
@@ -111,7 +111,7 @@ def _sums(rng: np.random.Generator, one: Operation, shape: tuple[int, ...]) -> I
 
 
 def _operands(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, chosen: Settings, chunks: int) -> Words:
-    """Values and second values of each chunk in turn."""
+    """First and second values of each chunk, interleaved."""
     gates = one.kind == Kind.GATE or (one.kind == Kind.LINEAR and one.join == Join.GATE)
     kinds = [0] * (not chosen.sums) + [1] * bool(chosen.joined)
     form = Q8_16 if gates or one.kind == Kind.ACTIVATION else Q11_16
@@ -120,7 +120,7 @@ def _operands(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, cho
 
 
 def scenario(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of many operations; then one of many rows of each kind, in the cycles that are promised."""
+    """Two jobs of many operations; then many rows of each kind with exact cycles."""
     jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
     phases = [replace(phase, cycles=None) for phase in jobs]
     rows = min(spec.longest, words // 4)

@@ -1,1 +1,1 @@
-"""Stimulus and benches of weights of both sides of a step, from the stream of codes."""
+"""Benches and rules of the weight path: from the code stream to the weights of both perturbation signs."""

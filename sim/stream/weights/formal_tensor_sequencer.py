@@ -1,4 +1,4 @@
-"""Rules of `tensor_sequencer`: each tensor of an instruction is told once on each stream, and no word is left."""
+"""Rules of `tensor_sequencer`: each tensor of an instruction is announced once on each stream."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _LONGEST = 3
 
 
 def check(checker: Checker, spec: TensorSequencerSpec) -> None:
-    """Add the rules, for passes of short sentences."""
-    given, taken = checker.payload("operation"), checker.moves("operation")
-    checker.assume(given.longest <= _LONGEST)
+    """Assumes short sentences."""
+    operation, taken = checker.payload("operation"), checker.moves("operation")
+    checker.assume(operation.longest <= _LONGEST)
     inside = probe_of(checker.block)
-    own = given.kind.matches(Kind.LINEAR, Kind.NORM)
-    rows = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
-    gains: list[tuple[Value, int]] = [(taken & own, 1), (taken & own & given.biased, 1)]
-    gains += [(taken & rows & given.longest[bit], 1 << bit) for bit in range(2)]
+    has_tensors = operation.kind.matches(Kind.LINEAR, Kind.NORM)
+    rows = (operation.kind == Kind.POSITIONS) | ((operation.kind == Kind.ATTENTION) & operation.rotary)
+    gains: list[tuple[Value, int]] = [(taken & has_tensors, 1), (taken & has_tensors & operation.biased, 1)]
+    gains += [(taken & rows & operation.longest[bit], 1 << bit) for bit in range(2)]
     idle, gives = inside.state("IDLE"), inside.state("GIVE")
     checker.lemma("idle", inside.idle == idle)
-    left = Signal(range(_LONGEST + 1))
-    checker.m.d.comb += left.eq(inside.bias + inside.main + inside.rows)
+    remaining = Signal(range(_LONGEST + 1))
+    checker.m.d.comb += remaining.eq(inside.bias + inside.main + inside.rows)
     checker.lemma("left", idle | (inside.rows <= _LONGEST) & ~((inside.bias | inside.main) & inside.rows.any()))
     checker.lemma("bias", idle | inside.main | ~inside.bias)
-    checker.lemma("given", ~gives | left.any())
+    checker.lemma("given", ~gives | remaining.any())
     for name in ("tensors", "beats"):
         port = checker.streams[name]
         owed = Signal(range(_LONGEST + 1), name=f"{name}_left")
-        checker.m.d.comb += owed.eq(left - (gives & ~port.valid))
+        checker.m.d.comb += owed.eq(remaining - (gives & ~port.valid))
         checker.lemma(f"{name}_offered", gives | ~port.valid)
         counted = checker.balance(name, gains, [(port.valid, checker.moves(name), 1)], _LONGEST)
         checker.lemma(f"{name}_counted", counted == owed & ~idle.replicate(len(owed)))

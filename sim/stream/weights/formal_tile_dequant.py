@@ -1,4 +1,4 @@
-"""Rules of `tile_dequant`: weights for each beat of codes, and values for each other one."""
+"""Rules of `tile_dequant`: every beat of codes becomes weights, every other beat values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: TileDequantSpec) -> None:
-    """Add the rules; a tensor has at least one record or value, and a tile in each."""
+    """Assumes tensors with records or values, and tiles in each."""
     inner = probe_of(checker.block)
     operation, o, v = (checker.streams[name] for name in ("operation", "o", "v"))
     sizes = (operation.payload[name] != 0 for name in ("length", "blocks", "tiles"))
@@ -23,7 +23,7 @@ def check(checker: Checker, spec: TileDequantSpec) -> None:
     words = checker.balance("o_words", [(codes, 1)], [(o.valid, checker.moves("o"), 1)], spec.latency, spec.latency)
     checker.rule("codes_enter", ~inner.entering | inner.room | (words != 0))
     beats = checker.moves("beats")
-    # all parts of a beat enter before it is taken
+    # a beat is accepted after all its parts have entered
     checker.rule(
         "whole", ~(beats & inner.coded & ~inner.scaling & ~inner.skipping) | (codes & (inner.part == parts - 1))
     )

@@ -1,6 +1,6 @@
-"""Rules of `tile_stream`: it asks for all beats, and for those alone that have room; tiles are counted one by one.
+"""Rules of `tile_stream`: it requests all beats, only with free buffer space, and numbers tiles consecutively.
 
-That a FIFO keeps its words, and a splitter the beats of its commands, is proved of these parts.
+FIFO and splitter have proofs of their own.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from ...formal.inside import parts_of, probe_of
 SPEC = TileStreamSpec(lanes=8, columns=4, depth=4, correction_depth=4, burst=2, address=16)
 CUT = ("memories",)
 _MOST = 3
-"""Most beats of a tensor, or weights of a list; the count itself is a counter of any number."""
+"""Assumed maximum of a tensor's beats and of a list's weights; the block's counter is generic."""
 
 
 def check(checker: Checker, spec: TileStreamSpec) -> None:
-    """Add the rules, for tensors of a few beats; a memory gives no more than it was asked for."""
+    """Assumes tensors of a few beats, and a memory returning only requested beats."""
     parts = parts_of(checker.block)
-    given, lists = checker.payload("reads"), checker.payload("correction_reads")
-    for name, count in (("reads", given.beats), ("correction_reads", lists.weights)):
+    reads, lists = checker.payload("reads"), checker.payload("correction_reads")
+    for name, count in (("reads", reads.beats), ("correction_reads", lists.weights)):
         checker.assume(~checker.streams[name].valid | (count != 0) & (count <= _MOST))
     beats = Signal(range(_MOST + 1), name="list_beats")
     checker.m.d.comb += beats.eq((lists.weights[:2] + 1) >> 1)
     assert BEAT_CORRECTIONS == 2
     tile = checker.block.place.tile
-    # neither has a reset
+    # without reset, as a restart must not change the comparison
     before, known = Signal.like(tile, name="tile_before", reset_less=True), Signal(name="tile_known")
     checker.m.d.sync += [before.eq(tile), known.eq(1)]
     checker.rule("tile_steps", ~known | (tile == 0) | (tile == before) | (tile == before + 1))
     _idle(checker)
-    _reads(checker, spec, "reads", "", parts.reader, given.beats[:2])
+    _reads(checker, spec, "reads", "", parts.reader, reads.beats[:2])
     _reads(checker, spec, "correction_reads", "correction_", parts.correction_reader, beats)
 
 
 def _idle(checker: Checker) -> None:
-    """It is idle where each tensor and list has ended that was taken: its last beat has come, its last weight left."""
+    """Idle if every accepted tensor's last beat has arrived and every list's last weight has left."""
     inside, rests = probe_of(checker.block), []
     for name, ends in (("tensors", inside.tensor_ends), ("corrections", inside.list_ends)):
         under_way = Signal(4, name=f"{name}_under_way")
@@ -48,12 +48,12 @@ def _idle(checker: Checker) -> None:
 
 
 def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, reader: object, beats: Value) -> None:
-    """Add the rules of one reader."""
+    """Rules of one reader."""
     m, inside, parts = checker.m, probe_of(reader), parts_of(reader)
     command, fetched = f"{prefix}command", f"{prefix}fetched"
     port, comes = checker.streams[fetched], checker.moves(fetched)
     asked = checker.payload(command).beats
-    # what was asked for and has not come, and what waits
+    # requested beats not yet received, and buffered beats
     due, stored = (Signal(range(2 * spec.depth), name=f"{prefix}{name}") for name in ("due", "stored"))
     m.d.sync += [
         due.eq(due + Mux(checker.moves(command), asked[:2], 0) - comes),
@@ -61,7 +61,7 @@ def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, read
     ]
     checker.assume(~port.valid | (due != 0))
     checker.rule(f"{command}_size", ~checker.streams[command].valid | (asked != 0) & (asked <= spec.burst))
-    # a read is taken off what is free a cycle behind
+    # the free space shrinks a cycle after the read
     checker.lemma(f"{prefix}read", ~inside.asked | parts.splitter.o.valid)
     checker.lemma(f"{prefix}room", inside.free - Mux(inside.asked, inside.length, 0) + stored + due == spec.depth)
     checker.rule(f"{fetched}_room", ~port.valid | parts.beats.i.ready)

@@ -1,6 +1,6 @@
-"""Rules of `tile_weights`: all beats of both sides for each tile, and a word of offsets for each that is tuned.
+"""Rules of `tile_weights`: all beats of both sides for each tile, and a word of offsets for each tuned tile.
 
-No tile is written over one that has not left, and vectors take no word that belongs to a tile before them.
+No tile overwrites a tile still in use, and vectors take no word of an earlier tile.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: TileWeightsSpec) -> None:
-    """Add the rules; a tensor has at least one record or value, and at least a tile in each."""
+    """Assumes tensors with records or values, and tiles in each."""
     block = checker.block
     inner, replay = probe_of(block), parts_of(block).replay
-    given, w, v, offsets = (checker.streams[name] for name in ("operation", "w", "v", "offsets"))
-    sizes = (given.payload[name] != 0 for name in ("length", "blocks", "tiles"))
-    checker.assume(~given.valid | (Cat(sizes).all() & (given.payload.tiles <= BLOCK // spec.lanes)))
+    operation, w, v, offsets = (checker.streams[name] for name in ("operation", "w", "v", "offsets"))
+    sizes = (operation.payload[name] != 0 for name in ("length", "blocks", "tiles"))
+    checker.assume(~operation.valid | (Cat(sizes).all() & (operation.payload.tiles <= BLOCK // spec.lanes)))
 
     _tiles(checker, spec)
     matrix, under_way = inner.matrix, inner.under_way.any()
@@ -52,15 +52,15 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     checker.rule("room", ~replay.enable.any() | room)
     checker.rule("done_room", ~done | room)
     checker.rule("kept", ~(done & replay.enable.any()))
-    checker.rule("begins", ~given.ready | ((inner.at == 0) & ~inner.wrong))
+    checker.rule("begins", ~operation.ready | ((inner.at == 0) & ~inner.wrong))
     checker.rule("offered", ~replay.take | offsets.valid)
 
 
 def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
-    """Add rules of when corrections are used: all those that a tile reaches, and no other."""
+    """A tile gets all corrections up to its end, and no later ones."""
     inner = probe_of(checker.block)
     reached = inner.final | (inner.correction.place[exact_log2(spec.weights) :] <= inner.tile)
-    # the tile has not changed in the cycle before
+    # valid while the tile did not change in the previous cycle
     same = inner.correcting | (inner.at != 0)
     checker.lemma("reached", ~same | ~inner.there | (inner.reached == reached))
     given = inner.corrected & inner.there & reached
@@ -69,7 +69,7 @@ def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
 
 
 def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
-    """Tiles that are full and what has left of the first account for all beats that are owed."""
+    """Full tiles, less the beats already sent of the first, account for all outstanding beats."""
     replay, w = parts_of(checker.block).replay, checker.streams["w"]
     inner = probe_of(replay)
     there, both, fill, drain = inner.there, inner.both, inner.fill, inner.drain
@@ -77,7 +77,7 @@ def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
     owed = Signal(range(3 * spec.lanes))
     checker.m.d.sync += owed.eq(owed + Mux(replay.done, spec.lanes, 0) - checker.moves("w"))
     whole = (there + both) * spec.lanes
-    # words that belong to tiles: the minus side's first beat takes its own
+    # words of stored tiles: the first beat of each tile takes its own
     words = Signal(range(4))
     checker.m.d.sync += words.eq(words + (replay.done & replay.tuned) - replay.take)
     checker.lemmas_together(

@@ -1,4 +1,4 @@
-"""Rules of `word_offsets`: as many words, beats and words of the generator as commands say, each to its end."""
+"""Rules of `word_offsets`: each command produces exactly its words, beats and generator draws, and terminates."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ SPEC = WordOffsetsSpec(
 )
 CUT = ("multipliers", "memories")
 _MOST = 3
-"""Most rows or words of a command; the count itself is a counter of any number."""
+"""Assumed maximum of a command's rows or words; the block's counter is generic."""
 
 
 def check(checker: Checker, spec: WordOffsetsSpec) -> None:
-    """Add the rules, for commands of a few rows or words, none included."""
+    """Assumes commands of zero to a few rows or words."""
     command, taken = checker.payload("command"), checker.moves("command")
     checker.assume(~checker.streams["command"].valid | (command.count <= _MOST))
 
     def gains(*kinds: Kind) -> list[tuple[Value, int]]:
-        """Words that commands of some kinds owe."""
+        """Words to add to the outstanding count for commands of these kinds."""
         asks = Value.cast(0)
         for kind in kinds:
             asks = asks | (command.kind == kind)
         return [(taken & asks & command.count[bit], 1 << bit) for bit in range(2)]
 
     def balance(name: str, owed: list[tuple[Value, int]], capacity: int) -> None:
-        """Prove that as many words pass as are owed."""
         port = checker.streams[name]
         offer = port.ready if name in checker.inputs else port.valid
         checker.balance(name, owed, [(offer, checker.moves(name), 1)], capacity)
@@ -55,14 +54,14 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
     with checker.lemmas_end():
         _count_words(checker, spec, gains(Kind.OFFSETS))
         balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
-        # the words ahead are in stages that move in every cycle, or collected
+        # words ahead are in free-running stages, or already collected
         checker.rule("offsets_wait", ~(waits & walk.gives) | (walk.ahead == WORDS_AHEAD))
         offered = ~inside.complete | checker.streams["offsets"].valid | inside.offers
         checker.rule("offsets_go_on", offered)
 
 
 def _go_down(checker: Checker) -> None:
-    """Prove the control's part of progress: a command is taken, and each number that is issued leaves fewer."""
+    """Prove progress of the control: commands are accepted, and each issued number decreases the remaining count."""
     block, command = checker.block, checker.streams["command"]
     walk, inside = block.walk, probe_of(block)
     checker.lemma("gives", ~walk.walks | (walk.gives == (walk.kind == Kind.OFFSETS)))
@@ -80,7 +79,7 @@ def _go_down(checker: Checker) -> None:
 
 
 def _place_beats(checker: Checker) -> None:
-    """Add lemmas of where the deltas of a beat of an image are: on their way, collected, or on offer."""
+    """Locate the deltas of an image beat: in the pipeline, collected, or offered."""
     walk, inside, command = checker.block.walk, probe_of(checker.block), checker.streams["command"]
     place = parts_of(checker.block).place
     step = probe_of(place).step
@@ -97,7 +96,7 @@ def _place_beats(checker: Checker) -> None:
 
 
 def _count_words(checker: Checker, spec: WordOffsetsSpec, gains: list[tuple[Value, int]]) -> None:
-    """Add lemmas of where the words of offsets are that are owed: not begun, on their way, or waiting."""
+    """Locate outstanding offset words: not begun, in the pipeline, or waiting."""
     block, offsets = checker.block, checker.streams["offsets"]
     walk, inside = block.walk, probe_of(block)
     walks = walk.walks & walk.gives

@@ -1,4 +1,4 @@
-"""Bench of `tensor_sequencer`: instructions of all kinds, tuned or not, of sizes about those of tiles and beats."""
+"""Bench of `tensor_sequencer`: instructions of all kinds, tuned or not, sizes near those of tiles and beats."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ _TENSORS = (Kind.LINEAR, Kind.LINEAR, Kind.NORM, Kind.POSITIONS, Kind.ATTENTION)
 
 
 def random_instruction(spec: TensorSequencerSpec, rng: np.random.Generator) -> PassInstruction:
-    """Draw an instruction; what its kind does not have is anything."""
+    """Random instruction; fields without meaning for its kind are random."""
 
     def size(most: int) -> int:
-        """Draw a small size, one about a tile's or a record's, or any."""
+        """Random size: small, near a tile or record size, or arbitrary."""
         about = int(rng.choice([spec.lanes, spec.columns, spec.weights.weights, 64])) * int(rng.integers(1, 4))
         near = about + int(rng.integers(-1, 2))
         return min(max(int(rng.choice([int(rng.integers(1, 9)), near, int(rng.integers(1, most))])), 1), most)
 
     fields = {name: int(rng.integers(1 << bits)) for name, bits in FIELD_BITS.items() if bits < 63}
-    # none, or all but one bit of none
+    # NO_WORD, or a single bit away from NO_WORD
     nearly = NO_WORD ^ 1 << int(rng.integers(NO_WORD.bit_length()))
     fields |= {name: int(rng.choice([fields[name], NO_WORD, nearly])) for name in _WORDS}
-    own = {name: fields[name] for name in PassInstruction._fields if name in fields}
-    own |= {"kind": int(rng.choice([*_TENSORS, *Kind, 0])), "inputs": size(4000), "outputs": size(4000)}
-    own |= {"width": size(1 << 15), "fraction": int(rng.integers(MOST_FRACTION, endpoint=True))}
-    own |= {"corrections": int(rng.choice([0, size(1 << 20)])), "part": int(rng.integers(spec.tables))}
+    values = {name: fields[name] for name in PassInstruction._fields if name in fields}
+    values |= {"kind": int(rng.choice([*_TENSORS, *Kind, 0])), "inputs": size(4000), "outputs": size(4000)}
+    values |= {"width": size(1 << 15), "fraction": int(rng.integers(MOST_FRACTION, endpoint=True))}
+    values |= {"corrections": int(rng.choice([0, size(1 << 20)])), "part": int(rng.integers(spec.tables))}
     return PassInstruction(
-        **own,
+        **values,
         longest=int(rng.choice([0, 1, 2, spec.columns + 1, int(rng.integers(1, 3 * spec.columns))])),
         amount=int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)),
     )
 
 
 def stimulus(spec: TensorSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make instructions with so many tensors."""
-    given, tensors = list[PassInstruction](), 0
+    """Instructions with `words` tensors."""
+    instructions, tensors = list[PassInstruction](), 0
     while tensors < words:
-        given.append(random_instruction(spec, rng))
-        tensors += len([*spec.tensors(given[-1])])
-    return {"operation": words_of(given, spec.streams()["operation"].fields)}
+        instructions.append(random_instruction(spec, rng))
+        tensors += len([*spec.tensors(instructions[-1])])
+    return {"operation": words_of(instructions, spec.streams()["operation"].fields)}
 
 
 def scenario(spec: TensorSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, whose cycles depend on the bits of the matrices' sizes, and whose words on what is tuned."""
+    """Two jobs without expected cycles: these depend on bit patterns of the matrix sizes."""
 
     def job(spec: TensorSequencerSpec, rng: np.random.Generator, most: int) -> dict[str, Words]:
         return stimulus(spec, rng, words)

@@ -1,4 +1,4 @@
-"""Bench of `tile_dequant`: matrices in NF4 and values in turn, with beats in error; then a second job."""
+"""Bench of `tile_dequant`: NF4 matrices and value tensors interleaved, with erroneous beats; two jobs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from ...phase import Phase
 from ...stimulus import two_jobs
 
 MOST = 100
-"""More words of weights than come of a beat, and of all that a tensor has more than it should."""
+"""Above the number of weight words from one beat, and from the excess of any tensor."""
 
 
 def stimulus(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make tensors of all kinds and many sizes."""
-    left, tensors = words, list[Beats]()
-    while not tensors or left > 0:
+    remaining, tensors = words, list[Beats]()
+    while not tensors or remaining > 0:
         tensors.append(random_beats_of(spec, rng, TensorKind(int(rng.integers(len(TensorKind))))))
-        left -= tensors[-1].length * spec.record_beats(tensors[-1].kind)
+        remaining -= tensors[-1].length * spec.record_beats(tensors[-1].kind)
     data = random_beats(rng, sum(one.length * spec.record_beats(one.kind) for one in tensors))
     error = rng.random((len(data), 1)) < rng.choice([0, 0.02])
     operation = {name: np.array([[getattr(one, name)] for one in tensors]) for name in Beats._fields}
@@ -30,22 +29,22 @@ def stimulus(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> dic
 
 
 def random_beats_of(spec: TileDequantSpec, rng: np.random.Generator, kind: TensorKind) -> Beats:
-    """Draw a tensor's size: of a matrix one or two groups of outputs, or up to three blocks of inputs."""
+    """Random size: a matrix of 1 or 2 output groups or up to 3 input blocks, or a vector."""
     if kind in MATRICES:
         shape = rng.choice([1, spec.columns + 1]), rng.integers(1, (192 if kind == TensorKind.NF4 else BLOCK) + 1)
         return spec.beats_of(kind, tuple(map(int, shape)))
-    # blocks and tiles of a vector do not count
+    # blocks and tiles of a vector are ignored
     return Beats(kind, int(rng.choice([1, 2, int(rng.integers(1, 60))])), *map(int, rng.integers(1, 4, 2)))
 
 
 def random_beats(rng: np.random.Generator, beats: int) -> Integers:
-    """Draw any beats, of which some are the largest scales or codes, or zeros."""
+    """Random beats; some hold the largest scales or codes, or zeros."""
     data = rng.integers(0, 1 << 32, (beats, BEAT_VALUES))
     ends = rng.choice([0, (1 << 32) - 1, 0x7FFF_FFFF, 0x8000_0000], data.shape)
     return np.where(rng.random(data.shape) < 0.1, ends, data)
 
 
 def scenario(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of so many beats, a beat of codes a cycle, or as many as the lanes need."""
+    """Two jobs with exact cycles: a beat of codes a cycle, or as many cycles as the lanes need."""
     jobs = two_jobs(spec, rng, MOST * words, lambda spec, rng, words: stimulus(spec, rng, words // MOST))
     return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in jobs]

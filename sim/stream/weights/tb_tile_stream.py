@@ -1,4 +1,4 @@
-"""Bench of `tile_stream`: tensors of all kinds and lists of sensitive weights, from one beat up, anywhere in memory."""
+"""Bench of `tile_stream`: tensors of all kinds and lists of sensitive weights, from one beat, at any address."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .tb_tile_dequant import random_beats
 
 
 def random_reads(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> Reads:
-    """Draw a tensor's beats: a vector about as long as a read, or some records of a matrix; or about `most`."""
+    """Beats of a random tensor: a vector near a burst's length, some matrix records, or about `most` beats."""
     kind = TensorKind(int(rng.integers(len(TensorKind))))
     if kind in MATRICES:
         each = spec.sequencer.weights.dequant.record_beats(kind)
         records = int(rng.choice([int(rng.integers(1, 7)), int(rng.integers(1, max(7, most // each)))], p=[0.8, 0.2]))
         beats = records * each
-        # groups within these records, or one that goes on behind them: a power of two more than there are
+        # output groups within these records, or longer than the records by a power of two
         more = 1 << int(rng.integers(3, 16))
         blocks = int(rng.integers(1, 4)) + int(rng.choice([0, more]))
     else:
@@ -35,18 +35,18 @@ def random_reads(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> R
 
 
 def _first_beat(rng: np.random.Generator, burst: int) -> int:
-    """Draw a beat: about a multiple of a read, or any."""
+    """Random beat number, often near a multiple of `burst`."""
     near = burst * int(rng.integers(1, 1 << 20)) + int(rng.integers(-2, 3))
     return int(rng.choice([near, int(rng.integers(BEAT_NUMBER.maximum))]))
 
 
 def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make tensors of so many beats, and lists of a quarter of them."""
+    """Tensors of `words` beats, and lists of sensitive weights with half as many weights."""
     reads, lists = list[Reads](), list[CorrectionReads]()
-    while sum(one.beats for one in reads) < words:
+    while sum(read.beats for read in reads) < words:
         reads.append(random_reads(spec, rng, words))
     most = 2 * BEAT_CORRECTIONS * spec.correction_burst
-    while sum(one.weights for one in lists) < words // 2:
+    while sum(read.weights for read in lists) < words // 2:
         weights = int(rng.choice([1, 2, 3, int(rng.integers(1, most, endpoint=True)), int(rng.integers(1, words))]))
         lists.append(CorrectionReads(_first_beat(rng, spec.correction_burst), weights))
     streams = spec.streams()
@@ -54,7 +54,7 @@ def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict
     def base(count: int) -> Words:
         return {"beat": rng.integers(1 << spec.address - 4, size=(count, 1))}
 
-    counts = sum(one.beats for one in reads), sum(cycles_of(one.weights, BEAT_CORRECTIONS) for one in lists)
+    counts = sum(read.beats for read in reads), sum(cycles_of(read.weights, BEAT_CORRECTIONS) for read in lists)
     return {
         "reads": words_of(reads, streams["reads"].fields),
         "base": base(len(reads)),
@@ -66,7 +66,7 @@ def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict
 
 
 def scenario(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, whose streams have different numbers of words."""
+    """Two jobs without expected cycles."""
 
     def job(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> dict[str, Words]:
         return stimulus(spec, rng, words)

@@ -1,4 +1,4 @@
-"""Bench of `tile_weights`: tensors of all kinds in turn, with wrong beats and corrections; one matrix at full speed."""
+"""Bench of `tile_weights`: tensors of all kinds with erroneous beats and corrections; a matrix at full speed."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _DENSITIES = ("none", "few", "many", "all", "wrong")
 def tensor(
     spec: TileWeightsSpec, rng: np.random.Generator, operation: Operation, density: str = "none", error: float = 0
 ) -> dict[str, Words]:
-    """Make a tensor's words, with corrections of a density."""
+    """Words of a tensor, with corrections of a given density."""
     corrections = _corrections(spec, rng, operation, density)
     operation = operation._replace(corrections=len(corrections["place"]))
     needs = spec.needs(operation)
     shape = (needs["offsets"], spec.numbers)
     form = TILE_OFFSET if operation.matrix and operation.offsets == OffsetKind.TILES else OFFSET
-    # most do not saturate
+    # mostly small: few saturate
     small = rng.integers(0, form.width, (needs["offsets"], 1))
     offsets = {
         side: rng.integers(form.minimum, form.maximum, shape, endpoint=True) >> small for side in ("plus", "minus")
     }
     return {
-        "operation": {name: np.array([[one]]) for name, one in operation._asdict().items()},
+        "operation": {name: np.array([[value]]) for name, value in operation._asdict().items()},
         "beats": {
             "data": random_beats(rng, needs["beats"]),
             "error": (rng.random((needs["beats"], 1)) < error).astype(np.int64),
@@ -49,7 +49,7 @@ def _corrections(spec: TileWeightsSpec, rng: np.random.Generator, operation: Ope
     place = np.flatnonzero(rng.random(size) < rate)
     error = np.zeros(len(place), np.int64)
     if density == "wrong" and len(place):
-        # one that is repeated, goes back, is beyond the end, or was not read
+        # a faulty address: repeated, decreasing, beyond the end, or with a read error
         where = int(rng.integers(len(place)))
         kind = rng.integers(4)
         if kind == 3:
@@ -61,7 +61,6 @@ def _corrections(spec: TileWeightsSpec, rng: np.random.Generator, operation: Ope
 
 
 def random_tensor(spec: TileWeightsSpec, rng: np.random.Generator) -> dict[str, Words]:
-    """Make a tensor of any kind."""
     kind = TensorKind(int(rng.integers(len(TensorKind))))
     offsets = OffsetKind(rng.choice(_MATRIX if kind in MATRICES else _VECTOR))
     density = str(rng.choice(_DENSITIES, p=[0.3, 0.25, 0.15, 0.05, 0.25])) if kind in MATRICES else "none"
@@ -71,7 +70,7 @@ def random_tensor(spec: TileWeightsSpec, rng: np.random.Generator) -> dict[str, 
 
 
 def scenario(spec: TileWeightsSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """All kinds once, some at random, then a matrix that needs nothing but a cycle a beat."""
+    """All kinds once, then random tensors, then a matrix of exactly one cycle a beat."""
     first = []
     for kind in TensorKind:
         for number, offsets in enumerate(_MATRIX if kind in MATRICES else _VECTOR):
@@ -79,7 +78,7 @@ def scenario(spec: TileWeightsSpec, rng: np.random.Generator, words: int) -> lis
             density = _DENSITIES[(2 * kind + number) % len(_DENSITIES)]
             first.append(tensor(spec, rng, Operation(*beats, offsets), density))
     second: list[dict[str, Words]] = []
-    while sum(len(one["beats"]["data"]) for one in second) < words:
+    while sum(len(words_of["beats"]["data"]) for words_of in second) < words:
         second.append(random_tensor(spec, rng))
     parts = [joined(first), joined(second)]
     records = max(words * spec.lanes // (BLOCK * spec.width), 1)

@@ -1,4 +1,4 @@
-"""Bench of `word_offsets`: all commands in any order, words of any number, all fractions, deltas of all sizes."""
+"""Bench of `word_offsets`: all commands in random order, random words and fractions, deltas of all magnitudes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...phase import Phase
 
 _ANY = (Kind.OFFSETS, Kind.OFFSETS, Kind.OFFSETS, Kind.UPDATE, Kind.PERTURB, Kind.SKIP, Kind.SAVE, Kind.LOAD)
 _WALK_ROWS = 48
-"""Rows of a walk that is drawn as often as offsets are; longer ones come less often."""
+"""Row count up to which whole-table commands are as frequent as offsets; longer ones are rarer."""
 
 
 @dataclass
 class _Job:
-    """Commands of a job, and what they take."""
+    """Commands of a job, with their input words."""
 
     spec: WordOffsetsSpec
     rng: np.random.Generator
@@ -31,11 +31,11 @@ class _Job:
     tie: int = field(init=False)
 
     def __post_init__(self) -> None:
-        # half of a last place, of a fraction with which a few of them are in an offset's range
+        # half of a last place, for a fraction with a few last places within an offset's range
         self.tie = DELTA.fraction - 1 - int(self.rng.integers(MOST_FRACTION, endpoint=True))
 
     def add(self, kind: Kind, count: int, table: int, **settings: int) -> None:
-        """Add a command; what its kind does not have is anything."""
+        """Add a command; fields without meaning for its kind are random."""
         rng = self.rng
         given = {
             "kind": int(kind),
@@ -53,7 +53,7 @@ class _Job:
             self.images.append(self._image(count))
 
     def _factor(self) -> int:
-        """Amount of eps, or any multiple, small, large or an end; or one with which ties stay ties."""
+        """Factor: a typical eps, a random multiple, an extreme, or a tie-preserving value."""
         rng = self.rng
         some = int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)) >> int(rng.integers(27))
         ends = (COEFFICIENT.minimum, COEFFICIENT.maximum, 0)
@@ -61,7 +61,7 @@ class _Job:
         return int(rng.choice([1 << int(rng.integers(6, 15)), some, int(rng.choice(ends)), tie, tie]))
 
     def _image(self, count: int) -> Integers:
-        """Deltas of all sizes, with ends and ties of a fraction; what fills a row up is anything."""
+        """Deltas of all magnitudes, with extremes and ties; padding of a row is random."""
         rng, shape = self.rng, (count, self.spec.row_words)
         rows = rng.integers(DELTA.minimum, DELTA.maximum, shape, endpoint=True) >> rng.integers(0, DELTA.width, shape)
         ties = rng.integers(-9, 9, shape) << self.tie
@@ -69,7 +69,7 @@ class _Job:
         return np.where(rng.random(shape) < 0.05, rng.choice([DELTA.minimum, DELTA.maximum], shape), rows)
 
     def offsets(self, table: int, words: int) -> None:
-        """Add a request of a few words, anywhere among those whose rows have been set."""
+        """Add a request of up to `words` words, starting anywhere within the initialised rows."""
         rng, times = self.rng, self.spec.times
         count = int(rng.integers(0, min(words, self.rows if self.rows < times else 2 * times), endpoint=True))
         row = int(rng.integers(times if self.rows == times else self.rows - min(count, self.rows) + 1))
@@ -80,25 +80,25 @@ class _Job:
     def inputs(self) -> dict[str, Words]:
         """Words of the block's inputs."""
         spec = self.spec
-        names = [one.name for one in spec.streams()["command"].fields]
+        names = [field.name for field in spec.streams()["command"].fields]
         start = int(self.rng.integers(spec.generator.period))
         images = np.concatenate([np.zeros((0, spec.row_words), np.int64), *self.images])
         words = spec.generator.words_at(start + np.arange(self.drawn))
         return {
-            "command": {name: np.array([one[name] for one in self.commands])[:, None] for name in names},
+            "command": {name: np.array([field[name] for field in self.commands])[:, None] for name in names},
             "u": words,
             "load": {"delta": images.reshape(-1, PER_BEAT)},
         }
 
 
 def stimulus(spec: WordOffsetsSpec, rng: np.random.Generator, words: int, all_rows: bool = False) -> dict[str, Words]:
-    """Make a job: deltas and perturbation of each table, then any commands, with about so many words of offsets."""
+    """A job that initialises each table, then random commands with about `words` words of offsets."""
     rows = spec.times if all_rows else int(rng.integers(1, min(spec.times, 12), endpoint=True))
     job = _Job(spec, rng, rows)
     for table in range(spec.tables):
         job.add(Kind(int(rng.choice([Kind.CLEAR, Kind.LOAD]))), rows, table)
         job.add(Kind.PERTURB, rows, table)
-    while sum(one["count"] for one in job.commands if one["kind"] == Kind.OFFSETS) < words:
+    while sum(command["count"] for command in job.commands if command["kind"] == Kind.OFFSETS) < words:
         kind, table = Kind(int(rng.choice(_ANY))), int(rng.integers(spec.tables))
         if kind is Kind.OFFSETS:
             job.offsets(table, max(words // 8, 1))
@@ -108,19 +108,19 @@ def stimulus(spec: WordOffsetsSpec, rng: np.random.Generator, words: int, all_ro
 
 
 def scenario(spec: WordOffsetsSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs with a few rows, one with all of them; and a request of words, whose cycles are exact."""
+    """Two jobs with few rows, a job with all rows, and a request of words with exact cycles."""
     jobs = [stimulus(spec, rng, max(words // 8, 8), rows) for rows in (False, False, True)]
     request = _Job(spec, rng, spec.times)
     request.add(Kind.OFFSETS, count := max(words // 16, 4), 0)
     jobs.append(request.inputs())
     phases: list[Phase] = []
-    given = dict.fromkeys(("offsets", "save", "done"), 0)
+    counts = dict.fromkeys(("offsets", "save", "done"), 0)
     for number, job in enumerate(jobs):
         found = spec.run(joined(jobs[: number + 1]), 0)
         expected = {
-            port: {name: column[given[port] :] for name, column in columns.items()} for port, columns in found.items()
+            port: {name: column[counts[port] :] for name, column in columns.items()} for port, columns in found.items()
         }
-        given = {port: len(next(iter(columns.values()))) for port, columns in found.items()}
+        counts = {port: len(next(iter(columns.values()))) for port, columns in found.items()}
         cycles = spec.request_cycles(count) if number == len(jobs) - 1 else None
         phases.append(Phase(job, expected, reset=number == 0, cycles=cycles, quiet=True))
     return phases
