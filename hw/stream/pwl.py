@@ -1,4 +1,4 @@
-"""RTL of piecewise linear functions: a segment from block RAM, a multiplication and a rounding in one DSP."""
+"""RTL of piecewise linear functions: a segment from block RAM, then multiplication and rounding in one DSP."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, memory, wiring
@@ -10,24 +10,24 @@ from ..primitives.pipeline import Pipeline
 
 
 class PiecewiseLinear(wiring.Component):
-    """Compute one of several functions of each argument, a word of arguments a cycle, without handshake.
+    """Evaluate a function, chosen among several, for a word of arguments a cycle, without handshake.
 
-    A lane is a DSP48E2 with all its registers: slope times t, plus a constant to which half of a last place is added.
-    Where the sum then ends in zeros it was a tie, whose even neighbour has a last bit of 0. Two lanes share a memory.
+    A lane is a fully registered DSP48E2: slope times t, plus a constant with half an output LSB added. If the sum's
+    dropped bits are all zero it was a tie, and the result's last bit is cleared. Two lanes share a memory.
 
     Parameters
     ----------
     table : FunctionMemory
         The functions.
     lanes : int
-        Arguments of a cycle.
+        Arguments per cycle.
 
     Attributes
     ----------
     function : In, range(number of functions)
-        Which one, of all lanes.
+        Function of all lanes.
     argument : In, array of lanes
-        As `golden.stream.functions.PiecewiseLinear` takes it; beyond the last segment the value is any.
+        Arguments as in `golden.stream.functions.PiecewiseLinear`; beyond the last segment the result is arbitrary.
     o : Out, array of lanes, the functions' result
         Rounded half to even and saturated, `LATENCY` cycles later.
     """
@@ -38,7 +38,7 @@ class PiecewiseLinear(wiring.Component):
         self.table, self.lanes = table, lanes
         first = table.functions[0]
         self.segment_bits = first.segment_bits
-        argument = unsigned(self.segment_bits + max((one.segments - 1).bit_length() for one in table.functions))
+        argument = unsigned(self.segment_bits + max((item.segments - 1).bit_length() for item in table.functions))
         super().__init__(
             {
                 "function": In(range(len(table.functions))),
@@ -65,20 +65,20 @@ class PiecewiseLinear(wiring.Component):
         return m
 
     def _address(self, argument: Value) -> Value:
-        """Place of a segment: the bits above it are the function's."""
+        """Address of a segment: the function's number above the segment's bits."""
         segment = argument[self.segment_bits :]
         bits = (len(self.table.contents) - 1).bit_length()
-        places = []
-        for first, one in zip(self.table.firsts, self.table.functions, strict=True):
-            own = (one.segments - 1).bit_length()
-            places.append(Cat(segment[:own], Const(first >> own, bits - own)))
-        found = places[0]
-        for number, place in enumerate(places[1:], start=1):
-            found = Mux(self.function == number, place, found)
-        return found
+        addresses = []
+        for first, function in zip(self.table.firsts, self.table.functions, strict=True):
+            low = (function.segments - 1).bit_length()
+            addresses.append(Cat(segment[:low], Const(first >> low, bits - low)))
+        chosen = addresses[0]
+        for number, address in enumerate(addresses[1:], start=1):
+            chosen = Mux(self.function == number, address, chosen)
+        return chosen
 
     def _lane(self, m: Module, lane: int, word: Value) -> Value:
-        """Value of a lane, from the word of its segment, a cycle after the argument."""
+        """Value of a lane, from the memory word of its segment, read a cycle after the argument."""
         table, result = self.table, self.table.functions[0].result
         low, high = table.shapes
         pipeline = Pipeline(m, {"argument": 0, "word": 1, "operands": 1})
@@ -105,7 +105,7 @@ class PiecewiseLinear(wiring.Component):
         return value
 
     def _rounded(self, total: Signal) -> Value:
-        """Sum without the bits that are rounded off, saturated where that can be."""
+        """Sum rounded half to even, saturated if the functions can overflow."""
         drop, result = self.table.drop, self.table.functions[0].result
         tie = ~total[:drop].any()
         rounded = Cat(total[drop] & ~tie, total[drop + 1 :]).as_signed()

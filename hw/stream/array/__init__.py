@@ -1,1 +1,1 @@
-"""RTL of the array of multipliers, what is stationary in it, and its sums."""
+"""RTL of the multiplier array, its stationary operands and partial sums."""

@@ -1,4 +1,4 @@
-"""RTL of `array_path`: the array between a choice of rows and weights, and its sums by where they go."""
+"""RTL of `array_path`: multiplexers of rows and weights, the array, and routing of complete sums."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -12,13 +12,16 @@ from .partial_sums import PartialSums
 from .tile_array import TileArray
 
 ORDERS = 4
-"""Tiles whose weights may be on their way before their rows."""
+"""Tiles queued for weights ahead of their rows."""
 _CHOICES = 4
-"""Registers that choose the operands, each for a part of the lanes."""
+"""Copies of the operand select register, each for a slice of the lanes."""
 
 
 class ArrayPath(wiring.Component):
-    """A row a cycle; the first part of its sums `spec.latency` cycles behind the row that completes them."""
+    """Multiply rows by stationary tiles and route complete sums to a linear layer, scores or contexts.
+
+    Accepts a row a cycle. The first slice of a row's sums leaves `spec.latency` cycles after the row's last term.
+    """
 
     def __init__(self, spec: ArrayPathSpec) -> None:
         self.spec = spec
@@ -56,7 +59,7 @@ class ArrayPath(wiring.Component):
         return data.StructLayout({"row": shape(self.spec.partial_sums.row_number), "first": 1, "last": 1})
 
     def _weights(self, m: Module, array: TileArray, order: Fifo) -> None:
-        """Take the beats of a tile from where its word says."""
+        """Load a tile's beats from keys or weights, as its order word says."""
         spec = self.spec
         active, beat = Signal(name="loads"), Signal(range(spec.array.beats))
         *chosen, source = copies = replicas(3, "attention_tile")
@@ -64,7 +67,7 @@ class ArrayPath(wiring.Component):
         taken = array.w.valid & array.w.ready
         lanes = spec.streams()["keys"].fields[0]
         both = zip(elements(self.keys.payload.weight, lanes), elements(self.weights.payload.weight, lanes), strict=True)
-        weights = [Mux(chosen[at * 2 // lanes.lanes], *pair) for at, pair in enumerate(both)]
+        weights = [Mux(chosen[lane * 2 // lanes.lanes], *pair) for lane, pair in enumerate(both)]
         m.d.comb += [
             array.w.valid.eq(active & Mux(source, self.keys.valid, self.weights.valid)),
             Value.cast(array.w.payload.weight).eq(Cat(weights)),
@@ -78,36 +81,39 @@ class ArrayPath(wiring.Component):
             m.d.sync += [active.eq(order.o.valid), *(flag.eq(order.o.payload) for flag in copies)]
 
     def _rows(self, m: Module, array: TileArray, order: Fifo) -> tuple[Signal, Signal]:
-        """Take the rows of a tile; return whether it is one of attention, and a flag as a row's sums have left."""
+        """Pass a tile's rows; returns whether attention owns the tile, and a flag when a row's sums have left."""
         spec, word = self.spec, order.o.payload
         active, swap = Signal(name="passes"), Signal(reset_less=True)
         *contexts, terms_pass = replicas(_CHOICES + 1, "contexts")
         other = Signal(name="of_attention", reset_less=True)
-        left, final = Signal.like(word.rows, name="left", reset_less=True), Signal(name="final_row", reset_less=True)
+        remaining, final = (
+            Signal.like(word.rows, name="remaining", reset_less=True),
+            Signal(name="final_row", reset_less=True),
+        )
         used = Signal.like(word.used, name="used", reset_less=True)
         blank = Cat(lane >= used for lane in range(spec.lanes))
         attention, leaves, taken = Signal(name="for_attention"), Signal(name="leaves"), Signal(name="taken_row")
-        # complete rows that the partial sums have room for, and whether there are some
+        # free rows of the partial sums, and a flag for more than none
         room, spare = Signal(range(spec.sums + 1), init=spec.sums), Signal(init=1)
-        # a tile whose sums leave to where those before it do
+        # this tile's sums have the same destination as the previous tile's
         alike = Signal(reset_less=True)
-        given, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
-        last = Mux(terms_pass, terms.payload.last, given.payload.last)
+        linear_rows, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
+        last = Mux(terms_pass, terms.payload.last, linear_rows.payload.last)
         query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
-        # each source's handshake by itself: it has the row's `last` alone, and waits for no multiplexer
+        # a handshake per source, ahead of the multiplexer: only the source's own `last` is in the path
         may_pass, streams = Signal(), spec.streams()
         frees = [
             may_pass & chosen & (~source.payload.last | spare)
-            for source, chosen in ((given, ~terms_pass), (terms, terms_pass))
+            for source, chosen in ((linear_rows, ~terms_pass), (terms, terms_pass))
         ]
         values = zip(
             elements(terms.payload.weight, streams["terms"].fields[0]),
-            elements(given.payload.value, streams["rows"].fields[0]),
+            elements(linear_rows.payload.value, streams["rows"].fields[0]),
             strict=True,
         )
         of_attention, returns = word.kind != TileKind.LINEAR, self._returns(m, taken, order, word.rows)
         m.d.comb += [
-            array.x.valid.eq((frees[0] & given.valid) | (frees[1] & terms.valid)),
+            array.x.valid.eq((frees[0] & linear_rows.valid) | (frees[1] & terms.valid)),
             Value.cast(array.x.payload.value).eq(
                 Cat(
                     Mux(blank[lane], 0, Mux(contexts[lane * _CHOICES // spec.lanes], *pair))
@@ -115,18 +121,18 @@ class ArrayPath(wiring.Component):
                 )
             ),
             array.x.payload.swap.eq(swap),
-            tag.row.eq(Mux(terms_pass, query, given.payload.row)),
-            tag.first.eq(Mux(terms_pass, terms.payload.first, given.payload.first)),
+            tag.row.eq(Mux(terms_pass, query, linear_rows.payload.row)),
+            tag.first.eq(Mux(terms_pass, terms.payload.first, linear_rows.payload.first)),
             tag.last.eq(last),
-            *(source.ready.eq(free & array.x.ready) for source, free in zip((given, terms), frees, strict=True)),
+            *(source.ready.eq(free & array.x.ready) for source, free in zip((linear_rows, terms), frees, strict=True)),
             taken.eq(array.x.valid & array.x.ready),
-            # what is known last stands last
+            # parentheses keep the late signal last
             order.o.ready.eq(~active | ((final & array.x.valid) & array.x.ready)),
         ]
         with m.If(taken):
-            m.d.sync += [swap.eq(0), left.eq(left - 1), final.eq(left == 1)]
+            m.d.sync += [swap.eq(0), remaining.eq(remaining - 1), final.eq(remaining == 1)]
         with m.If(order.o.ready):
-            m.d.sync += [active.eq(order.o.valid), swap.eq(1), left.eq(word.rows - 1), final.eq(word.rows == 1)]
+            m.d.sync += [active.eq(order.o.valid), swap.eq(1), remaining.eq(word.rows - 1), final.eq(word.rows == 1)]
             m.d.sync += [used.eq(word.used), other.eq(of_attention), alike.eq(of_attention == attention)]
             m.d.sync += may_pass.eq(order.o.valid & (of_attention == attention) & ~returns)
             m.d.sync += [flag.eq(word.kind == TileKind.CONTEXTS) for flag in (*contexts, terms_pass)]
@@ -137,26 +143,26 @@ class ArrayPath(wiring.Component):
         m.d.sync += spare.eq(Mux(taken & last, room > 1, room.any()) | leaves)
         with m.If(active & room[-1]):
             m.d.sync += attention.eq(other)
-        probe(self, active=active, swap=swap, other=other, left=left, final=final, alike=alike, may_pass=may_pass)
+        probe(self, active=active, swap=swap, other=other, left=remaining, final=final, alike=alike, may_pass=may_pass)
         probe(self, attention=attention, taken=taken, room=room, spare=spare, tag=tag)
         return attention, leaves
 
     def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Value:
-        """Tell whether a tile's first row would come, in the next cycle, while `partial_sums` makes its number wait.
+        """Tell whether a tile's first row would arrive next cycle while `partial_sums` still blocks its row number.
 
-        The row of that number came as many rows before as the tile has: of the number itself nothing need be known.
+        The row number repeats after as many rows as the tile has, so counting rows suffices.
         """
         recent = [Signal(name=f"recent{age}") for age in range(APART - 2)]
-        # of as many rows as would return within so many cycles of the one that came last
+        # flag n: the tile is so short that its row number returns n cycles after the last row
         few = [Signal(name=f"few{age}", reset_less=True) for age in range(APART - 1)]
         of_next = [(rows != 0) & (rows < APART - age) for age in range(APART - 1)]
-        short = [Mux(order.o.ready, one, flag) for one, flag in zip(of_next, few, strict=True)]
+        short = [Mux(order.o.ready, upcoming, flag) for upcoming, flag in zip(of_next, few, strict=True)]
         m.d.sync += [Cat(recent).eq(Cat(taken, recent)), Cat(few).eq(Cat(short))]
         probe(self, recent=recent, few=few)
-        return Cat(flag & one for flag, one in zip((taken, *recent), short, strict=True)).any()
+        return Cat(passed & flag for passed, flag in zip((taken, *recent), short, strict=True)).any()
 
     def _sums(self, m: Module, sums: PartialSums, attention: Signal, leaves: Signal) -> None:
-        """Give complete sums to what comes behind them."""
+        """Route complete sums to the linear layer, the scores or the contexts."""
         spec, o = self.spec, sums.o
         contexts = attention & o.payload.row[-1]
         ports = ((self.sums, ~attention), (self.scores, attention & ~contexts), (self.contexts, contexts))

@@ -1,4 +1,4 @@
-"""RTL of `linear_sequencer`: four counters, the innermost of rows, and a line of the memory."""
+"""RTL of `linear_sequencer`: nested counters of rows, signs, tiles and groups, and a line address."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,7 +10,10 @@ from ...probe import probe
 
 
 class LinearSequencer(wiring.Component):
-    """A read a cycle, from the third cycle behind an operation on; a tile's word no later than its first read."""
+    """Sequence the row reads and tiles of a linear layer.
+
+    Offers a read a cycle, from the third cycle after an operation. A tile's word comes no later than its first read.
+    """
 
     def __init__(self, spec: LinearSequencerSpec) -> None:
         self.spec = spec
@@ -18,22 +21,22 @@ class LinearSequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given, read = self.spec, self.operation.payload, self.rows_read.payload
-        settings = Signal.like(given, reset_less=True)
+        spec, layer, read = self.spec, self.operation.payload, self.rows_read.payload
+        settings = Signal.like(layer, reset_less=True)
         active = Signal()
-        features = len(given.inputs)
+        features = len(layer.inputs)
         tiles = Signal(features - exact_log2(spec.lanes), reset_less=True)
         groups = Signal(features - exact_log2(spec.columns), reset_less=True)
-        # of the layer's tiles and groups the last one: 0 of a layer that has one alone
+        # numbers of the layer's last tile and last group, from 0
         last_tile, last_group = (
-            (given.inputs - 1) >> exact_log2(spec.lanes),
-            (given.outputs - 1) >> exact_log2(spec.columns),
+            (layer.inputs - 1) >> exact_log2(spec.lanes),
+            (layer.outputs - 1) >> exact_log2(spec.columns),
         )
-        tile, line = Signal.like(tiles, reset_less=True), Signal.like(given.source, reset_less=True)
-        row, minus = Signal.like(given.rows, reset_less=True), Signal(reset_less=True)
-        ends = Signal.like(given.rows, reset_less=True)
+        tile, line = Signal.like(tiles, reset_less=True), Signal.like(layer.source, reset_less=True)
+        row, minus = Signal.like(layer.rows, reset_less=True), Signal(reset_less=True)
+        ends = Signal.like(layer.rows, reset_less=True)
         first, ahead = Signal(reset_less=True), Signal()
-        # lanes of the layer's last tile; the next word is of that one: behind a first read it is one further
+        # lanes used by the layer's last tile, and whether the next order word is for that tile
         filled = Signal.like(self.order.payload.used, reset_less=True)
         final_row, over, final_tile, final = Signal(), Signal(), Signal(), Signal()
         of_last = Mux(first | ~minus, final_tile, Mux(final_tile, 0, tile + 1) == tiles)
@@ -55,13 +58,18 @@ class LinearSequencer(wiring.Component):
         taken = self.rows_read.valid & self.rows_read.ready
         m.d.sync += ahead.eq((ahead & ~(taken & first)) | (self.order.valid & self.order.ready))
         with m.If(~active):
-            m.d.sync += filled.eq(((given.inputs - 1) & (spec.lanes - 1)) + 1)
-            m.d.sync += [settings.eq(given), active.eq(self.operation.valid), first.eq(1), ends.eq(given.rows - 1)]
-            m.d.sync += [tiles.eq(last_tile), groups.eq(last_group), tile.eq(0), line.eq(given.source)]
+            m.d.sync += filled.eq(((layer.inputs - 1) & (spec.lanes - 1)) + 1)
+            m.d.sync += [
+                settings.eq(layer),
+                active.eq(self.operation.valid),
+                first.eq(1),
+                ends.eq(layer.rows - 1),
+            ]
+            m.d.sync += [tiles.eq(last_tile), groups.eq(last_group), tile.eq(0), line.eq(layer.source)]
             m.d.sync += [row.eq(0), minus.eq(0)]
         with m.Elif(taken):
             m.d.sync += [first.eq(final_row), row.eq(row + 1)]
-            # side by side, as it is known late that a read is taken
+            # independent conditions, as `taken` arrives late
             with m.If(final_row):
                 m.d.sync += [minus.eq(~minus), ends.eq(ends + settings.rows)]
             with m.If(over):

@@ -1,4 +1,4 @@
-"""RTL of `partial_sums`: read, add, and write back or into a queue; the queue leaves in parts."""
+"""RTL of `partial_sums`: read, add, then write back or enqueue; the queue drains in slices."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -14,7 +14,10 @@ from ...probe import probe
 
 
 class PartialSums(wiring.Component):
-    """A row of terms a cycle; the first part of a complete row `spec.latency` cycles behind its last term."""
+    """Accumulate rows of terms over tiles.
+
+    Accepts a row a cycle. The first slice of a complete row leaves `spec.latency` cycles after its last term.
+    """
 
     def __init__(self, spec: PartialSumsSpec) -> None:
         self.spec = spec
@@ -22,12 +25,12 @@ class PartialSums(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.i.payload
+        spec, term_row = self.spec, self.i.payload
         m.submodules.memory = memory = ram(platform, spec.memory)
         write_port, read_port = memory.write_port(), memory.read_port()
         width, row = spec.columns * TOTAL.width, shape(spec.row_number)
         m.submodules.queue = queue = Fifo(data.StructLayout({"sums": width, "row": row}), spec.sums)
-        # a row is read, then added, then written: two cycles in which it may not be read again
+        # read, add, write: a row must not be read again for two cycles
         terms, totals = (
             [Signal(shape(form), name=f"{name}{column}", reset_less=True) for column in range(spec.columns)]
             for name, form in (("term", SUM), ("total", TOTAL))
@@ -36,11 +39,11 @@ class PartialSums(wiring.Component):
         adds, completes, write, complete = Signal(), Signal(), Signal(), Signal()
         begins = replicas(spec.columns, "begins")
         places, leaves = Signal(range(spec.sums + 1), init=spec.sums), Signal()
-        conflict = (adds & (read_row == given.row)) | (write & (added_row == given.row))
+        conflict = (adds & (read_row == term_row.row)) | (write & (added_row == term_row.row))
         taken = self.i.valid & self.i.ready
         m.d.comb += [
-            self.i.ready.eq((given.first | ~conflict) & (~given.last | places.any())),
-            read_port.addr.eq(given.row),
+            self.i.ready.eq((term_row.first | ~conflict) & (~term_row.last | places.any())),
+            read_port.addr.eq(term_row.row),
             write_port.addr.eq(added_row),
             write_port.data.eq(Cat(totals)),
             write_port.en.eq(write),
@@ -49,15 +52,15 @@ class PartialSums(wiring.Component):
             queue.i.payload.row.eq(added_row),
         ]
         m.d.sync += [
-            adds.eq(taken & ~given.last),
-            completes.eq(taken & given.last),
-            read_row.eq(given.row),
-            Cat(terms).eq(given.sum),
+            adds.eq(taken & ~term_row.last),
+            completes.eq(taken & term_row.last),
+            read_row.eq(term_row.row),
+            Cat(terms).eq(term_row.sum),
             write.eq(adds),
             complete.eq(completes),
             added_row.eq(read_row),
-            places.eq(places + leaves - (taken & given.last)),
-            *(flag.eq(given.first) for flag in begins),
+            places.eq(places + leaves - (taken & term_row.last)),
+            *(flag.eq(term_row.first) for flag in begins),
         ]
         for number, (begin, term, total) in enumerate(zip(begins, terms, totals, strict=True)):
             before = read_port.data[number * TOTAL.width : (number + 1) * TOTAL.width].as_signed()
@@ -68,10 +71,10 @@ class PartialSums(wiring.Component):
         return m
 
     def _drain(self, m: Module, queue: Fifo, leaves: Signal) -> None:
-        """Give the row at the queue's end in parts; `leaves` as its last one goes into the output register."""
+        """Output the queue's head in slices; `leaves` marks its last slice entering the output register."""
         spec, moves, part = self.spec, Signal(), Signal(shape(self.spec.part_number))
         final = part == spec.parts - 1
-        # a part is on offer: for the registers, and for the queue, whose handshake does not wait for so many loads
+        # copies of the valid flag: one for the wide registers, one for the queue's handshake
         wide, short = replicas(2, "offered")
         m.d.comb += [
             self.o.valid.eq(wide),
@@ -82,7 +85,7 @@ class PartialSums(wiring.Component):
         output = data_register(m, self.o.payload, "complete_sums")
         word = Value.cast(queue.o.payload.sums)
         step = spec.drain * TOTAL.width
-        choices = [word[at : at + step] for at in range(0, len(word), step)]
+        choices = [word[start : start + step] for start in range(0, len(word), step)]
         with m.If(~short | self.o.ready):
             m.d.sync += short.eq(queue.o.valid)
         with m.If(moves):

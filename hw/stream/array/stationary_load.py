@@ -1,4 +1,4 @@
-"""RTL of `stationary_load`: a memory a column; a key is written into its own, pair by pair, a value's row into all."""
+"""RTL of `stationary_load`: a memory per column; a key fills one column pair by pair, a value row fills all columns."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,11 @@ from ...primitives.ram import ram
 
 
 class StationaryLoad(wiring.Component):
-    """A row a cycle in, a beat a cycle out, the first one `spec.latency` (3) cycles behind a tile's last row."""
+    """Turn rows of keys or values into beats of stationary tiles.
+
+    Accepts a row a cycle, offers a beat a cycle. The first beat comes `spec.latency` (3) cycles after a tile's last
+    row.
+    """
 
     def __init__(self, spec: StationaryLoadSpec) -> None:
         self.spec = spec
@@ -22,48 +26,51 @@ class StationaryLoad(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.i.payload
+        spec, word = self.spec, self.i.payload
         taken, final, emptied = Signal(), Signal(), Signal()
         number, tiles, writes = Signal(range(spec.lanes)), Signal(range(3)), Signal()
         following, begun = Signal.like(number), Signal()
         m.d.comb += taken.eq(self.i.valid & self.i.ready)
-        m.d.comb += final.eq(number == Mux(given.turn, spec.columns - 1, spec.lanes - 1))
+        m.d.comb += final.eq(number == Mux(word.turn, spec.columns - 1, spec.lanes - 1))
         m.d.comb += following.eq(Mux(final, 0, number + 1))
         with m.If(taken):
             m.d.sync += [number.eq(following), writes.eq(writes ^ final)]
         m.d.comb += begun.eq(taken & (number == 0))
         m.d.sync += tiles.eq(tiles + begun - emptied)
-        # a row in its register, and what is done with it in the next cycle
+        # the registered row, and its write in the next cycle
         row = [Signal(shape(Q4_14), name=f"row{lane}", reset_less=True) for lane in range(spec.lanes)]
-        zero = Value.cast(given.zero)
-        for lane, value in enumerate(elements(given.value, spec.streams()["i"].fields[0])):
+        zero = Value.cast(word.zero)
+        for lane, value in enumerate(elements(word.value, spec.streams()["i"].fields[0])):
             m.d.sync += row[lane].eq(Mux(zero[lane // spec.columns], 0, value[: len(row[lane])]))
-        value_row = ValueRow(Signal(), *(Signal(len(one), reset_less=True) for one in (number, writes, given.part)))
-        for signal, value in zip(value_row, (taken & ~given.turn, number, writes, given.part), strict=True):
+        value_row = ValueRow(
+            Signal(), *(Signal(len(source), reset_less=True) for source in (number, writes, word.part))
+        )
+        for signal, value in zip(value_row, (taken & ~word.turn, number, writes, word.part), strict=True):
             m.d.sync += signal.eq(value)
-        # of the pair of lanes n the row that came n cycles before
+        # lane pair n, delayed by n cycles
         pairs = [
-            delayed(m, Cat(row[2 * at : 2 * at + 2]), at, f"pair{at}", reset_less=True) for at in range(spec.beats)
+            delayed(m, Cat(row[2 * pair : 2 * pair + 2]), pair, f"pair{pair}", reset_less=True)
+            for pair in range(spec.beats)
         ]
         memories, busy = [], list[Value]()
         for column in range(spec.columns):
             m.submodules[f"column{column}"] = storage = ram(platform, spec.memory)
-            starts = taken & given.turn & (number == column)
-            values = [row[at] for at in range(column, spec.lanes, spec.columns)]
+            starts = taken & word.turn & (number == column)
+            values = [row[lane] for lane in range(column, spec.lanes, spec.columns)]
             busy.append(self._write(m, storage, column, starts, writes, pairs, values, value_row))
             memories.append(storage)
-        # a cycle ahead, as what reads the memory waits for it: no place, the next key's column writes, one of them does
-        full, own, some = Signal(), Signal(), Signal()
-        column_bits, begins = max(1, (spec.columns - 1).bit_length()), taken & given.turn
-        present, further = (mux_tree(at[:column_bits], busy) for at in (number, following))
+        # registered a cycle ahead, as `ready` is slow: both tiles full, next key's column busy, any column busy
+        full, next_busy, some = Signal(), Signal(), Signal()
+        column_bits, begins = max(1, (spec.columns - 1).bit_length()), taken & word.turn
+        present, further = (mux_tree(index[:column_bits], busy) for index in (number, following))
         m.d.sync += [
-            # no tile begins while there are two
+            # no tile begins while both buffers hold a tile
             full.eq((Mux(taken, following, number) == 0) & Mux(begun, tiles == 1, tiles == 2) & ~emptied),
-            # of one column the key that begins is in that of the next one
-            own.eq(Mux(taken, further | (begins if spec.columns == 1 else 0), present)),
+            # with a single column the beginning key occupies the next key's column
+            next_busy.eq(Mux(taken, further | (begins if spec.columns == 1 else 0), present)),
             some.eq(begins | Cat(busy).any()),
         ]
-        m.d.comb += self.i.ready.eq(~full & ~Mux(given.turn, own, some))
+        m.d.comb += self.i.ready.eq(~full & ~Mux(word.turn, next_busy, some))
         self._read(m, memories, taken & final, emptied)
         return m
 
@@ -78,14 +85,14 @@ class StationaryLoad(wiring.Component):
         values: list[Signal],
         row: "ValueRow",
     ) -> Value:
-        """Write a column's memory; returns whether it still does two cycles later, but for a key that `starts`.
+        """Write a column's memory; returns whether a write is still active two cycles later, new keys apart.
 
-        A key takes a cycle a pair of lanes, beginning in the cycle behind that in which it `starts`.
+        A key takes one cycle per lane pair, starting in the cycle after `starts`.
         """
         spec, port = self.spec, storage.write_port(granularity=Q4_14.width)
         active, tile = Signal(name=f"active{column}"), Signal(name=f"tile{column}", reset_less=True)
         pair = Signal(range(spec.beats), name=f"pair_number{column}", reset_less=True)
-        # it writes a pair that is not the last
+        # further pairs of this key follow
         more, stays = Signal(name=f"more{column}"), Signal(name=f"stays{column}")
         m.d.comb += stays.eq(more & (pair != spec.beats - 2))
         m.d.sync += more.eq(starts | stays)
@@ -129,18 +136,16 @@ class StationaryLoad(wiring.Component):
 
 
 class ValueRow(NamedTuple):
-    """A value's row in the register: it is written into all columns at once.
+    """A registered value row, written into all columns at once.
 
     Parameters
     ----------
-    valid : Signal
-        There is one.
     number : Signal
-        Its lane of the tile.
+        Lane of the tile.
     tile : Signal
-        Which of the two tiles.
+        Tile buffer, 0 or 1.
     part : Signal
-        Which of its features are the columns.
+        Column group within the row.
     """
 
     valid: Signal

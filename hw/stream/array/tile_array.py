@@ -1,4 +1,4 @@
-"""RTL of `tile_array`: columns of two DSP cascades, past which rows go skewed, and a wave that changes the tile."""
+"""RTL of `tile_array`: columns of two DSP cascades, skewed rows, and a wave that swaps the tile."""
 
 from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -13,9 +13,11 @@ from ...probe import probe
 
 
 class TileArray(wiring.Component):
-    """A row a cycle, its sums `spec.latency` cycles later; beside it a beat of the next tile a cycle.
+    """Multiply rows by a stationary tile, while the next tile loads into shadow registers.
 
-    All registers wait while sums are on offer and not taken. Where `o.ready` is always 1 nothing of that remains.
+    Accepts a row a cycle, and beside it a beat of the next tile a cycle. Sums come `spec.latency` cycles after their
+    row. All registers stall while sums are offered and not accepted; with `o.ready` constant 1 the stall logic
+    disappears.
     """
 
     def __init__(self, spec: TileArraySpec) -> None:
@@ -41,7 +43,7 @@ class TileArray(wiring.Component):
         assert pipeline.latency("inputs", "sums") == spec.latency
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("inputs", taken, valid).at("sums"))
-        # bit n: the row at place n of the cascades is the first of a tile
+        # bit n: the row at cascade stage n is the first of a tile
         swap = Signal(spec.beats)
         moving.d.sync += swap.eq(Cat(swapped, swap[:-1]))
         streams = spec.streams()
@@ -58,25 +60,25 @@ class TileArray(wiring.Component):
             m.d.comb += [column.write.eq(write), column.swap.eq(swap), result.eq(column.o)]
         if spec.tag:
             tag = pipeline.place("inputs", self.x.payload.tag, "tag", reset_less=True)
-            # with a reset, the last register is none of a shift register, whose output is late
-            given = Signal.like(self.x.payload.tag, name="given_tag")
-            pipeline.load(given, tag.at("cascades"))
-            m.d.comb += self.o.payload.tag.eq(given)
-            probe(self, tags=[*tag.later, given])
+            # a reset keeps the last register out of the slow shift-register primitive
+            output_tag = Signal.like(self.x.payload.tag, name="output_tag")
+            pipeline.load(output_tag, tag.at("cascades"))
+            m.d.comb += self.o.payload.tag.eq(output_tag)
+            probe(self, tags=[*tag.later, output_tag])
         probe(self, valid=valid)
         return m
 
     def _load(self, m: Module, move: Signal, swapped: Signal, complete: Signal) -> tuple[Signal, Signal]:
-        """Take beats into a register; returns it, and a bit for each pair of lanes into whose shadow it goes.
+        """Register incoming beats; returns the beat, and a write enable of the shadow weights per lane pair.
 
-        A tile is complete with its last beat taken, a cycle before that is in its place: the wave of a swap is there
-        later. It overtakes no beat of the next tile either, as that one's first is written a cycle behind the swap, and
-        both pass a pair of lanes a cycle at most.
+        A tile counts as complete when its last beat is accepted, one cycle before the shadow write: the swap wave
+        arrives later. The wave cannot overtake the next tile's beats either. Their first shadow write follows the swap
+        by a cycle, and both advance by at most one lane pair a cycle.
         """
         number = Signal(self.spec.beats, init=1)
         held = Signal(self.spec.beats)
         beat = Signal(len(self.w.payload.as_value()), reset_less=True)
-        # the beat's registers have a flag of their own: `ready` does not wait for a net that reaches all of them
+        # the beat registers use their own copy of the flag, to keep its fanout out of `ready`
         of_beat, of_ready, of_rows = flags = replicas(3, "tile_complete")
         m.d.comb += self.w.ready.eq(move & ~(held[0] & of_ready))
         with m.If(move & ~(held[0] & of_beat)):
@@ -90,26 +92,27 @@ class TileArray(wiring.Component):
 
 
 class TileColumn(wiring.Component):
-    """Sums of one column: two cascades of DSPs, of the even and of the odd lanes, and their sum.
+    """Sum the products of one column: two DSP cascades, for even and for odd lanes, and a final adder.
 
-    Weights and their shadows, operands' products and partial sums are registers of a DSP each.
+    Weights, shadow weights, products and partial sums are registers of one DSP per lane.
 
     Parameters
     ----------
     lanes : int
+        Inputs of the column, an even number.
 
     Attributes
     ----------
     x : In, array of lanes values of 24 bits
-        Operands: of lane n those of the row that came ``n // 2`` cycles before that of lane 0.
+        Operands. Lane n belongs to the row ``n // 2`` cycles before the row of lane 0.
     w : In, array of 2 weights of 18 bits
-        For two lanes.
-    write : In, a bit for each two lanes
-        `w` goes into their shadows.
-    swap : In, a bit for each two lanes
-        Their shadows are their weights from the next cycle on: those for `x` then.
+        Weights of a lane pair.
+    write : In, one bit per lane pair
+        Load `w` into the pair's shadow weights.
+    swap : In, one bit per lane pair
+        Copy the pair's shadow weights to the active weights: they apply to `x` of the next cycle.
     o : Out, 48 bits
-        Sum of the products of a row, ``lanes / 2 + 2`` cycles behind its lane 0.
+        Sum of a row's products, ``lanes / 2 + 2`` cycles after its lane 0.
     """
 
     def __init__(self, lanes: int) -> None:

@@ -1,1 +1,1 @@
-"""RTL of the engine that runs programs, on the blocks of all other rooms."""
+"""RTL of the stream engine: program execution on the datapath blocks."""

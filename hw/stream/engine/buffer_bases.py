@@ -1,4 +1,4 @@
-"""Addresses of the first rows of values: rows for each token times the tokens that the buffers hold, in one DSP."""
+"""Base addresses of an instruction's buffers: rows per token times buffered tokens, on one DSP."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -10,28 +10,29 @@ from ...ports import shape
 from ...primitives.pipeline import delayed
 
 BUFFERS = ("source", "second", "third", "other", "destination")
-"""Fields of an instruction that are buffers."""
+"""Buffer fields of an instruction."""
 
 
 class BufferBases(wiring.Component):
-    """Multiply the first rows of all buffers of an instruction, one a cycle.
+    """Multiply the first rows of an instruction's buffers by the capacity, one buffer a cycle.
 
     Parameters
     ----------
     chunks : ChunkLayout
+        Geometry of the activation memory.
 
     Attributes
     ----------
     start : In(1)
-        Begin. `buffers` and `capacity` stay until `done`.
+        Begin. `buffers` and `capacity` must stay stable until `done`.
     buffers : In, 24 bits each
-        As an instruction has them, in the order of `BUFFERS`.
+        Buffer fields of the instruction, in the order of `BUFFERS`.
     capacity : In(16)
-        Tokens of all sides that are in the buffers at once.
+        Tokens of both signs in the buffers at once.
     wide, base : Out, a bit and an address each
-        Memory of each buffer, and address of its first row. They stay until the next `start`.
+        Memory select and base address per buffer, stable until the next `start`.
     done : Out(1)
-        All are there; one cycle, ``len(BUFFERS) + 2`` behind `start`.
+        All outputs are valid: a pulse of one cycle, ``len(BUFFERS) + 2`` cycles after `start`.
     """
 
     def __init__(self, chunks: ChunkLayout) -> None:
@@ -61,10 +62,10 @@ class BufferBases(wiring.Component):
             capacity.eq(self.capacity),
             product.eq(first * capacity),
         ]
-        arrives, place = delayed(m, running, 2, "arrives"), delayed(m, number, 2, "place", reset_less=True)
-        with m.If(arrives), m.Switch(place):
-            for at in range(len(BUFFERS)):
-                with m.Case(at):
-                    m.d.sync += [self.base[at].eq(product), self.wide[at].eq(self.buffers[at][ROW_BITS])]
+        arrives, index = delayed(m, running, 2, "arrives"), delayed(m, number, 2, "index", reset_less=True)
+        with m.If(arrives), m.Switch(index):
+            for buffer in range(len(BUFFERS)):
+                with m.Case(buffer):
+                    m.d.sync += [self.base[buffer].eq(product), self.wide[buffer].eq(self.buffers[buffer][ROW_BITS])]
         m.d.sync += self.done.eq(delayed(m, final, 2, "over"))
         return m

@@ -1,4 +1,4 @@
-"""Interface between a trainer and the engine that runs programs: a pass, its sentences, samples and results."""
+"""Interface between a trainer and the stream engine: sentences, samples, instructions and results of a pass."""
 
 from __future__ import annotations
 
@@ -15,84 +15,83 @@ from ...axi.memory_port import BEATS, ReadPort
 from ...ports import layout, shape
 
 CLIPPED_BITS = 32
-"""Bits of the number of values that a pass clips."""
+"""Bits of the count of clipped values."""
 OPERATION_BITS = 16
 """Bits of an instruction's number."""
 REQUEST = ("factor", "word", "count", "fraction", "wide", "table")
-"""Fields of a request for offsets, those of a command of `word_offsets`."""
+"""Fields of a request for offsets, a subset of the command of `word_offsets`."""
 
 
 def chunk_layout(chunks: ChunkLayout) -> data.StructLayout:
-    """Layout of a chunk's place: ``wide``, ``address``, ``part``."""
+    """Layout of a chunk's address: ``wide``, ``address``, ``part``."""
     return data.StructLayout({"wide": 1, "address": shape(chunks.address), "part": shape(chunks.part)})
 
 
 def chunk_values(chunks: ChunkLayout) -> data.StructLayout:
-    """Layout of a chunk's ``value``: those of all its columns."""
+    """Layout of a chunk's contents: ``value``, an array of all columns."""
     return data.StructLayout({"value": data.ArrayLayout(shape(Q11_16), chunks.columns)})
 
 
 class EnginePort(wiring.Signature):
-    """A pass of the engine, as the trainer sees it.
+    """One forward pass of the engine, seen from the trainer.
 
-    The trainer gives the sentences of a pass, and the rows of their tokens. Then it starts the engine, gives it all
-    instructions of the program, and reads the results in the end.
+    The trainer sends the sentences of a pass and the rows of their tokens. Then it starts the engine, sends all
+    instructions of the program, and finally reads the results. A pass holds plus and minus rows, one set per
+    perturbation sign.
 
     Parameters
     ----------
     chunks : ChunkLayout
-        Activation memory.
+        Geometry of the activation memory.
     sequencer : ProgramSequencerSpec
-        Its instructions; most rows of a pass, both sides, are its `sums`.
+        Source of instructions; `sums` bounds the rows of a pass, both signs together.
     offsets : WordOffsetsSpec
-        Block of the deltas.
+        Source of delta offsets.
     address : int
         Bits of a byte address.
 
     Members
     -------
     load : Out(1)
-        Begin a pass: its sentences and samples come. One cycle. The members up to `weights` stay until `done`.
+        Begin a pass, one cycle; its sentences and samples follow. Members up to `weights` stay stable until `done`.
     start : Out(1)
-        Run the program; one cycle, all sentences having been given, and behind `loaded`.
+        Run the program, one cycle, after `loaded` and after all sentences.
     rows, sentences, longest : Out
-        Tokens of all sentences of a side, number of sentences, tokens of the longest one.
+        Tokens per sign, sentences per sign, tokens of the longest sentence.
     capacity, features, inputs : Out, 16, 32 and 32 bits
-        Of the program, as its header has them: tokens of all sides that are in the buffers at once, values of a token,
-        the `Buffer` that they go to.
+        From the program header: tokens of both signs in the buffers at once, values of a token, input `Buffer`.
     kept, row_beats, alike : Out, 1, 16 and 1 bits
-        Rows that come are those of a cache, or of what passes a cut: 4 bytes a value. Beats of one, and whether it is
-        that of both sides; if not, rows of the plus and of the minus side take turns.
+        `kept`: rows come from a forward cache or a network's cut, 4 bytes a value. `row_beats`: beats of a kept row.
+        `alike`: a kept row serves both signs; otherwise plus and minus rows alternate.
     amount : Out, signed(27)
-        Multiple of the perturbation that the plus side adds.
+        Multiple of the perturbation added to the plus rows' weights.
     weights : Out, `address` bits
-        Byte address of the stream of weights.
+        Byte address of the weight stream.
     sentence : Out, stream of ``first``, ``length``
-        First row and tokens of each sentence of the plus side, in order, before `start`.
+        First row and tokens of each plus sentence, in order, before `start`.
     instruction : Out, stream of the fields of an instruction
     beats : Out, stream of beats
-        Rows of all tokens, one sentence behind the other; rows of 32 values of 3 bytes each, but where they are `kept`.
+        Rows of all tokens, sentence after sentence. Sample rows are groups of 32 values, 3 bytes each.
     loaded : In(1)
-        They are in the memory, on both sides; one cycle.
-    operands_read, operands : Out, In, streams of a chunk's place, of its values
-        Results, behind `done`, in order.
+        All rows are in the memory, for both signs; one cycle.
+    operands_read, operands : Out, In, streams of chunk addresses and contents
+        Results after `done`, in order.
     request, offsets : In, Out, streams
-        Requests for offsets, and their words, as `word_offsets` takes and gives them.
+        Requests for offsets and their words, as in `word_offsets`.
     stream_read, corrections_read : In, `ReadPort`
-        Reads of the stream with its tables, and of sensitive weights.
+        Reads of the weight stream with its tables, and of sensitive weights.
     done : In(1)
-        The pass is over, and all its results are in the memory; one cycle.
+        The pass is over and all results are in the memory; one cycle.
     clipped : In(32)
-        With `done`: values that were clipped, of both sides.
+        With `done`: clipped values, both signs together.
     operation : In(16)
-        Number of the instruction at work, counted from 1; 0 where none is.
+        Number of the active instruction, from 1; 0 while idle.
     failed : In(1)
-        The stream of weights is wrong; held until reset.
+        The weight stream is invalid; held until reset.
     number : In(32)
-        With `failed`: of the tile.
+        With `failed`: number of the invalid tile.
     fetched : In(1)
-        All beats of the stream that were asked for have come: with the last tiles also come those behind their inputs,
-        which no pass waits for.
+        All requested beats of the weight stream have arrived. The read-ahead after the last tiles outlives the pass.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Stream engine: runs a program on the rows of a pass, an instruction at a time, on the blocks of the datapath."""
+"""Stream engine: executes a program on the rows of a pass, one instruction at a time."""
 
 from __future__ import annotations
 
@@ -37,25 +37,27 @@ from .engine_port import EnginePort
 from .unit_choice import Unit, UnitChoice, alike
 
 _WAITING = 2
-"""Words that wait for what takes them late, beside the one on offer: reads of rows, keys, tiles, vectors."""
+"""Queue depth before slow consumers, output register apart: reads of rows and keys, tiles, vectors."""
 
 
 class StreamEngine(wiring.Component):
-    """Run the instructions of a program, one after the other; the weights of the next one are on their way meanwhile.
+    """Run the instructions of a program one after another, while the next instruction's weights are fetched.
 
     Parameters
     ----------
     spec : StreamEngineSpec
+        Sizes and blocks of the engine.
     sequencer : ProgramSequencerSpec
-        Where instructions come from.
+        Source of instructions.
     offsets : WordOffsetsSpec
-        Where offsets come from.
+        Source of delta offsets.
     address : int
         Bits of a byte address.
 
     Attributes
     ----------
     port : In, `EnginePort`
+        Connection to the trainer.
     """
 
     def __init__(
@@ -91,14 +93,14 @@ class StreamEngine(wiring.Component):
             "softmax", "scale", "values", "norm", "pool", "rotary",
         ):  # fmt: skip
             m.submodules[name] = getattr(self, name)
-        # rows of a side: tokens, behind a pool sentences
+        # rows per sign: tokens, or sentences after a pool
         self._rows = Signal.like(self.port.rows, reset_less=True)
         self._choice = UnitChoice(m, self.spec.size.columns)
         self._works, self._following = self._choice.works, self._choice.following
-        # long before a load: for handshakes, and for the values of chunks
+        # registered long before a load; copies for handshakes and for chunk contents
         self._kept = replicas(2, "kept_rows")
         m.d.sync += [flag.eq(self.port.kept) for flag in self._kept]
-        # the next instruction: it is there, its tensors are asked for, its vectors are those that come
+        # the next instruction, and flags: present, tensors requested, vectors expected next
         self._held = Signal.like(self.port.instruction.payload, reset_less=True)
         self._holds, self._fed, self._counted = Signal(), Signal(), Signal()
         self._weights(m)
@@ -113,20 +115,20 @@ class StreamEngine(wiring.Component):
     # -- streams between the blocks ------------------------------------------------------------------------------------
 
     def _weights(self, m: Module) -> None:
-        """Take instructions, and give each to what brings its tensors as soon as it is there."""
+        """Accept instructions, and pass each to the weight feed at once."""
         feed, port, taken = self.feed, self.port, Signal()
         for name in ("request", "stream_read", "corrections_read"):
             wiring.connect(m, getattr(feed, name), wiring.flipped(getattr(port, name)))
         wiring.connect(m, wiring.flipped(port.offsets), feed.offsets)
         operation = feed.operation.payload
-        own = {"longest": port.longest, "amount": port.amount}
+        of_pass = {"longest": port.longest, "amount": port.amount}
         m.d.comb += [
             port.instruction.ready.eq(~self._holds),
             taken.eq(port.instruction.valid & port.instruction.ready),
             feed.address.eq(port.weights),
             feed.operation.valid.eq(self._holds & ~self._fed),
             *(
-                getattr(operation, name).eq(own[name] if name in own else getattr(self._held, name))
+                getattr(operation, name).eq(of_pass[name] if name in of_pass else getattr(self._held, name))
                 for name in operation.shape().members
             ),
             port.failed.eq(feed.failed),
@@ -140,13 +142,13 @@ class StreamEngine(wiring.Component):
         self._vectors(m, taken)
 
     def _vectors(self, m: Module, taken: Value) -> None:
-        """Give vectors to the unit of their instruction: biases as soon as there is room, others when it is at work."""
-        port, held, given = self.port, self._held, _queued(m, "vectors", self.feed.v)
-        # vectors that are to come, and a flag for each unit that takes them, as handshakes begin with it
-        left = Signal(range(self.spec.size.sums + 1))
+        """Route vectors to the unit of their instruction: biases as soon as they fit, others while the unit works."""
+        port, held, vector = self.port, self._held, _queued(m, "vectors", self.feed.v)
+        # expected vectors, and a one-hot flag of the receiving unit: a fast start of the handshake
+        remaining = Signal(range(self.spec.size.sums + 1))
         vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
         takes = {unit: Signal(name=f"takes_{unit.name.lower()}") for unit in vectors}
-        count, owner = Signal.like(left), Signal(Unit)
+        count, owner = Signal.like(remaining), Signal(Unit)
         with m.Switch(held.kind):
             with m.Case(Kind.LINEAR):
                 m.d.comb += [owner.eq(Unit.VALUES), count.eq(held.biased)]
@@ -158,13 +160,13 @@ class StreamEngine(wiring.Component):
                 m.d.comb += [owner.eq(Unit.ROTARY), count.eq(Mux(held.rotary, port.longest, 0))]
         with m.If(taken):
             m.d.sync += self._counted.eq(0)
-        with m.Elif(self._holds & ~self._counted & (left == 0)):
-            m.d.sync += [self._counted.eq(1), left.eq(count)]
+        with m.Elif(self._holds & ~self._counted & (remaining == 0)):
+            m.d.sync += [self._counted.eq(1), remaining.eq(count)]
             m.d.sync += [flag.eq((count != 0) & (owner == unit)) for unit, flag in takes.items()]
-        over = given.valid & given.ready & given.payload.last
-        ends = over & (left == 1)
+        over = vector.valid & vector.ready & vector.payload.last
+        ends = over & (remaining == 1)
         with m.If(over):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += remaining.eq(remaining - 1)
         with m.If(ends):
             m.d.sync += [flag.eq(0) for flag in takes.values()]
         for unit, stream in vectors.items():
@@ -173,11 +175,11 @@ class StreamEngine(wiring.Component):
                 passes = Signal(name=f"passes_{unit.name.lower()}")
                 m.d.sync += passes.eq(takes[unit] & (self._following == unit) & ~ends)
             with m.If(passes):
-                m.d.comb += [stream.valid.eq(given.valid), given.ready.eq(stream.ready)]
-            m.d.comb += alike(stream.payload, given.payload)
+                m.d.comb += [stream.valid.eq(vector.valid), vector.ready.eq(stream.ready)]
+            m.d.comb += alike(stream.payload, vector.payload)
 
     def _array(self, m: Module) -> None:
-        """Connect the array with rows, weights, the order of tiles, and what becomes of its sums."""
+        """Connect the array's rows, weights, tile order and sums."""
         array, linear, attention, memory, feed = self.array, self.linear, self.attention, self.memory, self.feed
         layer = self._works[Unit.VALUES]
         rows, fields, tag = self.memory.rows, array.rows.payload, list(self.spec.array.row_fields)
@@ -196,9 +198,9 @@ class StreamEngine(wiring.Component):
             array.order.payload.rows.eq(Mux(layer, linear.order.payload.rows, tiles.payload.rows)),
             array.order.payload.used.eq(Mux(layer, linear.order.payload.used, self.spec.size.lanes)),
             array.order.payload.kind.eq(Mux(layer, TileKind.LINEAR, tiles.payload.kind)),
-            *(one.ready.eq(array.order.ready) for one in (linear.order, tiles)),
+            *(order.ready.eq(array.order.ready) for order in (linear.order, tiles)),
             asked.valid.eq(Mux(layer, linear.rows_read.valid, attention.rows_read.valid)),
-            *(one.rows_read.ready.eq(asked.ready) for one in (linear, attention)),
+            *(sequencer.rows_read.ready.eq(asked.ready) for sequencer in (linear, attention)),
             self.values.sums.valid.eq(array.sums.valid),
             self.values.sums.payload.sum.eq(array.sums.payload.sum),
             array.sums.ready.eq(self.values.sums.ready),
@@ -232,12 +234,12 @@ class StreamEngine(wiring.Component):
         wiring.connect(m, softmax.inverse, attention.inverse)
         wiring.connect(m, attention.reciprocals, scale.inverse)
         wiring.connect(m, scale.o, attention.contexts)
-        given, terms, sums, into = softmax.o, array.terms, array.contexts, scale.i
+        weights, terms, sums, into = softmax.o, array.terms, array.contexts, scale.i
         both = sums.valid & attention.scales.valid
         m.d.comb += [
-            terms.valid.eq(given.valid),
-            *alike(terms.payload, given.payload),
-            given.ready.eq(terms.ready),
+            terms.valid.eq(weights.valid),
+            *alike(terms.payload, weights.payload),
+            weights.ready.eq(terms.ready),
             into.valid.eq(both),
             into.payload.sum.eq(sums.payload.sum),
             *alike(into.payload, attention.scales.payload),
@@ -246,7 +248,7 @@ class StreamEngine(wiring.Component):
         ]
 
     def _memory(self, m: Module) -> None:
-        """Give the memory to the unit at work; without one samples are written, and results read."""
+        """Connect the active unit to the memory; while idle, samples are written and results read."""
         memory, port = self.memory, self.port
         readers = {unit: block for unit, block in self.units.items() if hasattr(block, "operands_read")}
         self._choice.choose(
@@ -266,7 +268,7 @@ class StreamEngine(wiring.Component):
         self._choice.merge(m, memory.write, writes)
 
     def _operands_read(self, m: Module) -> Any:
-        """Put a register in front of reads of operands: all that reads keys or rows waits for them."""
+        """Register operand reads: reads of keys and rows wait for them, so the path is slow."""
         read = self.memory.operands_read
         asked = read.signature.flip().create(path=("operands_asked",))
         m.d.comb += asked.ready.eq(~read.valid | read.ready)
@@ -275,7 +277,7 @@ class StreamEngine(wiring.Component):
         return asked
 
     def _sentences(self, m: Module) -> None:
-        """Give the sentences to the unit at work."""
+        """Connect the sentence table to the active unit, and the loaders to the trainer."""
         table, port = self.table, self.port
         wiring.connect(m, wiring.flipped(port.sentence), table.sentence)
         users = {unit: block.sentences for unit, block in self.units.items() if hasattr(block, "sentences")}
@@ -307,9 +309,9 @@ class StreamEngine(wiring.Component):
     # -- operations ----------------------------------------------------------------------------------------------------
 
     def _operations(self, m: Module) -> None:
-        """Make the operation of each unit, of the instruction and the pass."""
-        one, port, bases = self._held, self.port, self.bases
-        linear = one.kind == Kind.LINEAR
+        """Assemble each unit's operation from the instruction and the pass."""
+        instruction, port, bases = self._held, self.port, self.bases
+        linear = instruction.kind == Kind.LINEAR
         shared = {
             "rows": self._rows,
             "sentences": port.sentences,
@@ -317,43 +319,46 @@ class StreamEngine(wiring.Component):
             "stride": port.capacity,
         }
         places = {
-            **{name: bases.base[at] for at, name in enumerate(BUFFERS)},
-            **{f"{name}_wide": bases.wide[at] for at, name in enumerate(BUFFERS)},
+            **{name: bases.base[index] for index, name in enumerate(BUFFERS)},
+            **{f"{name}_wide": bases.wide[index] for index, name in enumerate(BUFFERS)},
         }
         attention = {
             "queries": places["source"],
             "keys": places["second"],
             "values": places["third"],
-            "fraction": one.factor_fraction,
-            "query_shift": one.source_shift,
-            "key_shift": one.second_shift,
-            "value_shift": one.third_shift,
-            "output_shift": one.result_shift,
+            "fraction": instruction.factor_fraction,
+            "query_shift": instruction.source_shift,
+            "key_shift": instruction.second_shift,
+            "value_shift": instruction.third_shift,
+            "output_shift": instruction.result_shift,
             "sentences": port.sentences << 1,
         }
         joined = {name: Mux(linear, places[f"other{name[6:]}"], places[name]) for name in ("second", "second_wide")}
-        own: dict[Any, dict[str, Any]] = {
+        own_fields: dict[Any, dict[str, Any]] = {
             self.linear: {},
             self.values: joined
-            | {"features": one.outputs, "second_shift": Mux(linear, one.other_shift, one.second_shift)},
-            self.norm: {"features": one.inputs},
+            | {
+                "features": instruction.outputs,
+                "second_shift": Mux(linear, instruction.other_shift, instruction.second_shift),
+            },
+            self.norm: {"features": instruction.inputs},
             self.pool: {
-                "features": one.inputs,
-                "kind": Mux(one.kind == Kind.UNIT, POOL_KINDS.index("unit"), one.pool),
-                "rows": Mux(one.kind == Kind.UNIT, self._rows, port.sentences) << 1,
+                "features": instruction.inputs,
+                "kind": Mux(instruction.kind == Kind.UNIT, POOL_KINDS.index("unit"), instruction.pool),
+                "rows": Mux(instruction.kind == Kind.UNIT, self._rows, port.sentences) << 1,
             },
             self.rotary: attention,
             self.attention: attention,
         }
-        for unit, fields in own.items():
+        for unit, fields in own_fields.items():
             chosen = shared | places | fields
             payload = unit.operation.payload
             for name in payload.shape().members:
-                m.d.comb += getattr(payload, name).eq(chosen[name] if name in chosen else getattr(one, name))
+                m.d.comb += getattr(payload, name).eq(chosen[name] if name in chosen else getattr(instruction, name))
 
     def _sequence(self, m: Module) -> None:
-        """Sequence samples, then instructions: addresses of their values, the unit's operation, its end."""
-        port, bases, samples, one = self.port, self.bases, self.samples, self._held
+        """Sequence the pass: load samples; then per instruction base addresses, operation, completion."""
+        port, bases, samples, instruction = self.port, self.bases, self.samples, self._held
         last, pooled, turned = Signal(reset_less=True), Signal(reset_less=True), Signal()
         waits = {unit: Signal(name=f"waits{number}") for number, unit in enumerate((*self.units.values(), self.linear))}
         for unit, flag in waits.items():
@@ -362,7 +367,7 @@ class StreamEngine(wiring.Component):
                 m.d.sync += flag.eq(0)
         m.d.sync += port.done.eq(0)
         m.d.comb += bases.capacity.eq(port.capacity)
-        m.d.comb += (into.eq(getattr(one, name)) for into, name in zip(bases.buffers, BUFFERS, strict=True))
+        m.d.comb += (into.eq(getattr(instruction, name)) for into, name in zip(bases.buffers, BUFFERS, strict=True))
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(port.load):
@@ -393,11 +398,11 @@ class StreamEngine(wiring.Component):
                 m.next = "OPERATION"
             with m.State("OPERATION"):
                 m.d.comb += self.table.restart.eq(1)
-                m.d.sync += [last.eq(one.last), pooled.eq(one.kind == Kind.POOL)]
+                m.d.sync += [last.eq(instruction.last), pooled.eq(instruction.kind == Kind.POOL)]
                 self._begin(m, waits, turned)
                 m.next = "GIVEN"
             with m.State("GIVEN"), m.If(~Cat(waits.values()).any()):
-                # its fields are with the unit, but for those of an attention that is turned first
+                # the unit has latched the fields; rotary precedes an attention that still needs them
                 with m.If(self._choice.unit != Unit.ROTARY):
                     m.d.sync += self._holds.eq(0)
                 m.next = "RUN"
@@ -405,7 +410,7 @@ class StreamEngine(wiring.Component):
                 self._end(m, last, pooled, turned)
 
     def _begin(self, m: Module, waits: dict[Any, Signal], turned: Signal) -> None:
-        """Give the operation to its unit; a linear layer has two."""
+        """Issue the operation to its unit; a linear layer uses two."""
         kind = self._held.kind
         with m.Switch(kind):
             with m.Case(Kind.NORM):
@@ -423,7 +428,7 @@ class StreamEngine(wiring.Component):
                 m.d.sync += [waits[self.values].eq(1), waits[self.linear].eq(kind == Kind.LINEAR)]
 
     def _end(self, m: Module, last: Signal, pooled: Signal, turned: Signal) -> None:
-        """Count what an operation has clipped, and go on with the next one."""
+        """Add up clipped values, then continue with the next operation."""
         port = self.port
         for unit, block in self.units.items():
             with m.If(self._works[unit]):
@@ -444,8 +449,8 @@ class StreamEngine(wiring.Component):
                             m.d.sync += self._rows.eq(port.sentences)
 
 
-def _queued(m: Module, name: str, given: Any) -> Any:
-    """Let a stream's words wait in front of what takes them late; returns the stream behind."""
-    m.submodules[name] = queue = ReadyFifo(given.payload.shape(), _WAITING)
-    wiring.connect(m, given, queue.i)
+def _queued(m: Module, name: str, source: Any) -> Any:
+    """Queue a stream for a slow consumer; returns the queue's output stream."""
+    m.submodules[name] = queue = ReadyFifo(source.payload.shape(), _WAITING)
+    wiring.connect(m, source, queue.i)
     return queue.o

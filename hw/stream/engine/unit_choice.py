@@ -1,4 +1,4 @@
-"""Choice of the unit at work: its registers, and the streams that go to it alone or come from it alone."""
+"""Select registers of the active unit, and multiplexers of its streams."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from ...primitives.registers import replicas
 
 _COLUMNS = 8
-"""Values of a word that one copy of the unit's number chooses: it is slow where all of a wide array wait for one."""
+"""Values of a word per copy of the select register, to limit fanout."""
 
 
 class Unit(IntEnum):
-    """Block that reads and writes the activation memory, one at a time."""
+    """Block with access to the activation memory; one is active at a time."""
 
     OUTSIDE = 0
     VALUES = 1
@@ -28,7 +28,7 @@ class Unit(IntEnum):
 
 
 class UnitChoice:
-    """Registers of the unit at work, and streams of it.
+    """Select registers of the active unit, and demultiplexers and multiplexers of streams.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class UnitChoice:
     Attributes
     ----------
     unit : Signal
-        The unit.
+        Active unit.
     following : Signal
-        The unit of the next cycle; who sequences assigns it, otherwise it stays.
+        Active unit of the next cycle. The sequencer assigns it; unassigned, it keeps `unit`.
     works : dict of Unit to Signal
-        A flag for each unit, beside its number: handshakes begin with it.
+        One-hot flags of `unit`, fast enough for handshakes.
     """
 
     def __init__(self, m: Module, columns: int) -> None:
@@ -55,40 +55,40 @@ class UnitChoice:
         m.d.sync += [register.eq(self.following) for register in (self.unit, *self._of_values)]
         m.d.sync += [flag.eq(self.following == unit) for unit, flag in self.works.items()]
 
-    def choose(self, m: Module, given: Any, users: dict[Unit, Any]) -> None:
-        """Give a stream's words to the unit at work, each of its fields that the unit has."""
-        m.d.comb += given.ready.eq(Cat(stream.ready & self.works[unit] for unit, stream in users.items()).any())
+    def choose(self, m: Module, source: Any, users: dict[Unit, Any]) -> None:
+        """Demultiplex a stream to the active unit, field by field where the unit has the field."""
+        m.d.comb += source.ready.eq(Cat(stream.ready & self.works[unit] for unit, stream in users.items()).any())
         for unit, stream in users.items():
-            m.d.comb += [stream.valid.eq(given.valid & self.works[unit]), *alike(stream.payload, given.payload)]
+            m.d.comb += [stream.valid.eq(source.valid & self.works[unit]), *alike(stream.payload, source.payload)]
 
     def merge(self, m: Module, into: Any, givers: dict[Unit, Any]) -> None:
-        """Take a stream's words from the unit at work; no other one has any, so that all may see that there is room."""
+        """Multiplex the active unit's stream into `into`; inactive units offer no words, so all may see its `ready`."""
         m.d.comb += into.valid.eq(Cat(stream.valid & self.works[unit] for unit, stream in givers.items()).any())
         m.d.comb += [stream.ready.eq(into.ready) for stream in givers.values()]
-        # places are chosen by the flags: the number, which chooses the values, reaches far
+        # the one-hot flags select addresses; the binary copies, with their high fanout, select values
         for name, field in into.payload.shape().members.items():
             having = {unit: stream for unit, stream in givers.items() if name in stream.payload.shape().members}
-            given = {unit: Value.cast(getattr(stream.payload, name)) for unit, stream in having.items()}
+            fields = {unit: Value.cast(getattr(stream.payload, name)) for unit, stream in having.items()}
             taken = Value.cast(getattr(into.payload, name))
             if name == "value":
-                self._values(m, taken, given)
+                self._values(m, taken, fields)
                 continue
-            flags = {unit: self.works[unit].replicate(Shape.cast(field).width) for unit in given}
-            m.d.comb += taken.eq(reduce(or_, (value & flags[unit] for unit, value in given.items())))
+            flags = {unit: self.works[unit].replicate(Shape.cast(field).width) for unit in fields}
+            m.d.comb += taken.eq(reduce(or_, (value & flags[unit] for unit, value in fields.items())))
 
-    def _values(self, m: Module, taken: Value, given: dict[Unit, Value]) -> None:
-        """Choose the values, a part of them by each copy of the unit's number."""
+    def _values(self, m: Module, taken: Value, values: dict[Unit, Value]) -> None:
+        """Multiplex values, a slice per copy of the select register."""
         width = len(taken) // len(self._of_values)
         for number, chosen in enumerate(self._of_values):
             part = slice(number * width, (number + 1) * width)
             with m.Switch(chosen):
-                for unit, value in given.items():
+                for unit, value in values.items():
                     with m.Case(unit):
                         m.d.comb += taken[part].eq(value[part])
 
 
-def alike(into: Any, given: Any) -> Iterator[Any]:
-    """Assignments of all fields that both have."""
+def alike(into: Any, source: Any) -> Iterator[Any]:
+    """Assignments of all fields common to both payloads."""
     for name in into.shape().members:
-        if name in given.shape().members:
-            yield Value.cast(getattr(into, name)).eq(Value.cast(getattr(given, name)))
+        if name in source.shape().members:
+            yield Value.cast(getattr(into, name)).eq(Value.cast(getattr(source, name)))

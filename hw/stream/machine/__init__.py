@@ -1,1 +1,1 @@
-"""RTL of programs of the core that streams transformers."""
+"""RTL of programs: instruction checks and the program sequencer."""

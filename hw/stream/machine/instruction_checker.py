@@ -1,4 +1,4 @@
-"""Instruction checker: the list of checks one after the other, which share a serial multiplier and a comparator."""
+"""Instruction checker: the checks in sequence, on one serial multiplier and one comparator."""
 
 from collections.abc import Sequence
 
@@ -13,28 +13,28 @@ from ...primitives.pipeline import delayed
 from ...primitives.registers import register
 
 CHECKED = ("capacity", "words", "behind", "stream_beats", "beats")
-"""Counts of a program against which its instructions are checked."""
+"""Header counts of a program used by the checks."""
 _OPERANDS = ("base", "factor", "count", "limit", "applies")
-"""Parts of a check that are chosen step by step."""
+"""Operands of a check, selected per step."""
 
 
 class InstructionChecker(wiring.Component):
-    """Check an instruction: `golden.stream.machine.limits.Limits`.
+    """Check an instruction against `golden.stream.machine.limits.Limits`.
 
-    A check takes as many cycles as its count has bits, and 4. So an instruction takes some hundreds.
+    A check takes 4 cycles more than its count has bits: some hundreds of cycles per instruction.
 
     Attributes
     ----------
     instruction : In, the fields of an instruction
-        It stays from two cycles before `begins` until `ends`.
+        Stable from two cycles before `begins` until `ends`.
     capacity, words, behind, stream_beats, beats : In
-        What its program says; they stay as well.
+        Counts from the program header, stable over the same time.
     begins : In, 1
-        One cycle.
+        Start, one cycle.
     ends : Out, 1
-        All checks are passed, or one is not; one cycle.
+        Result is valid, one cycle.
     reason : Out, Reason
-        The first check that refuses, `Reason.NONE` where none does; in the cycle of `ends`.
+        With `ends`: reason of the first failed check, or `Reason.NONE`.
     """
 
     def __init__(self, spec: ProgramSequencerSpec) -> None:
@@ -44,14 +44,15 @@ class InstructionChecker(wiring.Component):
         super().__init__(ports | {"begins": In(1), "ends": Out(1), "reason": Out(Reason)})
 
     def elaborate(self, platform: object) -> Module:
-        m, one = Module(), self.instruction
-        remainder = Signal.like(one.heads, name="remainder", reset_less=True)
+        m, instruction = Module(), self.instruction
+        remainder = Signal.like(instruction.heads, name="remainder", reset_less=True)
         steps, products = self._steps(m, remainder)
         step = Signal(range(len(steps) + 1), reset_less=True)
         choices, following = self._operands(m, steps)
         base, factor, *others = following
         count, limit, applies = (
-            Signal.like(one, name=name, reset_less=True) for name, one in zip(_OPERANDS[2:], others, strict=True)
+            Signal.like(operand, name=name, reset_less=True)
+            for name, operand in zip(_OPERANDS[2:], others, strict=True)
         )
         total_bits = max(len(factor) + len(count), len(base)) + 1
         total, multiplicand = Signal(total_bits, reset_less=True), Signal(total_bits, reset_less=True)
@@ -64,12 +65,12 @@ class InstructionChecker(wiring.Component):
         m.d.sync += refused.eq(applies & Mux(equal, total != limit, total > limit))
         with m.FSM(name="checks"):
             with m.State("idle"):
-                m.d.sync += [step.eq(0), *(choice.eq(0) for choice, _ in choices), remainder.eq(one.heads)]
+                m.d.sync += [step.eq(0), *(choice.eq(0) for choice, _ in choices), remainder.eq(instruction.heads)]
                 with m.If(self.begins):
                     m.next = "divide"
             with m.State("divide"):
-                with m.If((one.key_heads != 0) & (remainder >= one.key_heads)):
-                    m.d.sync += remainder.eq(remainder - one.key_heads)
+                with m.If((instruction.key_heads != 0) & (remainder >= instruction.key_heads)):
+                    m.d.sync += remainder.eq(remainder - instruction.key_heads)
                 with m.Else():
                     m.next = "operands"
             with m.State("operands"):
@@ -101,9 +102,9 @@ class InstructionChecker(wiring.Component):
         return m
 
     def _operands(self, m: Module, steps: list[Check]) -> tuple[list[tuple[Signal, list[int]]], list[Signal]]:
-        """Make a register for each operand of the next check, and one that chooses it, with its contents for each step.
+        """Create a register per operand of the next check, and a select register with its value per step.
 
-        As each has its own, and most operands are among a few constants, what chooses is small.
+        Most operands are one of a few constants, so separate multiplexers stay small.
         """
         choices, following = [], []
         for name in _OPERANDS:
@@ -119,9 +120,9 @@ class InstructionChecker(wiring.Component):
         return choices, following
 
     def _steps(self, m: Module, remainder: Signal) -> tuple[list[Check], list[Signal]]:
-        """Steps in their order: first products, which are checks that nothing refuses, and their registers."""
-        one, size = self.instruction, self.spec.size
-        products = factors(one, size)
+        """Steps in order, and the product registers: first products as checks that never fail, then the checks."""
+        instruction, size = self.instruction, self.spec.size
+        products = factors(instruction, size)
         widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
         registers = {name: Signal(width, name=name, reset_less=True) for name, width in widths.items()}
         counts = Counts(*(getattr(self, name) for name in CHECKED))
@@ -133,16 +134,16 @@ class InstructionChecker(wiring.Component):
             self.spec.features,
         )
         made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
-        # what applies to an instruction is known long before its check, and some of it is found late
+        # `applies` is stable long before its check; a register shortens the slow path
         checks = [
             check._replace(applies=register(m, "applies", Value.cast(check.applies)))
-            for check in limits.checks(one, Derived(**registers, remainder=remainder))
+            for check in limits.checks(instruction, Derived(**registers, remainder=remainder))
         ]
         return [*made, *checks], [*registers.values()]
 
 
 def _distinct(operands: Sequence[Value | int]) -> tuple[list[Value], list[int]]:
-    """List operands, each once, and of each step the number of its own: most are constants, which are alike."""
+    """Distinct operands, and each step's index into them; most operands are equal constants."""
     keys = [(operand, None) if isinstance(operand, int) else (None, id(operand)) for operand in operands]
     distinct = dict(zip(keys, operands, strict=True))
     numbers = {key: number for number, key in enumerate(distinct)}

@@ -1,4 +1,4 @@
-"""RTL of `program_sequencer`: a memory of instructions, which are checked as they are loaded."""
+"""RTL of `program_sequencer`: an instruction memory, checked while it is loaded."""
 
 from typing import Any
 
@@ -21,19 +21,19 @@ _HEADER = data.StructLayout(
     | dict.fromkeys(("version", "lanes", "columns", "sums", "capacity", "operations"), 16)
     | dict.fromkeys(("features", "inputs", "words", "stream_beats", "beats", "rows", "wide_rows", "behind"), 32)
 )
-"""Fields of a program's first beats, the lowest first, as `golden.stream.machine.program` packs them."""
+"""Header fields of a program, lowest first, as packed by `golden.stream.machine.program`."""
 _FIELD_BEATS = -(-_HEADER.size // _BITS)
 
 
 class ProgramSequencer(wiring.Component):
-    """Load programs, check their instructions one after the other, and give them one after the other."""
+    """Load and check programs, then issue their instructions in order."""
 
     def __init__(self, spec: ProgramSequencerSpec) -> None:
         self.spec = spec
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
+        """Build the RTL, in one long method: the states of a single state machine share all registers."""
         m = Module()
         spec, command = self.spec, self.command.payload
         m.submodules.memory = instructions = ram(platform, spec.memories[0])
@@ -41,9 +41,12 @@ class ProgramSequencer(wiring.Component):
         header = Signal(_FIELD_BEATS * _BITS, reset_less=True)
         packed = Signal(INSTRUCTION_BEATS * _BITS, reset_less=True)
         instruction = layout(spec.streams()["o"])
-        fields, one = data.View(_HEADER, header[: _HEADER.size]), data.View(instruction, packed[: instruction.size])
+        fields, decoded = (
+            data.View(_HEADER, header[: _HEADER.size]),
+            data.View(instruction, packed[: instruction.size]),
+        )
         loaded, running, failed = Signal(), Signal(reset_less=True), Signal(reset_less=True)
-        # it is the last one; the one before it is behind the cut
+        # this instruction is the last; the previous instruction is after the cut
         final, behind = Signal(reset_less=True), Signal(reset_less=True)
         beats, beat, index = (Signal(16, name=name, reset_less=True) for name in ("beats", "beat", "index"))
         address = Signal(range(spec.memories[0].depth + 1), reset_less=True)
@@ -52,7 +55,7 @@ class ProgramSequencer(wiring.Component):
         refused = self._header(m, fields, beats, failed)
         m.submodules.checker = checker = InstructionChecker(spec)
         m.d.comb += [
-            Value.cast(checker.instruction).eq(one),
+            Value.cast(checker.instruction).eq(decoded),
             *(getattr(checker, name).eq(getattr(fields, name)) for name in CHECKED),
         ]
         write_address = beat - HEADER_BEATS
@@ -68,7 +71,7 @@ class ProgramSequencer(wiring.Component):
         with m.FSM() as fsm:
             with m.State("command"):
                 m.d.comb += self.command.ready.eq(1)
-                # what is on offer may be none: it counts once it is taken
+                # captured every cycle; the contents count only once the command is accepted
                 m.d.sync += [
                     running.eq(command.run),
                     index.eq(Mux(command.run, command.first, 0)),
@@ -103,7 +106,7 @@ class ProgramSequencer(wiring.Component):
                 with m.If(refused == Reason.NONE):
                     m.next = "fetch"
             with m.State("fetch"):
-                # a beat comes a cycle after its address
+                # read latency is one cycle
                 m.d.sync += [fetched.eq(fetched + 1), address.eq(address + (fetched < INSTRUCTION_BEATS))]
                 with m.If(fetched.any()):
                     m.d.sync += packed.eq(Cat(packed[_BITS:], read.data))
@@ -112,7 +115,7 @@ class ProgramSequencer(wiring.Component):
                     m.next = "remainder"
                     with m.If(running):
                         m.next = "give"
-            # long before it is read: an instruction takes some cycles to fetch
+            # stable in time: fetching an instruction takes some cycles
             m.d.sync += final.eq(index + 1 == fields.operations)
             with m.State("give"):
                 m.d.comb += self.o.valid.eq(1)
@@ -128,11 +131,13 @@ class ProgramSequencer(wiring.Component):
                 wrong = Signal(Reason)
                 m.d.comb += wrong.eq(checker.reason)
                 with m.If(checker.reason == Reason.NONE):
-                    with m.If(one.last != final):
+                    with m.If(decoded.last != final):
                         m.d.comb += wrong.eq(Reason.LAST)
-                    with m.Elif(Mux(one.part, index == 0, behind) | (final & (one.part != fields.behind.any()))):
+                    with m.Elif(
+                        Mux(decoded.part, index == 0, behind) | (final & (decoded.part != fields.behind.any()))
+                    ):
                         m.d.comb += wrong.eq(Reason.CUT)
-                m.d.sync += [reason.eq(wrong), behind.eq(one.part)]
+                m.d.sync += [reason.eq(wrong), behind.eq(decoded.part)]
                 with m.If((wrong == Reason.NONE) & ~final):
                     m.d.sync += index.eq(index + 1)
                     m.next = "fetch"
@@ -148,7 +153,7 @@ class ProgramSequencer(wiring.Component):
         return m
 
     def _header(self, m: Module, fields: Any, beats: Value, failed: Value) -> Value:
-        """Why a header is refused: the first reason that holds, of what the registers were a cycle before."""
+        """Reason to refuse the header, the first that holds; one cycle late."""
         spec = self.spec
         size = {name: getattr(spec, name) for name in ("lanes", "columns", "sums", "rows", "wide_rows")}
         conditions = [
@@ -163,12 +168,12 @@ class ProgramSequencer(wiring.Component):
         ]
         wrong = Signal(len(conditions), reset_less=True)
         m.d.sync += wrong.eq(Cat(condition for _, condition in conditions))
-        found: Value = Const(Reason.NONE)
+        first_reason: Value = Const(Reason.NONE)
         for number, (reason, _) in reversed([*enumerate(conditions)]):
-            found = Mux(wrong[number], reason, found)
-        return found
+            first_reason = Mux(wrong[number], reason, first_reason)
+        return first_reason
 
 
 def _has_place(reason: Value) -> Value:
-    """Whether a reason is that of an operation, which has a number."""
+    """Whether a reason belongs to a numbered operation."""
     return ((reason >= Reason.KIND) & (reason <= Reason.LAST)) | (reason == Reason.CUT)

@@ -1,1 +1,1 @@
-"""RTL of the activation memory: walks over places of values, its ports, and the samples that come from DRAM."""
+"""RTL of the activation memory: chunk addresses, ports, and loaders from DRAM."""

@@ -1,4 +1,4 @@
-"""RTL of `activation_memory`: memories of a narrow row's parts and a wide one, and a queue for each reader."""
+"""RTL of `activation_memory`: narrow memories, a wide memory, and a result queue per reader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from ...primitives.ram import ram
 
 
 class ActivationMemory(wiring.Component):
-    """A chunk a cycle in; a result a cycle for each reader alone, `spec.latency` (5) cycles behind its read.
+    """Store chunks of activations for one writer and three readers.
 
-    A read is taken while fewer than `READS_AHEAD` of its stream are under way or wait, whatever the other readers do
-    with their results. The narrow memory serves one reader a cycle: operands before keys before rows.
+    Accepts a chunk a cycle. A lone reader gets a result a cycle, `spec.latency` (5) cycles after its read.
+    A stream accepts up to `READS_AHEAD` outstanding reads, independent of the other readers' back-pressure. The narrow
+    memory serves one reader a cycle: operands before keys before rows.
     """
 
     def __init__(self, spec: ActivationMemorySpec) -> None:
@@ -32,7 +33,7 @@ class ActivationMemory(wiring.Component):
         spec = self.spec
         taken = self._take(m)
         operands, keys, rows = (getattr(self, f"{name}_read").payload for name in READERS)
-        # an address waits for a cycle, as a write does: so a read sees what was taken before it, and nothing later
+        # reads and writes are both delayed by a cycle: a read sees exactly the writes accepted before it
         pipeline = Pipeline(m, {"taken": 0, "address": 1, "memory": 1, "word": 1})
         others = Mux(taken["keys"], keys.address, rows.address)
         chosen = Mux(taken["operands"] & ~operands.wide, operands.address, others)
@@ -60,51 +61,51 @@ class ActivationMemory(wiring.Component):
         values = elements(mux_tree(part.at("memory"), chunks), Field("value", Q8_16, spec.columns))
         widened = Cat(Cat(value, value[-1].replicate(Q11_16.width - Q8_16.width)) for value in values)
         m.d.sync += [row.eq(Cat(chunks)), operand.eq(Mux(wide.at("memory"), wide_chunk, widened))]
-        for name, given, word in zip(READERS, (operands, keys, rows), (operand, row, row), strict=True):
+        for name, read, word in zip(READERS, (operands, keys, rows), (operand, row, row), strict=True):
             m.submodules[f"{name}_queue"] = queue = Fifo(layout(spec.streams()[name]), READS_AHEAD)
             wiring.connect(m, queue.o, wiring.flipped(getattr(self, name)))
             m.d.comb += queue.i.valid.eq(pipeline.place("taken", taken[name], f"{name}_taken").at("word"))
             m.d.comb += Value.cast(queue.i.payload.value).eq(word)
-            if hasattr(given, "tag"):
-                tag = pipeline.place("taken", given.tag, f"{name}_tag", reset_less=True)
+            if hasattr(read, "tag"):
+                tag = pipeline.place("taken", read.tag, f"{name}_tag", reset_less=True)
                 m.d.comb += queue.i.payload.tag.eq(tag.at("word"))
         return m
 
     def _take(self, m: Module) -> dict[str, Value]:
-        """Take reads that have room for a result, of those of the narrow memory the first; returns which are taken."""
-        found, free = dict[str, Value](), Value.cast(1)
+        """Accept reads with room for a result, one narrow read a cycle; returns the accept flag per reader."""
+        accepted, free = dict[str, Value](), Value.cast(1)
         for name in READERS:
             read, result = getattr(self, f"{name}_read"), getattr(self, name)
             ahead, takes = Signal(range(READS_AHEAD + 1), name=f"{name}_ahead"), Signal(name=f"{name}_takes")
-            # a flag beside the counter: all that reads behind this one waits for it
+            # a flag beside the counter: readers of lower priority wait for it
             room, gives = Signal(name=f"{name}_room", init=1), result.valid & result.ready
             m.d.comb += [read.ready.eq(room & free), takes.eq(read.valid & read.ready)]
             m.d.sync += ahead.eq(ahead + takes - gives)
             m.d.sync += room.eq(gives | ~((ahead == READS_AHEAD) | (takes & (ahead == READS_AHEAD - 1))))
             narrow = ~read.payload.wide if name == "operands" else 1
             free &= ~(read.valid & room & narrow)
-            found[name] = takes
-        return found
+            accepted[name] = takes
+        return accepted
 
     def _write(self, m: Module, narrow: list[memory.Memory], wide: memory.Memory) -> None:
-        """Write the chunk that was taken in the cycle before."""
-        given, values = self.write.payload, self.spec.streams()["write"].fields[-1]
+        """Write the chunk accepted in the previous cycle."""
+        word, values = self.write.payload, self.spec.streams()["write"].fields[-1]
         address, chunk = (
-            Signal(len(Value.cast(one)), name=name, reset_less=True)
-            for one, name in ((given.address, "write_address"), (given.value, "write_chunk"))
+            Signal(len(Value.cast(field)), name=name, reset_less=True)
+            for field, name in ((word.address, "write_address"), (word.value, "write_chunk"))
         )
         m.d.comb += self.write.ready.eq(1)
-        m.d.sync += [address.eq(given.address), chunk.eq(given.value)]
+        m.d.sync += [address.eq(word.address), chunk.eq(word.value)]
         lower = Cat(value[: Q8_16.width] for value in elements(chunk, values))
-        chosen = [~given.wide & (given.part == number) for number in range(len(narrow))]
-        for number, (storage, own) in enumerate(zip((*narrow, wide), (*chosen, given.wide), strict=True)):
+        chosen = [~word.wide & (word.part == number) for number in range(len(narrow))]
+        for number, (storage, selected) in enumerate(zip((*narrow, wide), (*chosen, word.wide), strict=True)):
             port, writes = storage.write_port(), Signal(name=f"writes{number}")
-            m.d.sync += writes.eq(self.write.valid & own)
+            m.d.sync += writes.eq(self.write.valid & selected)
             m.d.comb += [port.addr.eq(address), port.data.eq(chunk if storage is wide else lower), port.en.eq(writes)]
 
     @staticmethod
     def _read(storage: memory.Memory, m: Module, address: Value) -> Value:
-        """Read a memory; what is there before a write of the same cycle."""
+        """Read data of a memory, from before a write of the same cycle."""
         port = storage.read_port()
         m.d.comb += port.addr.eq(address)
         return port.data

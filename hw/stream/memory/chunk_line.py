@@ -1,4 +1,4 @@
-"""Walk over the chunks of a value, group by group: a register of the line, and a counter of parts."""
+"""Address counter over a value's chunks, group by group."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -9,7 +9,7 @@ from ...ports import shape
 
 
 class ChunkLine(wiring.Component):
-    """Address of a group's first row, from any group on: ``line`` plus a row's number is the address of its chunk.
+    """Step through the groups of a value: ``line`` plus a row number is the address of the row's chunk.
 
     Parameters
     ----------
@@ -19,21 +19,21 @@ class ChunkLine(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Go to `base`: the next cycle has its line and part. Before `advance`, where both are high.
+        Load `base`, effective next cycle. Takes precedence over `advance`.
     wide : In(1)
         With `start`: the value is in the wide memory.
     base : In, as wide as an address
-        With `start`: address of the first row of the group to begin with.
+        With `start`: address of the first group's first row.
     first_part : In, as wide as a part's number
-        With `start`: part of that group, 0 at the beginning of a value; 0 in the wide memory.
+        With `start`: part of the first group, 0 at the beginning of a value and in the wide memory.
     advance : In(1)
-        Go to the next group: the next cycle has it.
+        Go to the next group, effective next cycle.
     stride : In, as wide as an address
-        Addresses from a line to the next. Held from `start` on.
+        Addresses from a line to the next, stable from `start` on.
     in_wide : Out(1)
         The value is in the wide memory.
     line : Out, as wide as an address
-        Address of the group's first row, modulo 2 to the width.
+        Address of the group's first row, modulo the address range.
     part : Out, as wide as a part's number
         The group's part of a row; 0 in the wide memory.
     """

@@ -1,4 +1,4 @@
-"""Chunks from the activation memory as words of a few values, behind a queue with room for all that is asked for."""
+"""Serialiser of chunks from the activation memory, with a queue and its credits."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -11,7 +11,7 @@ from ...probe import probe
 
 
 class ChunkWords(wiring.Component):
-    """A word a cycle; four cycles from a chunk to its first word.
+    """Split chunks into words: a word a cycle, the first word four cycles after its chunk.
 
     Parameters
     ----------
@@ -20,18 +20,18 @@ class ChunkWords(wiring.Component):
     words : int
         Words of a chunk, a power of two.
     depth : int
-        Words of the queue, a power of two and at least those of a chunk.
+        Words of the queue, a power of two, at least `words`.
 
     Attributes
     ----------
     asked : In(1)
-        A chunk is asked for. Only while there is `room`.
+        A chunk is requested; allowed only with `room`.
     room : Out(1)
-        The queue has a place for each word of a further chunk.
+        The queue has space for all words of another chunk.
     i : In, stream of ``words * width`` bits
-        Chunks, the first word lowest. One that was asked for waits for those before it only.
+        Requested chunks, first word lowest. A chunk waits only for earlier chunks.
     o : Out, stream of `width` bits
-        Their words.
+        Words.
     """
 
     def __init__(self, width: int, words: int, depth: int) -> None:
@@ -52,12 +52,12 @@ class ChunkWords(wiring.Component):
         chunk, full = Signal(self._width * self._words, reset_less=True), Signal()
         word = Signal(range(self._words))
         owed, takes = Signal(range(self._depth // self._words + 1)), Signal()
-        # it has a word behind the present one: for the handshake, and for the chunk's registers
+        # more words of this chunk follow; copies for the handshake and for the chunk registers
         stays, keeps = replicas(2, "stays")
         m.d.comb += [
-            # always taken: there is a place for each word that was asked for
+            # always accepted: space was reserved with `asked`
             queue.i.valid.eq(full),
-            queue.i.payload.eq(mux_tree(word, [chunk.word_select(at, self._width) for at in range(self._words)])),
+            queue.i.payload.eq(mux_tree(word, [chunk.word_select(index, self._width) for index in range(self._words)])),
             self.i.ready.eq(owed.any() & ~stays),
             takes.eq(self.i.valid & self.i.ready),
         ]

@@ -1,4 +1,4 @@
-"""Row loader: rows of a value from DRAM into the activation memory, those of a forward cache or of a network's cut."""
+"""Row loader: rows of a forward cache or of a network's cut, from DRAM into the activation memory."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ PER_BEAT = BEAT // 4
 
 
 class RowLoader(wiring.Component):
-    """Take the beats of rows, and write each chunk behind the last of its beats.
+    """Collect the beats of rows, and write each chunk after its last beat.
 
-    A row begins on a beat. What fills its last chunk up is 0.
+    A row begins on a beat. The last chunk of a row is padded with zeros.
 
     Parameters
     ----------
     chunks : ChunkLayout
-        Activation memory, whose chunks have 4 values or more.
+        Geometry of the activation memory; chunks of at least 4 values.
     sums : int
-        Most rows of both sides.
+        Most rows, both signs together.
 
     Attributes
     ----------
     start : In(1)
-        Begin; one cycle. The next ones stay until `done`.
+        Begin, one cycle. The inputs below stay stable until `done`.
     rows : In
-        Rows of a side, at least 1.
+        Rows per sign, at least 1.
     row_beats : In(16)
         Beats of a row, at least 1.
     alike : In(1)
-        A row is written to both sides. If not, rows of the plus side and of the minus side take turns.
+        Write each row for both signs. Otherwise plus and minus rows alternate.
     wide, base, stride : In
-        Where the first row goes, and addresses from a group to the next.
+        Memory and address of the first row, and addresses from a group to the next.
     beats : In, stream of beats
-        Four values of 32 bits, of which the lower 27 count.
+        Four values of 32 bits; the lower 27 bits count.
     write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        Chunks; row t of the minus side goes behind the `rows` of the plus side.
+        Chunks. Minus rows follow the `rows` plus rows.
     done : Out(1)
-        All is written; one cycle.
+        All chunks are written; one cycle.
     """
 
     def __init__(self, chunks: ChunkLayout, sums: int) -> None:
@@ -74,8 +74,10 @@ class RowLoader(wiring.Component):
         m = Module()
         m.submodules.line = line = ChunkLine(self.chunks)
         count, write = self.chunks.columns // PER_BEAT, self.write.payload
-        values = [Signal(shape(Q11_16), name=f"value{at}", reset_less=True) for at in range(self.chunks.columns)]
-        beat, left = Signal(range(count)), Signal(BEAT_COUNT_BITS, reset_less=True)
+        values = [
+            Signal(shape(Q11_16), name=f"value{column}", reset_less=True) for column in range(self.chunks.columns)
+        ]
+        beat, remaining = Signal(range(count)), Signal(BEAT_COUNT_BITS, reset_less=True)
         row, minus = Signal.like(self.rows, name="row"), Signal()
         turns, ends = Signal(), Signal()
         m.d.comb += [
@@ -96,14 +98,14 @@ class RowLoader(wiring.Component):
                     m.next = "ROW"
             with m.State("ROW"):
                 m.d.comb += line.start.eq(1)
-                m.d.sync += [left.eq(self.row_beats), beat.eq(0)]
+                m.d.sync += [remaining.eq(self.row_beats), beat.eq(0)]
                 m.next = "GATHER"
             with m.State("GATHER"):
                 m.d.comb += self.beats.ready.eq(1)
                 with m.If(self.beats.valid):
                     self._take(m, values, beat)
-                    m.d.sync += [left.eq(left - 1), beat.eq(beat + 1)]
-                    with m.If((left == 1) | (beat == count - 1)):
+                    m.d.sync += [remaining.eq(remaining - 1), beat.eq(beat + 1)]
+                    with m.If((remaining == 1) | (beat == count - 1)):
                         m.d.sync += beat.eq(0)
                         m.next = "WRITE"
             with m.State("WRITE"):
@@ -113,10 +115,10 @@ class RowLoader(wiring.Component):
                         m.d.sync += minus.eq(1)
                     with m.Else():
                         m.d.comb += line.advance.eq(1)
-                        with m.If(self.alike & (left != 0)):
+                        with m.If(self.alike & (remaining != 0)):
                             m.d.sync += minus.eq(0)
                         m.next = "GATHER"
-                        with m.If(left == 0):
+                        with m.If(remaining == 0):
                             m.d.sync += [row.eq(row + minus), minus.eq(~minus)]
                             m.next = "ROW"
                             with m.If(ends):
@@ -127,11 +129,13 @@ class RowLoader(wiring.Component):
         return m
 
     def _take(self, m: Module, values: list[Signal], beat: Value) -> None:
-        """Put the values of a beat into their places; the first of a chunk clears the others."""
-        words = [self.beats.payload.word_select(at, 8 * BEAT // PER_BEAT)[: Q11_16.width] for at in range(PER_BEAT)]
+        """Store the values of a beat; the first beat of a chunk clears the other values."""
+        words = [
+            self.beats.payload.word_select(index, 8 * BEAT // PER_BEAT)[: Q11_16.width] for index in range(PER_BEAT)
+        ]
         for number in range(0, len(values), PER_BEAT):
-            own = Cat(values[number : number + PER_BEAT])
+            of_beat = Cat(values[number : number + PER_BEAT])
             with m.If(beat == number // PER_BEAT):
-                m.d.sync += own.eq(Cat(words))
+                m.d.sync += of_beat.eq(Cat(words))
             with m.Elif(beat == 0):
-                m.d.sync += own.eq(0)
+                m.d.sync += of_beat.eq(0)

@@ -1,4 +1,4 @@
-"""RTL of `sample_loader`: beats are gathered to whole chunks, and each chunk is written on both sides."""
+"""RTL of `sample_loader`: gathers beats into chunks, and writes each chunk for both signs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from .chunk_line import ChunkLine
 
 
 class SampleLoader(wiring.Component):
-    """Take a beat a cycle where a chunk has 16 values or more; write a chunk a cycle, behind the last of its beats."""
+    """Load samples into the activation memory.
+
+    Accepts a beat a cycle for chunks of 16 values or more. Writes a chunk a cycle, after its last beat.
+    """
 
     def __init__(self, spec: SampleLoaderSpec) -> None:
         self.spec = spec
@@ -26,9 +29,9 @@ class SampleLoader(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        given = self.operation.payload
+        job = self.operation.payload
         rows, base, stride, last = (
-            Signal.like(getattr(given, field), name=name, reset_less=True)
+            Signal.like(getattr(job, field), name=name, reset_less=True)
             for field, name in (("rows", "rows"), ("base", "base"), ("stride", "stride"), ("features", "last_feature"))
         )
         wide, empty, begins = Signal(reset_less=True), Signal(reset_less=True), Signal()
@@ -39,8 +42,16 @@ class SampleLoader(wiring.Component):
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.operation.ready.eq(1)
-                m.d.sync += [rows.eq(given.rows), base.eq(given.base), stride.eq(given.stride), wide.eq(given.wide)]
-                m.d.sync += [last.eq(given.features - 1), empty.eq((given.rows == 0) | (given.features == 0))]
+                m.d.sync += [
+                    rows.eq(job.rows),
+                    base.eq(job.base),
+                    stride.eq(job.stride),
+                    wide.eq(job.wide),
+                ]
+                m.d.sync += [
+                    last.eq(job.features - 1),
+                    empty.eq((job.rows == 0) | (job.features == 0)),
+                ]
                 with m.If(self.operation.valid):
                     m.next = "CHECK"
             with m.State("CHECK"):
@@ -62,13 +73,13 @@ class SampleLoader(wiring.Component):
         return m
 
     def _gather(self, m: Module, begins: Value, rows: Signal, last: Signal) -> Value:
-        """Gather the beats of a unit of whole chunks; returns whether all have come."""
+        """Collect the beats of a unit of whole chunks; returns whether all beats have arrived."""
         spec = self.spec
         count = spec.unit * Q8_16.width // (8 * BEAT)
         self._full, self._unit = Signal(name="full"), Signal(spec.unit * Q8_16.width, name="unit", reset_less=True)
         kept = Signal((count - 1) * 8 * BEAT, reset_less=True)
         beat, units, tokens = Signal(range(count)), Signal.like(last, name="units"), Signal(len(rows))
-        # of a row of two units the second one is nothing but padding, where a token ends in the first
+        # with two units per row, the second unit is pure padding if the token ends in the first
         two = spec.unit == UNIT
         last_unit = Cat(1, last[exact_log2(ROW) :]) if two else last[exact_log2(ROW) :]
         ends = Signal(name="ends_token", reset_less=True)
@@ -78,7 +89,7 @@ class SampleLoader(wiring.Component):
         more = Signal(name="more")
         m.d.comb += self.beats.ready.eq(more & (~final | padding | ~self._full))
         m.d.comb += takes.eq(self.beats.valid & self.beats.ready)
-        # beside it, as both reach far: what is gathered becomes the unit
+        # separate from `takes`, as both have a high fanout: the gathered beats become the unit
         fills = self.beats.valid & more & final & ~padding & ~self._full
         with m.If(begins):
             m.d.sync += [tokens.eq(rows), more.eq(1), units.eq(last_unit), ends.eq(last_unit == 0)]
@@ -95,7 +106,7 @@ class SampleLoader(wiring.Component):
     def _write(
         self, m: Module, begins: Value, rows: Signal, last: Signal, wide: Signal, base: Signal, stride: Signal
     ) -> Value:
-        """Write the chunks of a unit, each on both sides; returns whether all are written."""
+        """Write the chunks of a unit, each for both signs; returns whether all chunks are written."""
         spec, write = self.spec, self.write.payload
         chunks, width = spec.unit // spec.columns, spec.columns * Q8_16.width
         m.submodules.line = line = ChunkLine(spec.layout)

@@ -1,4 +1,4 @@
-"""Sentence table: the sentences of a pass, over and over, those of the plus side and then of the minus side."""
+"""Sentence table: cycles through the sentences of a pass, plus rows first, then minus rows."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ...primitives.ram import ram
 
 
 class SentenceTable(wiring.Component):
-    """Give a sentence a cycle, from two cycles behind `restart` on.
+    """Output a sentence a cycle, from two cycles after `restart`.
 
     Parameters
     ----------
     sums : int
-        Most rows of both sides, a power of two.
+        Most rows, both signs together; a power of two.
 
     Attributes
     ----------
     clear : In(1)
-        Forget all sentences, and give none.
+        Remove all sentences and stop the output.
     sentence : In, stream of ``first``, ``length``
-        A further sentence of the plus side: its first row and its tokens. Always taken; at most ``sums // 2``.
+        Add a plus sentence: first row and tokens. Always ready; at most ``sums // 2`` sentences.
     rows, count : In
-        Rows of a side, and sentences of a side, at least 1. They stay while sentences are taken.
+        Rows and sentences per sign, at least 1; stable while sentences are read.
     restart : In(1)
-        Begin with the first sentence again: a word on offer is withdrawn.
+        Restart from the first sentence; an offered word is withdrawn.
     sentences : Out, stream of ``first``, ``length``
-        The sentences of the plus side, then those of the minus side, whose rows are `rows` further on; then again.
+        The plus sentences, then the minus sentences with `rows` added to ``first``; repeated endlessly.
     """
 
     def __init__(self, sums: int) -> None:
@@ -54,21 +54,26 @@ class SentenceTable(wiring.Component):
         m.submodules.memory = memory = ram(platform, planned, self._layout)
         write_port, read_port = memory.write_port(), memory.read_port()
         number, side, minus, active, moves = Signal(range(entries)), Signal(), Signal(), Signal(), Signal()
-        given, found = self.sentences, read_port.data
+        out, entry = self.sentences, read_port.data
         final = number == self.count - 1
         m.d.comb += [
             self.sentence.ready.eq(1),
             write_port.en.eq(self.sentence.valid),
             write_port.data.eq(self.sentence.payload),
-            moves.eq(active & (~given.valid | given.ready)),
+            moves.eq(active & (~out.valid | out.ready)),
             read_port.en.eq(moves),
             read_port.addr.eq(number),
-            given.payload.first.eq(found.first + Mux(minus, self.rows, 0)),
-            given.payload.length.eq(found.length),
+            out.payload.first.eq(entry.first + Mux(minus, self.rows, 0)),
+            out.payload.length.eq(entry.length),
         ]
         m.d.sync += write_port.addr.eq(Mux(self.clear, 0, write_port.addr + self.sentence.valid))
         with m.If(moves):
-            m.d.sync += [given.valid.eq(1), minus.eq(side), number.eq(Mux(final, 0, number + 1)), side.eq(side ^ final)]
+            m.d.sync += [
+                out.valid.eq(1),
+                minus.eq(side),
+                number.eq(Mux(final, 0, number + 1)),
+                side.eq(side ^ final),
+            ]
         with m.If(self.clear | self.restart):
-            m.d.sync += [given.valid.eq(0), number.eq(0), side.eq(0), active.eq(self.restart)]
+            m.d.sync += [out.valid.eq(0), number.eq(0), side.eq(0), active.eq(self.restart)]
         return m

@@ -1,1 +1,1 @@
-"""RTL of weights of attention and the contexts."""
+"""RTL of attention: softmax weights and contexts."""

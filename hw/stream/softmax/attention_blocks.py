@@ -1,4 +1,4 @@
-"""Blocks of queries of an operation of attention, and the order of their scores and contexts."""
+"""Query blocks of an attention operation, and the order of their scores and contexts."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
@@ -13,12 +13,12 @@ from ...probe import probe
 from ..memory.chunk_line import ChunkLine
 
 SETTINGS = ("causal", "factor", "fraction", "query_shift", "key_shift", "value_shift", "output_shift")
-"""Fields of an operation that its blocks have in common."""
+"""Fields of an operation shared by all its blocks."""
 
 
 def settings_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
-    """Layout of what all blocks of an operation have: `SETTINGS`, groups of a head less one, and the stride."""
-    fields = {one.name: shape(one.format) for one in spec.streams()["operation"].fields if one.name in SETTINGS}
+    """Layout of an operation's shared settings: `SETTINGS`, groups of a head less one, and the stride."""
+    fields = {item.name: shape(item.format) for item in spec.streams()["operation"].fields if item.name in SETTINGS}
     more: dict[str, Shape] = {"groups": shape(REPEATS), "stride": shape(spec.layout.address)}
     return data.StructLayout(fields | more)
 
@@ -26,10 +26,10 @@ def settings_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
 def phase_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
     """Layout of a phase of a block: its scores or its contexts.
 
-    `queries`, `keys` and `lines` are numbers of the last one, from 0 on: `lines` of the memory's rows that hold
-    features of the head. `part` and `last_part` are the first and last part of them. `rows` is the address of the first
-    query, or of its context, `loads` that of the first key or value; `query` is the place of the first query in its
-    sentence, where attention is causal. The last phase of an operation is `final`.
+    `queries` and `keys` are last indices, from 0. `lines` is the last index of the memory rows with features of the
+    head; `part` and `last_part` bound the head's parts in the first and last of these rows. `rows` is the address of
+    the first query or context, `loads` the address of the first key or value. In causal attention `query` is the first
+    query's position in its sentence. `final` marks the operation's last phase.
     """
     address, part = shape(spec.layout.address), shape(spec.layout.part)
     key = unsigned(exact_log2(spec.keys))
@@ -50,16 +50,16 @@ def phase_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
 
 
 class AttentionBlocks(wiring.Component):
-    """Step through sentences, heads, and blocks of queries: some cycles a phase, and for the next head a cycle a group.
+    """Step through sentences, heads and query blocks: a few cycles a phase, and a cycle per group to the next head.
 
     Attributes
     ----------
     operation, sentences : In, streams
-        As the block's.
+        As in `AttentionSequencer`.
     settings : Out
-        Those of the operation, until the next one is taken.
+        Settings of the operation, stable until the next operation is accepted.
     o : Out, stream of phases
-        The contexts of a block come behind the scores of the next one.
+        The contexts of a block follow the scores of the next block.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -75,18 +75,18 @@ class AttentionBlocks(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Step through the states; longer than most, as they are those of one machine."""
+        """Build the state machine, in one long method: its states share all registers."""
         m = Module()
-        given = self.operation.payload
-        one = Signal(layout(self.spec.streams()["operation"]), reset_less=True)
+        offer = self.operation.payload
+        held = Signal(layout(self.spec.streams()["operation"]), reset_less=True)
         settings = data_register(m, self.settings, "kept")
         now, before = (Signal(phase_layout(self.spec), name=name, reset_less=True) for name in ("now", "before"))
         sentences, head, shared, group = (
             Signal.like(like, name=name, reset_less=True)
             for name, like in (
-                ("sentences_left", given.sentences),
-                ("heads_left", given.heads),
-                ("shared", given.heads),
+                ("sentences_left", offer.sentences),
+                ("heads_left", offer.heads),
+                ("shared", offer.heads),
                 ("group", settings.groups),
             )
         )
@@ -95,28 +95,28 @@ class AttentionBlocks(wiring.Component):
         )
         last_key, begin = (Signal.like(now.keys, name=name, reset_less=True) for name in ("last_key", "begin"))
         more, following, free = Signal(reset_less=True), Signal(), Signal()
-        # the key head's last query head; known long before the next head
+        # last query head of the key head; stable long before the next head
         over = Signal(reset_less=True)
         size = exact_log2(self.spec.queries)
         query_line, key_line = self._lines(m, settings)
-        # a cycle behind the taking of a phase, which is known late
+        # registered a cycle after a phase is accepted, as `ready` arrives late
         m.d.comb += free.eq(~self.o.valid)
-        m.d.sync += over.eq(shared == one.heads)
+        m.d.sync += over.eq(shared == held.heads)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.FSM() as fsm:
             with m.State("idle"):
                 m.d.comb += self.operation.ready.eq(1)
                 with m.If(self.operation.valid):
-                    m.d.sync += [Value.cast(one).eq(Value.cast(given)), sentences.eq(given.sentences), following.eq(0)]
-                    m.d.sync += [getattr(settings, name).eq(getattr(given, name)) for name in (*SETTINGS, "stride")]
-                    m.d.sync += settings.groups.eq(given.width[exact_log2(self.spec.columns) :] - 1)
+                    m.d.sync += [Value.cast(held).eq(Value.cast(offer)), sentences.eq(offer.sentences), following.eq(0)]
+                    m.d.sync += [getattr(settings, name).eq(getattr(offer, name)) for name in (*SETTINGS, "stride")]
+                    m.d.sync += settings.groups.eq(offer.width[exact_log2(self.spec.columns) :] - 1)
                     m.next = "sentence"
             with m.State("sentence"):
                 sentence = self.sentences.payload
                 m.d.comb += [self.sentences.ready.eq(1), query_line.start.eq(1), key_line.start.eq(1)]
                 m.d.sync += [first.eq(sentence.first), last_key.eq(sentence.length - 1)]
-                m.d.sync += [head.eq(one.heads), shared.eq(one.key_heads)]
+                m.d.sync += [head.eq(held.heads), shared.eq(held.key_heads)]
                 with m.If(self.sentences.valid):
                     m.d.sync += sentences.eq(sentences - 1)
                     m.next = "head"
@@ -126,10 +126,10 @@ class AttentionBlocks(wiring.Component):
             with m.State("block"):
                 ends = query_line.part + settings.groups
                 parts = exact_log2(self.spec.layout.parts)
-                left = last_key[size:] != begin[size:]
-                queries = last_key[:size] | left.replicate(size)
+                remains = last_key[size:] != begin[size:]
+                queries = last_key[:size] | remains.replicate(size)
                 m.d.sync += [
-                    more.eq(left),
+                    more.eq(remains),
                     now.queries.eq(queries),
                     now.keys.eq(Mux(settings.causal, Cat(queries, begin[size:]), last_key)),
                     now.query.eq(Mux(settings.causal, begin, 0)),
@@ -141,11 +141,11 @@ class AttentionBlocks(wiring.Component):
                 ]
                 m.next = "scores"
             with m.State("scores"), m.If(free):
-                self._give(m, now, one.queries, one.keys)
+                self._give(m, now, held.queries, held.keys)
                 m.next = "contexts"
             with m.State("contexts"), m.If(free):
                 with m.If(following):
-                    self._give(m, before, one.destination, one.values, contexts=1)
+                    self._give(m, before, held.destination, held.values, contexts=1)
                 m.d.sync += [Value.cast(before).eq(Value.cast(now)), following.eq(1)]
                 m.d.sync += [begin.eq(begin + self.spec.queries), row.eq(row + self.spec.queries)]
                 with m.If(more):
@@ -160,16 +160,16 @@ class AttentionBlocks(wiring.Component):
                 m.d.comb += [query_line.advance.eq(1), key_line.advance.eq(over)]
                 m.d.sync += group.eq(group - 1)
                 with m.If(group == 0):
-                    m.d.sync += shared.eq(Mux(over, 0, shared) + one.key_heads)
+                    m.d.sync += shared.eq(Mux(over, 0, shared) + held.key_heads)
                     m.next = "head"
             with m.State("final"), m.If(free):
-                self._give(m, before, one.destination, one.values, contexts=1, final=1)
+                self._give(m, before, held.destination, held.values, contexts=1, final=1)
                 m.next = "idle"
         probe(self, fsm, settings=settings, group=group)
         return m
 
     def _lines(self, m: Module, settings: data.View) -> tuple[ChunkLine, ChunkLine]:
-        """Walks over the groups of queries, and of keys, from the first ones on."""
+        """Address counters over the groups of queries and of keys."""
         m.submodules.query_line = query_line = ChunkLine(self.spec.layout)
         m.submodules.key_line = key_line = ChunkLine(self.spec.layout)
         m.d.comb += [query_line.stride.eq(settings.stride), key_line.stride.eq(settings.stride)]
@@ -184,7 +184,7 @@ class AttentionBlocks(wiring.Component):
         contexts: int = 0,
         final: int = 0,
     ) -> None:
-        """Give a phase of a block, whose addresses count from those of the values."""
+        """Output a phase of a block; `rows` and `loads` are the base addresses of its values."""
         phase = self.o.payload
         m.d.sync += [
             Value.cast(phase).eq(Value.cast(block)),

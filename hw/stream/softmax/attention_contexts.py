@@ -1,4 +1,4 @@
-"""Contexts of attention: what each word of their sums needs to be divided, and their writes."""
+"""Contexts of attention: scaling parameters of each word of sums, and writes of the results."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
@@ -12,20 +12,20 @@ from ..memory.chunk_line import ChunkLine
 from .attention_blocks import phase_layout, settings_layout
 
 _WORDS = 2
-"""Words of `scales` that wait, beside the one on offer."""
+"""Queue depth of `scales`, output register apart."""
 
 
 class ContextPlaces(wiring.Component):
-    """Tell query, shifts and place of each word of contexts, in the order in which the array gives their sums.
+    """Output query, shifts and address of each word of contexts, in the order of the array's sums.
 
     Attributes
     ----------
     settings : In
-        Of the operation.
+        Settings of the operation.
     phase : In, stream
-        Phases of contexts alone, taken with the last word of the one before.
+        Context phases, each accepted with the previous phase's last word.
     o : Out, stream
-        `scales` of the block.
+        `scales` of `AttentionSequencer`.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -36,7 +36,7 @@ class ContextPlaces(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.phase.payload
+        spec, phase = self.spec, self.phase.payload
         m.submodules.line = line = ChunkLine(spec.layout)
         block = Signal(phase_layout(spec), name="block", reset_less=True)
         active, step, take, final = Signal(), Signal(), Signal(), Signal()
@@ -45,7 +45,7 @@ class ContextPlaces(wiring.Component):
         query = Signal.like(block.queries, name="query", reset_less=True)
         group = Signal.like(self.settings.groups, name="group", reset_less=True)
         last_word, last_query, last = Signal(), Signal(), Signal()
-        # so that the next phase does not wait for what becomes of the word before it
+        # decouples the next phase from the consumer of the previous word
         m.submodules.words = queue = Fifo(self.o.payload.shape(), _WORDS)
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         m.d.comb += [
@@ -57,13 +57,13 @@ class ContextPlaces(wiring.Component):
             self.phase.ready.eq(~active | final),
             take.eq(self.phase.valid & self.phase.ready),
             line.start.eq(take),
-            line.base.eq(given.rows),
-            line.first_part.eq(given.part),
+            line.base.eq(phase.rows),
+            line.first_part.eq(phase.part),
             line.stride.eq(self.settings.stride),
             line.advance.eq(step & last_query),
         ]
         with m.If(take):
-            m.d.sync += [Value.cast(block).eq(Value.cast(given)), word.eq(0), query.eq(0), group.eq(0)]
+            m.d.sync += [Value.cast(block).eq(Value.cast(phase)), word.eq(0), query.eq(0), group.eq(0)]
         with m.Elif(step):
             m.d.sync += [
                 word.eq(Mux(last_word, 0, word + 1)),
@@ -84,20 +84,20 @@ class ContextPlaces(wiring.Component):
 
 
 class ContextWriter(wiring.Component):
-    """Gather the words of a chunk, and write it; count what was clipped.
+    """Gather words into chunks, write the chunks, and count clipped values.
 
     Attributes
     ----------
     begins : In(1)
-        An operation begins: counts anew.
+        An operation begins: clear the count.
     contexts : In, stream
-        As the block's.
+        As in `AttentionSequencer`.
     o : Out, stream
-        `write` of the block.
+        `write` of `AttentionSequencer`.
     ends : Out(1)
-        The operation's last chunk has been written, and no other one came since.
+        The operation's last chunk has been written; low again from the next operation on.
     clipped : Out
-        Contexts of the operation that were clipped.
+        Clipped contexts of the operation.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -116,14 +116,14 @@ class ContextWriter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.contexts.payload
+        spec, context = self.spec, self.contexts.payload
         words = spec.columns // spec.exponentials
         word, last, taken, complete = Signal(range(words)), Signal(), Signal(), Signal()
         streams = spec.streams()
         write = data_register(m, self.o.payload, "chunk")
         chunk = elements(write.value, streams["write"].fields[-1])
         m.d.comb += [
-            # the chunk's words are put where they are written from
+            # the output register gathers the chunk
             self.contexts.ready.eq((~self.o.valid | self.o.ready) & ~complete),
             taken.eq(self.contexts.valid & self.contexts.ready),
             last.eq(word == words - 1),
@@ -135,11 +135,11 @@ class ContextWriter(wiring.Component):
             m.d.sync += [
                 word.eq(Mux(last, 0, word + 1)),
                 self.o.valid.eq(last),
-                Cat(write.address, write.part, complete).eq(given.tag),
+                Cat(write.address, write.part, complete).eq(context.tag),
                 write.wide.eq(0),
-                self.clipped.eq(self.clipped + sum(Value.cast(given.clipped))),
+                self.clipped.eq(self.clipped + sum(Value.cast(context.clipped))),
             ]
-        values = elements(given.value, streams["contexts"].fields[0])
+        values = elements(context.value, streams["contexts"].fields[0])
         for number, into in enumerate(chunk):
             place, lane = divmod(number, spec.exponentials)
             with m.If(taken & (word == place)):

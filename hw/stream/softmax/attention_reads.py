@@ -1,4 +1,4 @@
-"""Reads of attention: rows of keys and values for tiles, and rows of queries, in the order of the array."""
+"""Memory reads of attention: keys and values for tiles, and query rows, in the array's order."""
 
 from typing import Any
 
@@ -17,19 +17,19 @@ from .attention_blocks import phase_layout, settings_layout
 
 
 class KeyReads(wiring.Component):
-    """Read the rows of tiles, one a cycle, phase behind phase without a gap.
+    """Read the rows of tiles, a row a cycle, without a gap between phases.
 
-    Of scores the tiles are a group of keys for each row of the memory that holds features of the head, then the next
-    group. Of contexts they are the tiles of values for each group of features.
+    Scores: a group of keys forms a tile for each memory row with features of the head; then the next group follows.
+    Contexts: the tiles of values of each feature group, group after group.
 
     Attributes
     ----------
     settings : In
-        Of the operation.
+        Settings of the operation.
     phase : In, stream
-        Taken with the last read of the one before.
+        Phases, each accepted with the previous phase's last read.
     o : Out, stream
-        `keys_read` of the block.
+        `keys_read` of `AttentionSequencer`.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -40,11 +40,11 @@ class KeyReads(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.phase.payload
+        spec, phase = self.spec, self.phase.payload
         m.submodules.line = line = ChunkLine(spec.layout)
         block = Signal(phase_layout(spec), name="block", reset_less=True)
         active, step, take, final = Signal(), Signal(), Signal(), Signal()
-        # where a line starts it is the next phase's: there may be none, and until it comes the line starts again
+        # a line starts with the next phase's address, again and again until a phase arrives
         fresh = Signal()
         row = Signal(range(spec.lanes), reset_less=True)
         key, tile, number = (
@@ -52,7 +52,7 @@ class KeyReads(wiring.Component):
             for name, like in (("key", block.keys), ("tile", block.keys), ("number", block.lines))
         )
         last_row, last_line, last_tile = Signal(), Signal(), Signal()
-        # a cycle behind: they count in a tile's last row, and a tile has several
+        # registered: read only in a tile's last row, and a tile has several rows
         final_line, final_tile = Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
         begin, following = (
@@ -64,22 +64,22 @@ class KeyReads(wiring.Component):
             last_row.eq(row == Mux(block.contexts, spec.lanes - 1, spec.columns - 1)),
             last_line.eq(number == Mux(block.contexts, self.settings.groups, block.lines)),
             last_tile.eq(tile == Mux(block.contexts, block.keys[lanes:], block.keys[columns:])),
-            # what is known late stands last
+            # parentheses keep the late signal last
             final.eq((active & last_row & final_line & final_tile) & move),
             self.phase.ready.eq(~active | final),
             take.eq(self.phase.valid & self.phase.ready),
             line.stride.eq(self.settings.stride),
-            # of scores a line is whole
-            line.wide.eq(~Mux(fresh, given.contexts, block.contexts)),
-            line.base.eq(Mux(fresh, given.loads, block.loads)),
-            line.first_part.eq(Mux(fresh & given.contexts, given.part, 0)),
+            # scores read whole rows
+            line.wide.eq(~Mux(fresh, phase.contexts, block.contexts)),
+            line.base.eq(Mux(fresh, phase.loads, block.loads)),
+            line.first_part.eq(Mux(fresh & phase.contexts, phase.part, 0)),
             fresh.eq(~active | final_tile),
             line.start.eq(~active | (step & last_row & final_line & (~block.contexts | final_tile))),
             line.advance.eq(step & last_row & (~block.contexts | final_tile)),
         ]
         m.d.sync += [final_line.eq(last_line), final_tile.eq(last_tile)]
         with m.If(take):
-            m.d.sync += [Value.cast(block).eq(Value.cast(given)), row.eq(0), key.eq(0), tile.eq(0), number.eq(0)]
+            m.d.sync += [Value.cast(block).eq(Value.cast(phase)), row.eq(0), key.eq(0), tile.eq(0), number.eq(0)]
         with m.Elif(step):
             m.d.sync += [row.eq(row + 1), key.eq(key + (key != block.keys))]
             with m.If(last_row):
@@ -104,7 +104,7 @@ class KeyReads(wiring.Component):
         return m
 
     def _zero(self, block: Any, first_line: Value, last_line: Value) -> Value:
-        """Give a bit for each part of a line that belongs to another head: of keys alone, which are whole lines."""
+        """Mask of row parts that belong to other heads; keys only, as keys are read as whole rows."""
         parts = range(1, self.spec.layout.parts)
         before = Cat(*(block.part >= part for part in parts), 0)
         behind = Cat(0, *(block.last_part < part for part in parts))
@@ -112,18 +112,18 @@ class KeyReads(wiring.Component):
 
 
 class QueryReads(wiring.Component):
-    """Read rows of queries, one a cycle, and tell from where the array's rows come, tile by tile.
+    """Read query rows, a row a cycle, and announce the row source of each tile to the array.
 
     Attributes
     ----------
     settings : In
-        Of the operation.
+        Settings of the operation.
     phase : In, stream
-        Taken with the last row, or tile, of the one before.
+        Phases, each accepted with the previous phase's last row or tile.
     o : Out, stream
-        `rows_read` of the block.
+        `rows_read` of `AttentionSequencer`.
     order : Out, stream
-        `order` of the block, offered with the first row of a tile.
+        `order` of `AttentionSequencer`, offered with the first row of a tile.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -141,7 +141,7 @@ class QueryReads(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.phase.payload
+        spec, phase = self.spec, self.phase.payload
         block = Signal(phase_layout(spec), name="block", reset_less=True)
         active, step, take, final = Signal(), Signal(), Signal(), Signal()
         tile, number, query, first, line = (
@@ -156,12 +156,12 @@ class QueryReads(wiring.Component):
         )
         begins, last_query, last_line, last_tile = Signal(reset_less=True), Signal(), Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
-        # the query whose own key is the first of the following tile, of the present one and of the first
-        own, own_first = (
-            Signal(signed(len(block.keys) + 2), name=name, reset_less=True) for name in ("own", "own_first")
+        # causal diagonal: the query at the next tile's first key, and its value for the first tile
+        diagonal, diagonal_start = (
+            Signal(signed(len(block.keys) + 2), name=name, reset_less=True) for name in ("diagonal", "diagonal_start")
         )
-        next_first = Mux(self.settings.causal & ~own[-1], own, 0)
-        next_own = own + Mux(block.contexts, spec.lanes, spec.columns)
+        next_first = Mux(self.settings.causal & ~diagonal[-1], diagonal, 0)
+        next_diagonal = diagonal + Mux(block.contexts, spec.lanes, spec.columns)
         move, order_moves = (~port.valid | port.ready for port in (self.o, self.order))
         m.d.comb += [
             step.eq(active & Mux(block.contexts, order_moves, move & (~begins | order_moves))),
@@ -173,20 +173,23 @@ class QueryReads(wiring.Component):
             take.eq(self.phase.valid & self.phase.ready),
         ]
         with m.If(take):
-            m.d.sync += [Value.cast(block).eq(Value.cast(given)), line.eq(given.rows), begins.eq(1)]
+            m.d.sync += [Value.cast(block).eq(Value.cast(phase)), line.eq(phase.rows), begins.eq(1)]
             m.d.sync += [tile.eq(0), number.eq(0), query.eq(0), first.eq(0)]
-            begin = Mux(given.contexts, spec.lanes, spec.columns) - given.query
-            m.d.sync += [own.eq(begin), own_first.eq(begin)]
+            begin = Mux(phase.contexts, spec.lanes, spec.columns) - phase.query
+            m.d.sync += [diagonal.eq(begin), diagonal_start.eq(begin)]
         with m.Elif(step):
             m.d.sync += [query.eq(query + 1), begins.eq(last_query)]
             with m.If(last_query & block.contexts):
                 m.d.sync += [tile.eq(Mux(last_tile, 0, tile + 1)), number.eq(number + last_tile)]
-                m.d.sync += [first.eq(Mux(last_tile, 0, next_first)), own.eq(Mux(last_tile, own_first, next_own))]
+                m.d.sync += [
+                    first.eq(Mux(last_tile, 0, next_first)),
+                    diagonal.eq(Mux(last_tile, diagonal_start, next_diagonal)),
+                ]
             with m.Elif(last_query & ~last_line):
                 m.d.sync += [number.eq(number + 1), line.eq(line + self.settings.stride), query.eq(first)]
             with m.Elif(last_query):
                 m.d.sync += [number.eq(0), tile.eq(tile + 1), line.eq(block.rows)]
-                m.d.sync += [query.eq(next_first), first.eq(next_first), own.eq(next_own)]
+                m.d.sync += [query.eq(next_first), first.eq(next_first), diagonal.eq(next_diagonal)]
         m.d.sync += active.eq(take | (active & ~final))
         read, tile_order = data_register(m, self.o.payload, "read"), data_register(m, self.order.payload, "tile_order")
         with m.If(move):

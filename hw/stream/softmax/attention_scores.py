@@ -1,4 +1,4 @@
-"""Exact sums of scores, narrowed, scaled and narrowed to exponents, with the largest one of each query."""
+"""Scores of attention: exact sums are narrowed, scaled to exponents, and reduced to a maximum per query."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -17,48 +17,48 @@ from ...primitives.registers import data_register
 from ...primitives.shifter import RoundingShifter
 
 _LACKING = 2 * SHIFT.maximum - Q6_12.fraction
-"""Bits that sums of the most shifted formats lack of 16 fraction bits."""
+"""Bits by which sums of the most shifted formats fall short of 16 fraction bits."""
 
 
 def place_layout(spec: AttentionSoftmaxSpec) -> data.StructLayout:
-    """Layout of a word's place: bank, query, and which word of its keys."""
+    """Layout of a word's address: bank, query, and word index within the query's keys."""
     parts = exact_log2(spec.keys // spec.exponentials)
     return data.StructLayout({"bank": 1, "query": exact_log2(spec.queries), "part": parts})
 
 
 class AttentionScores(wiring.Component):
-    """Make exponents of a word of scores a cycle, without handshake, and keep each query's largest.
+    """Convert a word of scores a cycle to exponents, without handshake, and track each query's maximum.
 
     Attributes
     ----------
     valid : In(1)
-        A word of scores is there, with all inputs below.
+        A word of scores is present, with all inputs below.
     score : In, array of sums
     shift : In
         Sum of both formats' shifts.
     factor, fraction : In
-        What scores are multiplied by.
+        Scale factor of the scores, and its fraction bits.
     given : In
-        Place of the word.
+        Address of the word.
     edge : In
-        Last key that its query sees.
+        Last key visible to the query.
     fresh : In(1)
-        It is the first word of its query.
+        First word of its query.
     begins, ends : In(1)
-        It is the first or last word of its block.
+        First or last word of its block.
     store : Out(1)
-        Exponents are there.
+        Exponents are present.
     place : Out
-        Their place.
+        Their address.
     exponent : Out, array of Q8.16
     stored : Out(2)
-        A bit a bank: for a cycle, all of a block are stored, and `clipped` and `largest` are those of the block.
-    clipped : Out, array of a number a bank
-        Values of the block that were clipped.
+        Per bank, a pulse of one cycle: the block is stored, and `clipped` and `largest` are final.
+    clipped : Out, array of one number per bank
+        Clipped values of the block.
     largest_at : In
         Query, and above it the bank.
     largest : Out
-        Its largest exponent, in the same cycle.
+        Largest exponent at `largest_at`, combinational.
     """
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
@@ -94,7 +94,7 @@ class AttentionScores(wiring.Component):
             {
                 "input": 0,
                 "edge": 1,
-                "left": 1,
+                "distance": 1,
                 "score": RoundingShifter.latency_of(Q6_12.fraction + _LACKING) - 2,
                 "product": 1,
                 "exact": 1,
@@ -110,7 +110,7 @@ class AttentionScores(wiring.Component):
         seen = self._seen(m, pipeline, place)
         exponents, clips = self._exponents(m, pipeline)
         m.d.comb += [self.store.eq(valid.at("exponent")), Value.cast(self.place).eq(Value.cast(place.at("exponent")))]
-        m.d.comb += [port.eq(one) for port, one in zip(self.exponent, exponents, strict=True)]
+        m.d.comb += [port.eq(result) for port, result in zip(self.exponent, exponents, strict=True)]
         masked = []
         for lane, exponent in enumerate(exponents):
             masked.append(Signal(shape(Q8_16), name=f"masked{lane}", reset_less=True))
@@ -123,15 +123,15 @@ class AttentionScores(wiring.Component):
         return m
 
     def _seen(self, m: Module, pipeline: Pipeline, place: Placed) -> Placed:
-        """Scores of a word whose keys the query sees: a bit each, at "left"."""
+        """Visibility of the word's keys, a bit each, at "distance"."""
         edge = pipeline.place("input", self.edge, "edge", reset_less=True).at("edge")
-        left = Signal(signed(len(edge) + 1), reset_less=True)
+        distance = Signal(signed(len(edge) + 1), reset_less=True)
         lanes = range(self.spec.exponentials)
-        m.d.sync += left.eq(edge - Cat(Const(0, exact_log2(len(lanes))), place.at("edge").part))
-        return pipeline.place("left", Cat(left >= lane for lane in lanes), "seen", reset_less=True)
+        m.d.sync += distance.eq(edge - Cat(Const(0, exact_log2(len(lanes))), place.at("edge").part))
+        return pipeline.place("distance", Cat(distance >= lane for lane in lanes), "seen", reset_less=True)
 
     def _exponents(self, m: Module, pipeline: Pipeline) -> tuple[list[Value], Placed]:
-        """Exponents of the lanes, at "exponent", and whether scores, then exponents were clipped, at "score"."""
+        """Exponents per lane, at "exponent", and clip flags of scores and exponents, at "exponent"."""
         lacking = pipeline.place("input", self.shift, "shift", reset_less=True).at("input")
         factor = pipeline.place("input", self.factor, "factor", reset_less=True).at("score")
         fraction = pipeline.place("input", self.fraction, "fraction", reset_less=True).at("exact")
@@ -152,16 +152,16 @@ class AttentionScores(wiring.Component):
         return exponents, pipeline.place("exponent", Cat(clipped, *late), "clips", reset_less=True)
 
     def _largest(self, m: Module, pipeline: Pipeline, platform: object, place: Placed, largest: Value) -> None:
-        """Keep the largest exponent of each query, at "kept", one cycle behind that of a word."""
+        """Track the largest exponent of each query, at "kept", one cycle after its word."""
         valid = pipeline.place("input", self.valid, "present")
         m.submodules.largest = memory = ram(platform, self.spec.largest_memory, shape(Q8_16))
         write, before, read = memory.write_port(), *(memory.read_port(domain="comb") for _ in range(2))
         now, written = place.at("largest"), place.at("kept")
         fresh = pipeline.place("input", self.fresh, "fresh", reset_less=True).at("largest")
         kept = Signal(shape(Q8_16), reset_less=True)
-        # the memory does not have yet what came in the cycle before: of the same query, which is known earlier
-        one, other = place.at("exponent"), place.at("masked")
-        again = valid.at("masked") & (one.query == other.query) & (one.bank == other.bank)
+        # forwarding, as the memory lags by a cycle; equality of the queries is detected early
+        newer, older = place.at("exponent"), place.at("masked")
+        again = valid.at("masked") & (newer.query == older.query) & (newer.bank == older.bank)
         again = pipeline.place("exponent", again, "again").at("largest")
         known = Mux(again, kept, before.data)
         m.d.comb += [
@@ -175,7 +175,7 @@ class AttentionScores(wiring.Component):
         m.d.sync += kept.eq(Mux(fresh | (largest > known), largest, known))
 
     def _count(self, m: Module, pipeline: Pipeline, seen: Value, clips: Placed) -> None:
-        """Count the values of a block that are clipped, of each bank."""
+        """Count clipped values per bank."""
         hits = clips.at("exponent") & Cat(seen, seen)
         count = Signal(range(len(hits) + 1), reset_less=True)
         m.d.sync += count.eq(sum(hits))
@@ -188,12 +188,12 @@ class AttentionScores(wiring.Component):
 
 
 def _maximum(m: Module, values: list[Signal]) -> Value:
-    """The largest of a power of two of signed values, a register behind each comparison."""
+    """Maximum of a power of two of signed values, with a register after each comparison."""
     level = 0
     while len(values) > 1:
-        found = []
+        larger = []
         for number, (a, b) in enumerate(zip(values[::2], values[1::2], strict=True)):
-            found.append(Signal.like(a, name=f"largest_{level}_{number}", reset_less=True))
-            m.d.sync += found[-1].eq(Mux(a > b, a, b))
-        values, level = found, level + 1
+            larger.append(Signal.like(a, name=f"largest_{level}_{number}", reset_less=True))
+            m.d.sync += larger[-1].eq(Mux(a > b, a, b))
+        values, level = larger, level + 1
     return values[0]

@@ -1,4 +1,4 @@
-"""RTL of `attention_sequencer`: blocks of queries, whose phases go to what reads, weighs, divides and writes."""
+"""RTL of `attention_sequencer`: query blocks, with phases for the readers, softmax, division and writer."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -12,13 +12,13 @@ from .attention_contexts import ContextPlaces, ContextWriter
 from .attention_reads import KeyReads, QueryReads
 
 _OWED = 4
-"""Bits of the number of blocks whose reciprocals are to come."""
+"""Bits of the count of blocks with outstanding reciprocals."""
 
 
 class AttentionSequencer(wiring.Component):
-    """Give the commands of an operation after another, a command a cycle of each kind.
+    """Issue the commands of one operation after another, up to a command a cycle per stream.
 
-    An operation is taken once the word of `done` of the one before is offered.
+    The next operation is accepted once the previous operation's `done` word is offered.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -44,7 +44,7 @@ class AttentionSequencer(wiring.Component):
         wiring.connect(m, wiring.flipped(self.sentences), blocks.sentences)
         for part in (keys, queries, places):
             m.d.comb += part.settings.eq(blocks.settings)
-        # blocks whose reciprocals are to come, and whether there are some
+        # blocks with outstanding reciprocals, and a flag for more than none
         scored = Signal()
         m.d.sync += scored.eq(self._give(m, blocks, (keys.phase, queries.phase, places.phase), owed))
         counted = self._count(m, owes, begins)
@@ -59,10 +59,10 @@ class AttentionSequencer(wiring.Component):
             writer.contexts.payload.eq(self.contexts.payload),
             self.contexts.ready.eq(writer.contexts.ready & busy),
         ]
-        # until all parts are through
-        given = blocks.operation.ready & ~blocks.o.valid & ~owes
+        # the operation ends when all submodules are idle
+        issued = blocks.operation.ready & ~blocks.o.valid & ~owes
         through = keys.phase.ready & queries.phase.ready & places.phase.ready & writer.ends
-        ends = busy & given & through & ~self.done.valid
+        ends = busy & issued & through & ~self.done.valid
         m.d.sync += busy.eq(begins | (busy & ~ends))
         done = data_register(m, self.done.payload, "total")
         with m.If(ends):
@@ -79,17 +79,17 @@ class AttentionSequencer(wiring.Component):
         phase, settings = blocks.o.payload, blocks.settings
         free = ~self.softmax.valid | self.softmax.ready
         wanted = Cat(1, 1, phase.contexts, ~phase.contexts)
-        ready = Cat(*(one.ready for one in phases), free)
+        ready = Cat(*(port.ready for port in phases), free)
         gives, taken = Signal(len(ready)), Signal(len(ready))
-        # one more may have been given in the cycle before
+        # margin of one block, issued in the previous cycle and not yet counted
         offered = blocks.o.valid & (phase.contexts | ~owed[1:].all())
         m.d.comb += [
             gives.eq(wanted & ~taken & offered.replicate(len(ready))),
             blocks.o.ready.eq(offered & (~wanted | taken | ready).all()),
         ]
         m.d.sync += taken.eq(Mux(blocks.o.ready, 0, taken | (gives & ready)))
-        for one, valid in zip(phases, gives, strict=False):
-            m.d.comb += [one.valid.eq(valid), one.payload.eq(phase)]
+        for port, valid in zip(phases, gives, strict=False):
+            m.d.comb += [port.valid.eq(valid), port.payload.eq(phase)]
         operation = data_register(m, self.softmax.payload, "block")
         with m.If(free):
             m.d.sync += [
@@ -106,17 +106,17 @@ class AttentionSequencer(wiring.Component):
         return blocks.o.ready & ~phase.contexts
 
     def _count(self, m: Module, owes: Signal, begins: Signal) -> Signal:
-        """Pass reciprocals on, of blocks whose scores are asked for; returns how many scores were clipped."""
-        given, clipped = self.inverse.payload, Signal(len(self.done.payload.clipped), reset_less=True)
+        """Forward the reciprocals of requested blocks; returns the number of clipped scores."""
+        reciprocal, clipped = self.inverse.payload, Signal(len(self.done.payload.clipped), reset_less=True)
         m.d.comb += [
             self.reciprocals.valid.eq(self.inverse.valid & owes),
             self.inverse.ready.eq(self.reciprocals.ready & owes),
-            self.reciprocals.payload.mantissa.eq(given.mantissa),
-            self.reciprocals.payload.exponent.eq(given.exponent),
-            self.reciprocals.payload.last.eq(given.last),
+            self.reciprocals.payload.mantissa.eq(reciprocal.mantissa),
+            self.reciprocals.payload.exponent.eq(reciprocal.exponent),
+            self.reciprocals.payload.last.eq(reciprocal.last),
         ]
         with m.If(begins):
             m.d.sync += clipped.eq(0)
         with m.Elif(self.inverse.valid & self.inverse.ready):
-            m.d.sync += clipped.eq(clipped + given.clipped)
+            m.d.sync += clipped.eq(clipped + reciprocal.clipped)
         return clipped

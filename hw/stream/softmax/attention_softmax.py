@@ -1,4 +1,4 @@
-"""RTL of `attention_softmax`: scores, exponentials and rows of weights, each of one block of queries at a time."""
+"""RTL of `attention_softmax`: scores, exponentials and weight rows, each phase of one query block at a time."""
 
 from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -17,10 +17,10 @@ from .score_banks import ScoreBanks
 
 
 class AttentionSoftmax(wiring.Component):
-    """Softmax of a block of queries after another; two are under way, each in a bank of the memory.
+    """Softmax of query blocks; two blocks are in progress, each in a memory bank.
 
-    A block goes through three phases: its scores come, weights replace them, rows of weights are read. Each phase has
-    one block at a time. Scores are taken in every cycle while there is an operation with a free bank.
+    A block passes three phases: scores arrive, weights replace them, weight rows are read. Each phase holds one block
+    at a time. A score word is accepted in every cycle while an operation has a free bank.
     """
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
@@ -64,15 +64,15 @@ class AttentionSoftmax(wiring.Component):
         return m
 
     def _come(self, m: Module, come: "_Phase", scores: AttentionScores, busy: Signal) -> Value:
-        """Take operations, and their scores; returns a bit a bank: a block begins to come into it."""
-        spec, given, block = self.spec, self.operation.payload, come.block
+        """Accept operations and their scores; returns one bit per bank: a block begins to arrive."""
+        spec, operation, block = self.spec, self.operation.payload, come.block
         m.submodules.groups = groups = KeyTiles(block.shape(), spec.columns)
         words = spec.columns // spec.exponentials
         bank, begin, step, last = Signal(), Signal(), Signal(), Signal()
         word = Signal(range(words))
         shift, factor, fraction = (
             Signal.like(port, name=f"kept_{name}", reset_less=True)
-            for name, port in (("shift", scores.shift), ("factor", given.factor), ("fraction", scores.fraction))
+            for name, port in (("shift", scores.shift), ("factor", operation.factor), ("fraction", scores.fraction))
         )
         m.d.comb += [
             self.operation.ready.eq(~come.active & ~come.over & ~busy.bit_select(bank, 1)),
@@ -92,16 +92,16 @@ class AttentionSoftmax(wiring.Component):
             m.d.sync += [
                 come.active.eq(1),
                 bank.eq(~bank),
-                block.queries.eq(given.queries - 1),
-                block.keys.eq(given.keys - 1),
-                block.first.eq(given.first),
-                block.causal.eq(given.causal),
+                block.queries.eq(operation.queries - 1),
+                block.keys.eq(operation.keys - 1),
+                block.first.eq(operation.first),
+                block.causal.eq(operation.causal),
                 block.repeats.eq(0),
-                come.repeats.eq(given.repeats - 1),
+                come.repeats.eq(operation.repeats - 1),
                 block.bank.eq(bank),
-                shift.eq(given.query_shift + given.key_shift),
-                factor.eq(given.factor),
-                fraction.eq(given.fraction),
+                shift.eq(operation.query_shift + operation.key_shift),
+                factor.eq(operation.factor),
+                fraction.eq(operation.fraction),
             ]
         fresh = (groups.tile == 0) & (word == 0)
         m.d.comb += [
@@ -130,7 +130,7 @@ class AttentionSoftmax(wiring.Component):
         filled: Signal,
         move: Signal,
     ) -> Value:
-        """Read the scores of a block, query by query; returns a bit a bank: all of its scores have been read."""
+        """Read the scores of a block, query by query; returns one bit per bank: all scores have been read."""
         (scores, weights, banks), block = parts, weigh.block
         lanes = self.spec.exponentials
         part, query, edge = Signal(len(banks.get_at.part)), Signal.like(block.queries), Signal.like(block.keys)
@@ -149,12 +149,12 @@ class AttentionSoftmax(wiring.Component):
         with m.If(finish):
             m.d.sync += [weigh.active.eq(0), weigh.over.eq(1)]
         with m.If(come.over & ~weigh.active & ~weigh.over):
-            given = come.block
+            arrived = come.block
             m.d.sync += [come.over.eq(0), weigh.active.eq(1)]
-            m.d.sync += [Value.cast(block).eq(Value.cast(given)), block.repeats.eq(come.repeats)]
-            m.d.sync += [part.eq(0), query.eq(0), edge.eq(Mux(given.causal, given.first, given.keys))]
-        for at in (banks.get_at, weights.at):
-            m.d.comb += [at.bank.eq(block.bank), at.query.eq(query), at.part.eq(part)]
+            m.d.sync += [Value.cast(block).eq(Value.cast(arrived)), block.repeats.eq(come.repeats)]
+            m.d.sync += [part.eq(0), query.eq(0), edge.eq(Mux(arrived.causal, arrived.first, arrived.keys))]
+        for address in (banks.get_at, weights.at):
+            m.d.comb += [address.bank.eq(block.bank), address.query.eq(query), address.part.eq(part)]
         m.d.comb += [
             banks.get.eq(valid & move),
             scores.largest_at.eq(Cat(query, block.bank)),
@@ -172,10 +172,10 @@ class AttentionSoftmax(wiring.Component):
     def _read(
         self, m: Module, weigh: "_Phase", read: "_Phase", banks: ScoreBanks, weighted: Signal, freed: Signal
     ) -> None:
-        """Read rows of weights, and mask them: address, memory, output, which move together."""
+        """Read and mask weight rows: a pipeline of address, memory and output with a common enable."""
         spec, block = self.spec, read.block
         m.submodules.tiles = tiles = KeyTiles(block.shape(), spec.lanes)
-        # a row is on offer; its registers have a flag of their own: so what steps waits for a net that reaches less far
+        # copies of the valid flag, for control and for the wide row register: lower fanout
         (offered, offers), valid = replicas(2, "offered"), Signal(2)
         go, loads, hand = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -213,7 +213,7 @@ class AttentionSoftmax(wiring.Component):
         ]
         free = go & valid[1] & ends.at("word")
         m.d.comb += freed.eq(Cat(free & ~bank.at("word"), free & bank.at("word")))
-        # lanes whose keys are seen: of the tile of the last key seen those up to it, of tiles before it all
+        # visible lanes: up to the last visible key in its tile, all lanes in earlier tiles
         bits = exact_log2(spec.lanes)
         within, whole = edge.at("address")[:bits], edge.at("address")[bits:] != tile.at("address")
         seen = pipeline.place(
@@ -237,7 +237,7 @@ class AttentionSoftmax(wiring.Component):
 
 
 class _Phase:
-    """State of a phase: its block of queries, whether it works, and whether that one waits for the next phase."""
+    """State of a phase: its query block, `active` while at work, `over` while the block waits for the next phase."""
 
     def __init__(self, layout: data.StructLayout, name: str) -> None:
         self.block = Signal(layout, name=f"{name}_block", reset_less=True)

@@ -1,4 +1,4 @@
-"""Weights of exponents: powers of two of their distances from the largest, their sum, and its reciprocal."""
+"""Softmax weights: powers of two of distances from the maximum, their sum, and its reciprocal."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -17,36 +17,36 @@ from .attention_scores import place_layout
 
 _SIGNED = Format(POWER.integer + 1, POWER.fraction)
 _HALVINGS = 31
-"""Most places by which a power is shifted: from 22 on it is 0."""
+"""Largest shift of a power; from 22 on the result is 0."""
 
 
 class AttentionWeights(wiring.Component):
-    """Make weights of a word of exponents a cycle, and the reciprocal of a query's sum, without handshake.
+    """Convert a word of exponents a cycle to weights, and invert each query's sum, without handshake.
 
     Attributes
     ----------
     valid : In(1)
-        A word is read, with all inputs below; its exponents are there one cycle later.
+        A word is being read, with all inputs below; its exponents follow one cycle later.
     at : In
-        Its place.
+        Address of the word.
     seen : In
-        A bit a lane: the query sees the key.
+        Per lane: the key is visible to the query.
     begins, ends : In(1)
-        It is the first, or last, word of its query.
+        First or last word of its query.
     last : In(1)
-        The query is the last one of its block.
+        Last query of its block.
     largest : In
         Largest exponent of the query.
     clipped : In
-        What goes with the query's reciprocal.
+        Passed through with the query's reciprocal.
     word : In, array of Q8.16
         Exponents.
     put, put_at, weight : Out
-        Weights are there; their place; POWER in 24 bits each.
+        Weights are present, their address, and the weights: POWER in 24 bits each.
     put_last : Out(2)
-        A bit a bank: they are the last ones of their block.
+        Per bank: last weights of their block.
     done : Out(1)
-        A reciprocal is there.
+        A reciprocal is present.
     inverse : Out
         ``mantissa``, ``exponent``, ``last``, ``clipped``.
     """
@@ -72,7 +72,7 @@ class AttentionWeights(wiring.Component):
                 "put_last": Out(2),
                 "weight": Out(lanes),
                 "done": Out(1),
-                "inverse": Out(data.StructLayout({one.name: shape(one.format) for one in inverse})),
+                "inverse": Out(data.StructLayout({field.name: shape(field.format) for field in inverse})),
             }
         )
 
@@ -134,7 +134,7 @@ class AttentionWeights(wiring.Component):
         return m
 
     def _weights(self, m: Module, pipeline: Pipeline) -> list[Value]:
-        """Powers of two of the distances from the largest exponent, one a lane."""
+        """Powers of two of the distances from the largest exponent, one per lane."""
         count, fraction = self.spec.exponentials, Q8_16.fraction
         largest = pipeline.place("read", self.largest, "largest", reset_less=True).at("operands")
         m.submodules.powers = powers = PiecewiseLinear(self.spec.powers, count)
@@ -142,7 +142,7 @@ class AttentionWeights(wiring.Component):
         for lane, exponent in enumerate(self.word):
             operand = Signal(shape(Q8_16), name=f"operand{lane}", reset_less=True)
             distance = Signal(Q8_16.width, name=f"distance{lane}", reset_less=True)
-            # what is not seen may be larger, and takes no part
+            # invisible keys may exceed the maximum; they are masked later
             m.d.sync += [operand.eq(exponent), distance.eq(largest - operand)]
             most = _HALVINGS.bit_length()
             beyond = distance[fraction + most :].any()
@@ -158,7 +158,7 @@ class AttentionWeights(wiring.Component):
         return weights
 
     def _reciprocal(self, m: Module, pipeline: Pipeline, total: Value) -> tuple[Value, Value]:
-        """Mantissa of the reciprocal of a sum, and its exponent, at "inverse"."""
+        """Mantissa and exponent of a sum's reciprocal, at "inverse"."""
         # the largest weight is 1
         above = total[POWER.fraction :]
         octave = Signal(range(len(above)), reset_less=True)

@@ -1,4 +1,4 @@
-"""RTL of `context_scale`: a table of reciprocals of two blocks of queries, a shift, a product and a rounding a lane."""
+"""RTL of `context_scale`: reciprocals of two query blocks, and a shift, product and rounding per lane."""
 
 from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -16,16 +16,16 @@ from ...primitives.shifter import RoundingShifter
 from ...probe import probe
 
 _MEAN = Format(Q6_12.integer + CONTEXT_GUARD + 1, Q6_12.fraction)
-"""At most twice the largest value, with the guard bits."""
+"""Up to twice the largest value, with guard bits."""
 _DROPPED = Q6_12.fraction + CONTEXT_GUARD + INVERSE.fraction - Q8_16.fraction
-"""Bits of a product that are rounded off where nothing is shifted."""
+"""Bits of a product rounded off at equal shifts."""
 
 
 class ContextScale(wiring.Component):
-    """Divide sums by their query's, one word of lanes a cycle, `spec.latency` (12) cycles later.
+    """Divide sums by the sum of their query's weights: a word of lanes a cycle, `spec.latency` (12) cycles later.
 
-    All stages wait while the last one is full and not taken. Sums wait until all reciprocals of their block are there;
-    those of the next block come in meanwhile.
+    All stages stall while the last stage is full and not accepted. Sums wait until all reciprocals of their block are
+    stored; reciprocals of the next block are accepted meanwhile.
     """
 
     def __init__(self, spec: ContextScaleSpec) -> None:
@@ -34,7 +34,7 @@ class ContextScale(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.i.payload
+        spec, word = self.spec, self.i.payload
         halvings, drops = spec.halvings, range(_DROPPED - SHIFT.maximum, _DROPPED + SHIFT.maximum + 1)
         move, accept = Signal(), Signal()
         pipeline = Pipeline(
@@ -51,9 +51,9 @@ class ContextScale(wiring.Component):
         assert pipeline.latency("input", "output") == spec.latency
         places, inverse, ready = self._table(m, platform, accept)
         mantissa = pipeline.place("input", inverse, "mantissa", reset_less=True).at("mean")
-        dropped = given.output_shift - given.value_shift + SHIFT.maximum
+        dropped = word.output_shift - word.value_shift + SHIFT.maximum
         dropped = pipeline.place("input", dropped[: len(drops).bit_length()], "dropped", reset_less=True).at("exact")
-        # two flags of the last stage: `i.ready` does not wait for what moves all stages
+        # copies of the last stage's valid flag: `i.ready` does not depend on the high-fanout enable
         valid, (offered, last_full) = Signal(spec.latency), replicas(2, "offered")
         m.d.comb += [
             move.eq(~last_full | self.o.ready),
@@ -64,8 +64,10 @@ class ContextScale(wiring.Component):
         pipeline.place_flag("input", accept, valid)
         for flag in (offered, last_full):
             pipeline.load(flag, valid[-2])
-        sums = elements(given.sum, spec.streams()["i"].fields[0])
-        results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in spec.streams()["o"].fields[:2])
+        sums = elements(word.sum, spec.streams()["i"].fields[0])
+        results, clipped = (
+            elements(getattr(self.o.payload, field.name), field) for field in spec.streams()["o"].fields[:2]
+        )
         for lane, value in enumerate(sums):
             mean = RoundingShifter(len(value), halvings[-1], _MEAN, halvings[0])
             m.submodules[f"mean{lane}"] = EnableInserter(move)(mean)
@@ -84,20 +86,20 @@ class ContextScale(wiring.Component):
                 clipped[lane].eq(narrowed.clipped),
             ]
         if spec.tag:
-            tag = pipeline.place("input", given.tag, "tag", reset_less=True)
+            tag = pipeline.place("input", word.tag, "tag", reset_less=True)
             m.d.comb += self.o.payload.tag.eq(tag.at("output"))
         probe(self, valid=valid, last_full=last_full)
         return m
 
     def _table(self, m: Module, platform: object, accept: Value) -> tuple[Value, Value, Value]:
-        """Fill and read the table: places and mantissa of the sums' query, and whether those of its block are there."""
-        spec, given, inverse = self.spec, self.i.payload, self.inverse.payload
+        """Fill and read the table: shift and mantissa of the sums' query, and whether its block is complete."""
+        spec, sums, inverse = self.spec, self.i.payload, self.inverse.payload
         m.submodules.table = table = ram(platform, spec.inverse_memory)
         write, read = table.write_port(), table.read_port(domain="comb")
         full, into, out = Signal(2), Signal(), Signal()
-        # of the bank of the next sums
-        there = Signal()
-        query = Signal.like(given.query)
+        # the bank of the next sums is full
+        complete = Signal()
+        query = Signal.like(sums.query)
         halvings = inverse.exponent - spec.exponents[0]
         fills, frees = Signal(), Signal()
         m.d.comb += [
@@ -105,15 +107,15 @@ class ContextScale(wiring.Component):
             write.en.eq(self.inverse.valid & self.inverse.ready),
             write.addr.eq(Cat(query, into)),
             write.data.eq(Cat(inverse.mantissa, halvings[: len(write.data) - INVERSE.width])),
-            read.addr.eq(Cat(given.query, out)),
+            read.addr.eq(Cat(sums.query, out)),
             fills.eq(write.en & inverse.last),
-            frees.eq(accept & given.last),
+            frees.eq(accept & sums.last),
         ]
         with m.If(write.en):
             m.d.sync += query.eq(Mux(inverse.last, 0, query + 1))
         m.d.sync += [into.eq(into ^ fills), out.eq(out ^ frees)]
         for bank in range(2):
             m.d.sync += full[bank].eq(full[bank] & ~(frees & (out == bank)) | fills & (into == bank))
-        m.d.sync += there.eq(fills & (into == out ^ frees) | Mux(frees, full.bit_select(~out, 1), there))
-        probe(self, full=full, into=into, out=out, there=there)
-        return read.data[INVERSE.width :], read.data[: INVERSE.width], there
+        m.d.sync += complete.eq(fills & (into == out ^ frees) | Mux(frees, full.bit_select(~out, 1), complete))
+        probe(self, full=full, into=into, out=out, there=complete)
+        return read.data[INVERSE.width :], read.data[: INVERSE.width], complete

@@ -1,4 +1,4 @@
-"""Queries that see something of each tile of keys: the order in which scores come and weights go."""
+"""Causal order of scores and weights: for each key tile the queries with visible keys."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, unsigned
 from amaranth.lib import data, wiring
@@ -9,12 +9,12 @@ from ...probe import probe
 
 
 def block_layout(queries: int, keys: int, repeats: int) -> data.StructLayout:
-    """Layout of a block of queries, as it goes from part to part; numbers are those of the last one, from 0 on.
+    """Layout of a query block; `queries`, `keys` and `repeats` are last indices, from 0.
 
     Parameters
     ----------
     queries, keys : int
-        Most of them, powers of two.
+        Upper bounds, powers of two.
     repeats : int
         Bits of the number of repeats.
     """
@@ -31,31 +31,32 @@ def block_layout(queries: int, keys: int, repeats: int) -> data.StructLayout:
 
 
 class KeyTiles(wiring.Component):
-    """Step through tiles of keys, and in each through the queries that see something of it; all of that some times.
+    """Step through key tiles, and within a tile through the queries with visible keys; repeat the whole `repeats`
+    times.
 
     Parameters
     ----------
     layout : StructLayout
-        Of `block_layout`.
+        Result of `block_layout`.
     size : int
         Keys of a tile, a power of two.
 
     Attributes
     ----------
     start : In(1)
-        Begin anew; `block` is the new one from the next cycle on.
+        Restart; `block` is the new block from the next cycle on.
     step : In(1)
-        Go on.
+        Go to the next query.
     block : In
-        The block of queries.
+        Query block.
     query, tile : Out
-        Where it is. Registered, as all outputs' sources are.
+        Current query and tile, registered.
     edge : Out
-        Last key that the query sees.
+        Last key visible to the query.
     begins : Out(1)
-        The query is the first one of its tile.
+        First query of its tile.
     ends : Out(1)
-        It is the last one of all.
+        Last query of all repeats.
     """
 
     def __init__(self, layout: data.StructLayout, size: int) -> None:
@@ -78,11 +79,11 @@ class KeyTiles(wiring.Component):
         m = Module()
         block, bits = self.block, exact_log2(self.size)
         following, repeat = Signal(len(self.tile) + 1), Signal(block.repeats.shape())
-        # the query whose own key is the first one of the following tile
-        own = Signal(len(self.edge) + 2)
+        # causal diagonal: the query at the next tile's first key
+        diagonal = Signal(len(self.edge) + 2)
         last_query, last_tile = Signal(), Signal()
         m.d.comb += [
-            own.eq(Cat(Const(0, bits), following) - block.first),
+            diagonal.eq(Cat(Const(0, bits), following) - block.first),
             last_query.eq(self.query == block.queries),
             last_tile.eq(self.tile == block.keys[bits:]),
             self.edge.eq(Mux(block.causal, block.first + self.query, block.keys)),
@@ -96,6 +97,6 @@ class KeyTiles(wiring.Component):
                 m.d.sync += [self.query.eq(0), self.tile.eq(0), following.eq(1), repeat.eq(repeat + 1)]
             with m.Elif(last_query):
                 m.d.sync += [self.tile.eq(following), following.eq(following + 1)]
-                m.d.sync += self.query.eq(Mux(block.causal & ~own[-1], own, 0))
+                m.d.sync += self.query.eq(Mux(block.causal & ~diagonal[-1], diagonal, 0))
         probe(self, following=following, repeat=repeat)
         return m

@@ -1,4 +1,4 @@
-"""Memory of scores and of the weights that replace them: two banks, a row of weights wide."""
+"""Memory of scores and of the weights that replace them: two banks, as wide as a weight row."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -13,27 +13,28 @@ from .attention_scores import place_layout
 
 
 class ScoreBanks(wiring.Component):
-    """Keep words of scores, give them, keep their weights, and give whole rows of those; each in a cycle.
+    """Store and read words of scores, store words of weights, and read whole weight rows; each access takes one cycle.
 
-    A word lies in one of as many memories as a row has words, all of which have the same address for a row. Each bank
-    is in one phase at a time: scores come, weights replace them, or rows are read.
+    A row spans several memories, one per word, at a common address. Each bank is in one phase at a time: scores arrive,
+    weights replace them, or rows are read.
 
     Attributes
     ----------
     store, store_at, scores : In
-        Put a word of scores in its place.
+        Write a word of scores.
     put, put_at, weights : In
-        The same for weights.
+        Write a word of weights.
     get, get_at : In
         Read a word.
     word : Out
-        Registered, with the multiplexers behind the registers: from the cycle after `get` to that of the next one.
+        The word read, from the cycle after `get` until the cycle of the next `get`; multiplexed after the memory
+        registers.
     row, row_at : In
         Read a row: bank, query and tile.
     weight : Out
-        As `word`.
+        The row read, timed like `word`.
     turn : In(2)
-        A bit a bank: rows are read from it, and no words.
+        Per bank: rows are read, not words.
     """
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
@@ -68,13 +69,13 @@ class ScoreBanks(wiring.Component):
             get, row = self.get & (self.get_at.bank == bank), self.row & (self.row_at.bank == bank)
             store, put = self.store & (self.store_at.bank == bank), self.put & (self.put_at.bank == bank)
             read_at = Mux(self.turn[bank], Cat(self.row_at.query, self.row_at.tile), self._row(self.get_at))
-            own: list[Value] = []
+            bank_words: list[Value] = []
             for number in range(count):
                 m.submodules[f"bank{bank}_{number}"] = memory = ram(platform, self.spec.score_memory)
                 write, read = memory.write_port(), memory.read_port()
                 stored, replaced = (
-                    flag & (at.part[: exact_log2(count)] == number)
-                    for flag, at in ((store, self.store_at), (put, self.put_at))
+                    flag & (address.part[: exact_log2(count)] == number)
+                    for flag, address in ((store, self.store_at), (put, self.put_at))
                 )
                 m.d.comb += [
                     read.addr.eq(read_at),
@@ -83,9 +84,9 @@ class ScoreBanks(wiring.Component):
                     write.data.eq(Mux(put, self.weights, self.scores)),
                     write.en.eq(stored | replaced),
                 ]
-                own.append(read.data)
-            words += own
-            rows.append(Cat(own))
+                bank_words.append(read.data)
+            words += bank_words
+            rows.append(Cat(bank_words))
         part, word_bank, row_bank = Signal(exact_log2(count)), Signal(), Signal()
         with m.If(self.get):
             m.d.sync += [part.eq(self.get_at.part), word_bank.eq(self.get_at.bank)]
@@ -97,6 +98,6 @@ class ScoreBanks(wiring.Component):
         ]
         return m
 
-    def _row(self, at: data.View) -> Value:
-        """Address of the row of a word."""
-        return Cat(at.query, at.part[exact_log2(self.spec.lanes // self.spec.exponentials) :])
+    def _row(self, place: data.View) -> Value:
+        """Row address of a word."""
+        return Cat(place.query, place.part[exact_log2(self.spec.lanes // self.spec.exponentials) :])
