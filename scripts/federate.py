@@ -23,7 +23,7 @@ from ..golden.stream.frozen_base import BASES
 from ..golden.stream.transformer_model import everything
 from ..golden.stream.words import TensorName
 from ..golden.train.adapters.cost_model import cost
-from ..golden.train.adapters.methods import METHODS
+from ..golden.train.adapters.methods import BACKPROPAGATION
 from ..golden.train.conversion import Converter
 from ..golden.train.federated.configuration import TRANSFORMER, FederatedConfig, FederatedRates, federated_rates
 from ..golden.train.federated.cost_model import cut_of, stage_of
@@ -181,7 +181,7 @@ def started(request: FederateRequest, console: Console) -> tuple[FederatedExperi
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     module, origin = request.ready(network, module, task, pretraining_defaults(network.name, request.seed), console)
     plain = deployed(network)
-    backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
+    backward_flops = cost(plain, BACKPROPAGATION).backward_flops
     trained = described(network, module)
     start = deployed_module(network, trained)
     cores: Sequence[Any] = []

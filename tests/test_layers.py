@@ -68,7 +68,6 @@ NAMES_A_CORE = {
     "golden/registry.py",  # the one line that makes it known
     "golden/axi/axi_registers.py",  # the value of a setting: whose register map the block has by default
     "golden/train/adapters/methods.py",  # the method of the same name
-    "golden/train/adapters/tune.py",
 }
 """Files outside the rooms of the cores that name one of them."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..fixed import Integers
+from ..fixed import Floats, Integers
 from ..models.network import Network
 from ..nf4.codec import RecordLayout
 
@@ -37,6 +37,9 @@ class Codec(Protocol):
     def dequantise(self, records: Records) -> Integers:
         """Decode records (n, bytes) to values (n, values) in Q8.16."""
 
+    def quantise_floats(self, values: Floats) -> Floats:
+        """Values (n, values) in float32 as a cache of floats gives them back."""
+
 
 class WordCodec:
     """Codec at full width: Q8.16 sign-extended to four bytes, little-endian, as in Skip2-LoRA's cache."""
@@ -52,6 +55,10 @@ class WordCodec:
     def dequantise(self, records: Records) -> Integers:
         """Decode records (n, bytes) to values (n, values) in Q8.16."""
         return np.ascontiguousarray(records).view("<i4").astype(np.int64)
+
+    def quantise_floats(self, values: Floats) -> Floats:
+        """Values (n, values) in float32, unchanged."""
+        return values
 
 
 def widths(network: Network) -> tuple[int, ...]:

@@ -12,16 +12,16 @@ from ...boards.board import DEFAULT_MHZ
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Task
 from ...golden.models.network import Network
-from ...golden.train.adapters.methods import METHODS, adapter_defaults
+from ...golden.train.adapters.methods import DEFAULT, METHODS, adapter_defaults
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning
 from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import tuner_of
 from ..progress import core_bar
 
-METHOD = "instantft"
+METHOD = DEFAULT
 """Method that runs in a core, too."""
-SHOWN = ((METHOD, "golden"), (METHOD, "float"), ("lora-last", "golden"), ("lora-all", "float"))
-"""Methods and engines beside the core."""
+COLOURS = {METHOD: "tab:blue", "lora-last": "tab:green", "lora-all": "tab:grey"}
+"""Methods of the demo, and the colours of their curves."""
 CORE = "tiny"
 """Preset of the core: the time of the demo is mostly the synthesis and compilation of the core."""
 
@@ -100,9 +100,12 @@ def tune_adapters(
     network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
 ) -> AdapterRuns:
     """Fine-tune a network with several methods, and with `METHOD` in the compiled core."""
-    bar = progress.add_task("adapters in the model", total=len(SHOWN) * adapter_defaults("digits").epochs)
+    # the core's method in both engines; of the others integers where there are any
+    others = [(name, "float" if METHODS[name].propagates else "golden") for name in COLOURS if name != METHOD]
+    shown = [(METHOD, "golden"), (METHOD, "float"), *others]
+    bar = progress.add_task("adapters in the model", total=len(shown) * adapter_defaults("digits").epochs)
     results = {}
-    for method, engine in SHOWN:
+    for method, engine in shown:
         tuning = AdapterTuning(network, module, task, settings_for(method, engine))
         results[method, engine] = tuning.run(lambda _: progress.advance(bar), watch=True)
     tuning = AdapterTuning(network, module, task, settings_for(METHOD, "rtl"))

@@ -22,7 +22,7 @@ from ...golden.train.adapters.methods import METHODS
 from ...sim.verify import Verdict
 from ..curve import inline_picture
 from ..tables.options import Rows
-from .adapters import AdapterRuns
+from .adapters import COLOURS, METHOD, AdapterRuns
 from .zeroth import CORE, ZerothOrderRun, generators
 
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
@@ -207,13 +207,12 @@ def _accuracy(axes: Axes, found: DemoResult) -> None:
     axes.plot(passes, [100 * one for one in right], color="tab:red", label="zeroth order, integers")
     at = run.passes[run.comparison.compared]
     axes.plot(at, 100 * run.in_rtl.accuracy_after, "o", color="tab:red", label="to here in the RTL of zotrain")
-    colours = {"instantft": "tab:blue", "lora-last": "tab:green", "lora-all": "tab:grey"}
     for (method, engine), curve in found.adapters.curves.items():
         passes, right = zip(*curve[1:], strict=True)
         dashed, numbers = ("-", "integers") if engine == "golden" else ("--", "float")
-        rtl = " and RTL" * ((method, engine) == ("instantft", "golden"))
+        rtl = " and RTL" * ((method, engine) == (METHOD, "golden"))
         label = f"{METHODS[method].title}, {numbers}{rtl}"
-        axes.plot(passes, [100 * one for one in right], dashed, color=colours[method], label=label, linewidth=1.2)
+        axes.plot(passes, [100 * one for one in right], dashed, color=COLOURS[method], label=label, linewidth=1.2)
     axes.axhline(100 * run.result.accuracy_before, color="black", linestyle=":", label="before")
     axes.set(xscale="log", ylim=(40, 100), xlabel="samples passed forward", ylabel="held-out drifted digits right, %")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))

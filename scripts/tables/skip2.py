@@ -14,7 +14,7 @@ from ...golden.datasets.tasks import task_of
 from ...golden.models.module import module_of
 from ...golden.models.text import preset
 from ...golden.train.adapters.cost_model import cost
-from ...golden.train.adapters.methods import METHODS, Cache, adapter_defaults
+from ...golden.train.adapters.methods import METHODS, adapter_defaults
 from ...golden.train.adapters.tune import AdapterSettings, engine_of, tune
 from ...golden.train.batches import batches
 from ...golden.train.pretrain import pretrained, pretraining_defaults
@@ -159,6 +159,6 @@ def _operations(name: str, method: str, epochs: int) -> float:
     """Count operations of a sample, averaged over all epochs."""
     found = cost(preset(name), METHODS[method])
     forward = float(found.forward_flops)
-    if METHODS[method].cache is not Cache.NONE and found.forward_flops_on_a_hit is not None:
+    if found.forward_flops_on_a_hit is not None:
         forward = found.forward_flops_on_a_hit + (forward - found.forward_flops_on_a_hit) / epochs
     return forward + found.backward_flops_needed

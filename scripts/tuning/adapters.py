@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from ...golden.train.adapters.methods import METHODS, AdapterPlacement, adapter_defaults
+from ...golden.train.adapters.methods import METHODS, adapter_defaults
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, Epoch
 from ...golden.train.pretrain import Pretraining, pretraining_defaults
 from ...golden.train.tuned.run_file import by_title
-from ...sim.simulator import compiler
+from ...sim.compiled.tuner import CORE_ENGINES
 from ..progress import advance
-from .tuning import Tuning, given_settings
+from .tuning import Tuning, find_tools, given_settings
 
 
 class GradientTuning(Tuning):
@@ -35,9 +35,9 @@ class GradientTuning(Tuning):
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
         """List options that others leave without effect."""
-        if METHODS[options["method"]].adapters is AdapterPlacement.NONE:
+        if not METHODS[options["method"]].has_adapters:
             yield ["rank"], f"--method {options['method']}"
-        if options["engine"] != "rtl":
+        if options["engine"] not in CORE_ENGINES:
             yield ["core"], f"--engine {options['engine'] or 'golden'}"
         for given in ("weights", "model"):
             if options[given] and not options["pretrain"]:
@@ -54,8 +54,8 @@ class GradientTuning(Tuning):
         settings, samples = AdapterSettings(**given_settings(AdapterSettings, options, **own)), len(task.tune)
         settings.split(samples)
         self.check_samples(task, settings.engine != "float")
-        if settings.engine == "rtl":
-            compiler()
+        if settings.engine in CORE_ENGINES:
+            find_tools(settings.engine)
             byte_inputs = task.tune.inputs.dtype == np.uint8
             self.spec = self.tuner.spec_for(network, settings, samples, byte_inputs, self.preset)
         given = {"epochs": options["pretrain_epochs"], "rate": options["pretrain_rate"]}

@@ -10,14 +10,14 @@ import numpy as np
 from ....golden.axi.bus import BEAT
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.errors import UserError
-from ....golden.train.adapters.methods import Cache, adapter_defaults, method_of
+from ....golden.train.adapters.methods import DEFAULT, METHODS, adapter_defaults
 from ....golden.train.adapters.tune import AdapterSettings, tune
 from ...sweep.core_sweep import TrainedSweep
 from ...sweep.design import Design, Workload, core_of
 from ...sweep.space import Point, Space
 
-METHODS = ("instantft", "skip2-lora")
-"""Methods: outputs cached in NF4 or in Q8.16."""
+SWEPT = {name: method for name, method in reversed(METHODS.items()) if method.skips and method.caches}
+"""Methods with an adapter beside each stage and a cache, in NF4 or in Q8.16."""
 BATCH = 20
 
 
@@ -39,9 +39,9 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         """Build the core of a point and its training; its cache has an entry for each sample."""
         given, samples = point.training, len(workload.task.tune)
         defaults = adapter_defaults(workload.network.name)
-        method = str(given.get("method", "instantft"))
-        if method not in METHODS:
-            raise UserError(f"training.method = {method!r} is not one of {', '.join(METHODS)}")
+        method = str(given.get("method", DEFAULT))
+        if method not in SWEPT:
+            raise UserError(f"training.method = {method!r} is not one of {', '.join(SWEPT)}")
         batch = int(given.get("batch", BATCH))
         own = {"cache_entries": max(32, 1 << (samples - 1).bit_length())} | point.settings
         spec, texts = core_of(space, own | {"batch": max(batch, 2)}, workload)
@@ -50,7 +50,7 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
             raise UserError(f"cache_entries = {spec.cache_entries}: the data have {samples} samples to tune on")
         if spec.cache == "none":
             raise UserError(f"cache = none: {method} has a cache")
-        if method_of(method).cache is Cache.FULL and spec.cache == "chip":
+        if SWEPT[method].caches_raw and spec.cache == "chip":
             raise UserError(f"cache = chip keeps records in NF4, and {method} caches Q8.16")
         epochs, rate = int(given.get("epochs", defaults.epochs)), float(given.get("rate", defaults.rate))
         return Design(spec, texts, AdapterSettings(method, "golden", epochs, batch, rate, spec.rank))
@@ -91,7 +91,7 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
 
 def _record_beats(spec: InstantftSpec, training: AdapterSettings) -> int:
     """Beats of a sample's record in the cache."""
-    return spec.mapping.raw_beats if method_of(training.method).cache is Cache.FULL else spec.mapping.record_beats
+    return spec.mapping.raw_beats if SWEPT[training.method].caches_raw else spec.mapping.record_beats
 
 
 SWEEP = InstantftSweep()

@@ -15,7 +15,7 @@ from ...errors import UserError
 from ...fixed import Floats, Integers
 from ...models.module import NetworkModule
 from .engine import Tensors
-from .methods import AdapterPlacement, Method, Reach
+from .methods import Method
 
 
 class LowRank(nn.Module):
@@ -43,7 +43,7 @@ class LowRank(nn.Module):
 
 
 class PropagateEngine:
-    """Engine for FT-All, FT-Last, FT-Bias, FT-All-LoRA, LoRA-All and LoRA-Last.
+    """Engine for methods without skipping adapters.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ class PropagateEngine:
     cache_bytes = 0
 
     def __init__(self, module: NetworkModule, method: Method, a: Mapping[int, tuple[Floats, int]], rate: float) -> None:
-        if method.adapters is AdapterPlacement.SKIP:
+        if method.skips:
             raise UserError(f"{method.title} does not propagate: SkipEngine runs it")
         layers = [at for at, layer in enumerate(module) if isinstance(layer, nn.Conv2d | nn.Linear)]
         for parameter in module.parameters():
             parameter.requires_grad_(False)
         for stage, at in enumerate(layers):
-            layer, last = module[at], stage == len(layers) - 1
+            layer = module[at]
             for name, parameter in layer.named_parameters():
                 reach = method.weights if name == "weight" else method.biases
-                parameter.requires_grad_(reach is Reach.ALL or (reach is Reach.LAST and last))
+                parameter.requires_grad_(at in reach.of(layers))
             if stage in a:
                 module[at] = LowRank(layer, *a[stage])
         self.module = module.eval()

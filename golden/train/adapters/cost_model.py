@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ...lora.forward_cache import cached_values, record_layout
 from ...models.network import Network
-from .methods import AdapterPlacement, AdapterShape, Cache, Method, Reach, adapter_shapes
+from .engine import codec_of
+from .methods import AdapterShape, Method, adapter_shapes
 
 _FLOAT = 4
 
@@ -54,32 +54,29 @@ def cost(network: Network, method: Method, rank: int = 4) -> Cost:
     network_forward = sum(stage.forward_flops for stage in network.stages)
     trainable = _own_trainable(network, method) + adapter_parameters
     needed = _own_backward(network, method) + _adapter_backward(adapters, method)
-    unused = 2 * sum(a.rank * a.inputs for a in adapters if a.stage) if method.adapters is AdapterPlacement.SKIP else 0
+    unused = 2 * sum(a.rank * a.inputs for a in adapters if a.stage) if method.skips else 0
+    codec = codec_of(network, method)
     return Cost(
         trainable,
         network_forward + through_adapters,
-        through_adapters if method.cache is not Cache.NONE else None,
+        through_adapters if codec else None,
         needed + unused,
         needed,
         _FLOAT * _floats_in_memory(network, method, adapters, trainable),
-        {Cache.NONE: 0, Cache.FULL: _FLOAT * cached_values(network), Cache.NF4: record_layout(network).bytes}[
-            method.cache
-        ],
+        codec.bytes if codec else 0,
     )
 
 
 def _own_trainable(network: Network, method: Method) -> int:
-    pairs = [(prod(stage.weight_shape), stage.biases) for stage in network.stages]
-    chosen = {Reach.NONE: [], Reach.LAST: pairs[-1:], Reach.ALL: pairs}
-    return sum(w for w, _ in chosen[method.weights]) + sum(b for _, b in chosen[method.biases])
+    weights = sum(prod(stage.weight_shape) for stage in method.weights.of(network.stages))
+    return weights + sum(stage.biases for stage in method.biases.of(network.stages))
 
 
 def _own_backward(network: Network, method: Method) -> int:
     """Operations of the gradients of the network's own weights, biases and activations."""
     stages = network.stages
-    chosen = {Reach.NONE: (), Reach.LAST: stages[-1:], Reach.ALL: stages}
-    flops = sum(2 * stage.macs for stage in chosen[method.weights])
-    flops += sum(prod(stage.computed_shape) for stage in chosen[method.biases])
+    flops = sum(2 * stage.macs for stage in method.weights.of(stages))
+    flops += sum(prod(stage.computed_shape) for stage in method.biases.of(stages))
     if method.propagates:
         # to the inputs of every stage but the first
         flops += sum(2 * stage.macs for stage in stages[1:])
@@ -90,7 +87,7 @@ def _own_backward(network: Network, method: Method) -> int:
 def _adapter_backward(adapters: tuple[AdapterShape, ...], method: Method) -> int:
     """Operations of dB, dh and dA; with parallel adapters also of A times dh, except at the network's input."""
     flops = sum(2 * a.parameters + 2 * a.rank * a.outputs for a in adapters)
-    if method.adapters is AdapterPlacement.PARALLEL:
+    if not method.ends_in_logits:
         flops += sum(2 * a.rank * a.inputs for a in adapters if a.stage)
     return flops
 

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Floats, Integers
+from ...lora.forward_cache import Codec, WordCodec, record_layout
+from ...models.network import Network
+from .methods import Cache, Method
 
 Tensors = dict[str, NDArray[np.generic]]
 
@@ -66,6 +69,13 @@ class Engine(Protocol):
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
         """Take trained parameters that `kept` gave."""
+
+
+def codec_of(network: Network, method: Method) -> Codec | None:
+    """Codec of the records in a method's forward cache, None without a cache."""
+    if not method.caches:
+        return None
+    return record_layout(network) if method.cache is Cache.NF4 else WordCodec(network)
 
 
 def initial_adapters(inputs: tuple[int, ...], rank: int, rng: np.random.Generator) -> list[Floats]:

@@ -12,19 +12,19 @@ from ...fixed import Q4_12, Q8_16, Floats, Integers
 from ...importers.layers.folding import Parameters
 from ...lora.adapters import Adapters, AdapterSizes, added, last_layer_sizes, scheduled_rate, untuned_layer
 from ...lora.early_stop import LOSS
-from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
+from ...lora.forward_cache import ForwardCache
 from ...lora.job import Job
 from ...lora.update_noise import UpdateNoise
 from ...models.network import Network
 from ...nn.arithmetic.loss import Loss
 from ...rng.urng import UrngSpec
 from ..conversion import Converter
-from . import methods
-from .engine import Tensors
+from .engine import Tensors, codec_of
+from .methods import Method
 
 
 class IntegerEngine:
-    """Engine for Skip-LoRA, Skip2-LoRA, InstantFT, LoRA-Last, FT-Last and FT-Bias-Last in Q8.16 and Q4.12.
+    """Engine in Q8.16 and Q4.12 for methods that do not propagate through the network.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class IntegerEngine:
         self,
         network: Network,
         parameters: Parameters,
-        method: methods.Method,
+        method: Method,
         a: Sequence[Floats],
         rank: int,
         rate: int,
@@ -71,10 +71,8 @@ class IntegerEngine:
             shape = AdapterSizes(tuple(one.shape[1] for one in a), network.classes, rank)
             zeros = np.zeros((network.classes, rank), np.int64)
             adapters = Adapters.of(shape, [self._converter.convert(one, Q4_12) for one in a], [zeros] * len(a))
-        cache = None
-        if method.cache is not methods.Cache.NONE:
-            codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
-            cache = ForwardCache(network, codec, samples)
+        codec = codec_of(network, method)
+        cache = ForwardCache(network, codec, samples) if codec else None
         noise = UpdateNoise.by_parameter(urng, adapters.shape.updated) if urng else None
         self.job = Job(network, frozen, adapters, rate, cache, noise, loss=loss)
 

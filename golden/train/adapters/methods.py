@@ -1,14 +1,23 @@
-"""Methods of InstantFT (sections 2, 3) and Skip2-LoRA (sections 2 to 4), with default settings by network."""
+"""Fine-tuning methods: one table entry for each, all that others ask of a method, and default settings by network.
+
+Sources: InstantFT, sections 2 and 3; Skip2-LoRA, sections 2 to 4.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
+from typing import TYPE_CHECKING, TypeVar
 
 from ...errors import UserError
-from ...lora.adapters import Tuned
-from ...models.network import Network
+
+if TYPE_CHECKING:  # the command line lists the methods before it imports anything large
+    from ...lora.adapters import Tuned
+    from ...models.network import Network
+
+Layer = TypeVar("Layer")
 
 
 class Reach(StrEnum):
@@ -17,6 +26,10 @@ class Reach(StrEnum):
     NONE = "none"
     LAST = "last"
     ALL = "all"
+
+    def of(self, layers: Sequence[Layer]) -> Sequence[Layer]:
+        """Layers of a network that are in the set."""
+        return {Reach.NONE: layers[:0], Reach.LAST: layers[-1:], Reach.ALL: layers}[self]
 
 
 class AdapterPlacement(StrEnum):
@@ -65,11 +78,6 @@ class Method:
     cache: Cache = Cache.NONE
 
     @property
-    def frozen(self) -> bool:
-        """True if all before the last layer is unchanged: it and adapters that end in the logits alone are trained."""
-        return Reach.ALL not in (self.weights, self.biases) and self.adapters is not AdapterPlacement.PARALLEL
-
-    @property
     def last_layer(self) -> Tuned | None:
         """Part of the last layer that is trained itself."""
         if self.weights is Reach.LAST:
@@ -78,8 +86,39 @@ class Method:
 
     @property
     def propagates(self) -> bool:
-        """True if gradients propagate back through the network."""
-        return Reach.ALL in (self.weights, self.biases) or self.adapters is AdapterPlacement.PARALLEL
+        """Whether gradients propagate through the network. Otherwise integers and cores run the method."""
+        return Reach.ALL in (self.weights, self.biases) or not self.ends_in_logits
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether there are low-rank adapters."""
+        return self.adapters is not AdapterPlacement.NONE
+
+    @property
+    def skips(self) -> bool:
+        """Whether an adapter leads from every layer's input to the logits."""
+        return self.adapters is AdapterPlacement.SKIP
+
+    @property
+    def ends_in_logits(self) -> bool:
+        """Whether adapters, if there are any, add to the logits; otherwise each adds to its layer's output."""
+        return self.adapters is not AdapterPlacement.PARALLEL
+
+    @property
+    def caches(self) -> bool:
+        """Whether there is a forward cache."""
+        return self.cache is not Cache.NONE
+
+    @property
+    def caches_raw(self) -> bool:
+        """Whether a core's records have Q8.16, as they have without a cache, too."""
+        return self.cache is not Cache.NF4
+
+    @property
+    def core_settings(self) -> dict[str, object]:
+        """Parameters of the adapter core that runs the method."""
+        cache = {} if self.caches else {"cache": "none"}
+        return {"last_only": self.adapters is AdapterPlacement.LAST, "tunes": self.last_layer or "adapters", **cache}
 
 
 METHODS = {
@@ -97,6 +136,10 @@ METHODS = {
         Method("instantft", "InstantFT", adapters=AdapterPlacement.SKIP, cache=Cache.NF4),
     )
 }
+DEFAULT = "instantft"
+"""Method that `fabtune tune` and a sweep take by default."""
+BACKPROPAGATION = METHODS["ft-all"]
+"""Training of all parameters, with which the cost of others is compared."""
 
 
 def method_of(name: str) -> Method:
@@ -136,12 +179,12 @@ def adapter_shapes(network: Network, method: Method, rank: int = 4) -> tuple[Ada
     if rank < 1:
         raise UserError(f"an adapter's rank is at least 1, not {rank}")
     stages = list(enumerate(network.stages))
-    if method.adapters is AdapterPlacement.NONE:
+    if not method.has_adapters:
         return ()
     if method.adapters is AdapterPlacement.LAST:
         stages = stages[-1:]
     outputs = {at: prod(stage.computed_shape) for at, stage in stages}
-    if method.adapters is AdapterPlacement.SKIP:
+    if method.skips:
         outputs = dict.fromkeys(outputs, network.classes)
     return tuple(AdapterShape(at, stage.inputs, outputs[at], rank) for at, stage in stages)
 

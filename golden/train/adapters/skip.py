@@ -1,4 +1,4 @@
-"""Float engine for adapters from every layer's input to the logits: Skip-LoRA, Skip2-LoRA, InstantFT.
+"""Float engine for adapters from every layer's input to the logits, with or without a forward cache.
 
 No gradient propagates through the network, so a step is four products of small matrices (InstantFT, equation 3;
 Skip2-LoRA, equations 10 to 12), computed with NumPy.
@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Floats, Integers
-from ...lora.forward_cache import cached_values, record_layout, widths
+from ...lora.forward_cache import Codec, widths
 from ...models.module import NetworkModule
 from ...models.network import Network
 from .engine import Tensors
-from .methods import Cache
 
 
 class SkipEngine:
@@ -35,7 +34,8 @@ class SkipEngine:
         Initial A for the input of each stage.
     rate : float
         Learning rate for the gradient of one sample.
-    cache : Cache
+    codec : Codec, optional
+        Of the cache; by default there is none.
     samples : int
         Entries of the cache.
     """
@@ -48,7 +48,7 @@ class SkipEngine:
         module: NetworkModule,
         a: Sequence[Floats],
         rate: float,
-        cache: Cache,
+        codec: Codec | None,
         samples: int,
     ) -> None:
         self.a = [one.T.copy() for one in a]
@@ -60,16 +60,14 @@ class SkipEngine:
         self._places = [slice(*pair) for pair in pairwise(ends)]
         self._sources = [stage.source for stage in network.stages]
         self._ends = network.ends
-        self._layout = record_layout(network) if cache is Cache.NF4 else None
-        self._cache = None if cache is Cache.NONE else np.zeros((samples, cached_values(network)), np.float32)
+        self._codec = codec
+        self._cache = np.zeros((samples, codec.values if codec else 0), np.float32)
         self._valid = np.zeros(samples, np.bool_)
 
     @property
     def cache_bytes(self) -> int:
         """Size in bytes of the forward cache as the method stores it; here, NF4 values are kept dequantised."""
-        if self._cache is None:
-            return 0
-        return self._layout.bytes * len(self._cache) if self._layout else self._cache.nbytes
+        return self._codec.bytes * len(self._cache) if self._codec else 0
 
     # a run that diverges overflows float32; the caller sees it by the loss of the logits, not by NumPy's warnings
     @np.errstate(over="ignore", invalid="ignore")
@@ -129,12 +127,12 @@ class SkipEngine:
         return np.concatenate([x @ a for x, a in zip(read, self.a, strict=True)], axis=1)
 
     def _outputs(self, values: Floats, indices: Integers) -> Floats:
-        if self._cache is None:
+        if self._codec is None:
             return self._run(values)
         if not self._valid[indices].all():
             new = np.flatnonzero(~self._valid[indices])
             outputs = self._run(values[new])
-            self._cache[indices[new]] = self._layout.quantise_floats(outputs) if self._layout else outputs
+            self._cache[indices[new]] = self._codec.quantise_floats(outputs)
             self._valid[indices] = True
         return self._cache[indices]
 

@@ -25,12 +25,12 @@ from .. import metrics
 from ..batches import epoch_batches
 from ..learning_rate import rate_factors
 from .backpropagation import PropagateEngine
-from .engine import Engine, Tensors, initial_adapters
+from .engine import Engine, Tensors, codec_of, initial_adapters
 from .integer import IntegerEngine
-from .methods import METHODS, AdapterPlacement, adapter_shapes, method_of
+from .methods import DEFAULT, METHODS, adapter_shapes, method_of
 from .skip import SkipEngine
 
-ENGINES = ("float", "golden", "rtl")
+ENGINES = ("float", "golden", "rtl", "golden-core")
 """float32; the hardware's integers; the hardware's integers together with a simulation of its RTL (`fabtune tune`)."""
 MAXIMUM_RANK = 64
 STOCHASTIC = UrngSpec(bits=NOISE_NUMBER_BITS)
@@ -45,7 +45,7 @@ class AdapterSettings:
     ----------
     method : str
         Name in `METHODS`.
-    engine : "float", "golden" or "rtl"
+    engine : "float", "golden", "rtl" or "golden-core"
         One of `ENGINES`.
     epochs, batch : int
     rate : float
@@ -70,7 +70,7 @@ class AdapterSettings:
     first one among equals: of its validation, or of the epoch itself where there is none.
     """
 
-    method: str = "instantft"
+    method: str = DEFAULT
     engine: str = "float"
     epochs: int = 10
     batch: int = 20
@@ -87,8 +87,8 @@ class AdapterSettings:
         method = method_of(self.method)
         if self.engine not in ENGINES:
             raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
-        if self.engine != "float" and not method.frozen:
-            able = [one.name for one in METHODS.values() if one.frozen]
+        if self.engine != "float" and method.propagates:
+            able = [one.name for one in METHODS.values() if not one.propagates]
             raise UserError(
                 f"{method.title} changes more than the last layer, which the integer engine cannot: "
                 f"take --engine float, or --method {', '.join(able)}"
@@ -229,9 +229,9 @@ def engine_of(network: Network, module: nn.Module, settings: AdapterSettings, sa
         parameters = folded(network, module)
         rate = rate_of(settings.rate, settings.batch)
         return IntegerEngine(deployed(network), parameters, method, a, settings.rank, rate, samples, urng)
-    if method.adapters is AdapterPlacement.SKIP:
-        frozen = deployed_module(network, module)
-        return SkipEngine(deployed(network), frozen, a, settings.rate / settings.batch, method.cache, samples)
+    if method.skips:
+        frozen, plain = deployed_module(network, module), deployed(network)
+        return SkipEngine(plain, frozen, a, settings.rate / settings.batch, codec_of(plain, method), samples)
     parallel = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
     own = copy.deepcopy(described(network, module))
     return PropagateEngine(own, method, parallel, settings.rate / settings.batch)

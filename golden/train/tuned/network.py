@@ -32,7 +32,7 @@ from ...models.layers import Linear, Weighted
 from ...models.module import module_of
 from ...models.names import unused
 from ...models.network import Network, deployed
-from ..adapters.methods import METHODS, AdapterPlacement
+from ..adapters.methods import METHODS
 from ..conversion import Converter, values_of
 from .run_file import Run, tensors_of
 
@@ -112,7 +112,7 @@ class TunedNetwork:
             base = values_of(Converter().stages(base))
         tensors, method = run.applied(state), METHODS.get(run.method)
         _refuse_unknown(run, stages, {*tensors} - {*state})
-        skips = method is None or method.adapters is not AdapterPlacement.PARALLEL
+        skips = method is None or method.ends_in_logits
         _refuse_damaged(run, found, tensors, skips)
         parameters = _parameters(stages, base, state, tensors, run.integers)
         adapters = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ....golden.errors import UserError
+from ....golden.train.adapters.methods import DEFAULT, METHODS
 from ...display import show_json
 from ...options import (
     EPOCHS,
@@ -27,10 +28,7 @@ from ...options import (
 if TYPE_CHECKING:
     from ...tuning.tuning import Tuning
 
-ADAPTERS = (
-    *("instantft", "skip2-lora", "skip-lora", "lora-last", "lora-all"),
-    *("ft-all-lora", "ft-bias-last", "ft-bias", "ft-last", "ft-all"),
-)
+ADAPTERS = tuple(reversed(METHODS))
 ZEROTH_ORDER = ("mezo", "pezo-pool", "pezo-otf", "sparse-zo")
 SPARSE = ("sparse-zo",)
 """Methods by what they have in common; the help text needs them before anything large is imported."""
@@ -39,12 +37,16 @@ SPARSE = ("sparse-zo",)
 @click.command(cls=SectionedCommand, short_help="Fine-tune a network, or a transformer on few sentences.")
 @section(
     "Method, samples and network",
-    option("--method", default="instantft", show_default=True, metavar="NAME", help="One of those named below."),
+    option("--method", default=DEFAULT, show_default=True, metavar="NAME", help="One of those named below."),
     start,
 )
 @section(
     "Every method",
-    option("--engine", metavar="golden|float|rtl", help="Integers, the default where there are any; float32; core."),
+    option(
+        "--engine",
+        metavar="golden|float|rtl|golden-core",
+        help="Integers, the default where there are any; float32; a core, or its model, behind the integers.",
+    ),
     option("--batch", type=click.IntRange(1), help="Samples of a batch; by default 20, of a transformer 16."),
     option("--rate", type=float, help="Learning rate on the mean of a batch; by default one that suits."),
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
@@ -87,7 +89,7 @@ SPARSE = ("sparse-zo",)
     methods=ZEROTH_ORDER,
 )
 @section(
-    "A core: --engine rtl, or all parameters by zeroth order in integers",
+    "A core: --engine rtl or golden-core, or all parameters by zeroth order in integers",
     option(
         "--core",
         cls=CoreOption,
