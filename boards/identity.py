@@ -1,4 +1,4 @@
-"""Identity of a core, which tells settings apart in one design: names and the revisions of their IPs."""
+"""Names of a core and revisions of the IP: they tell settings apart within a design."""
 
 from __future__ import annotations
 
@@ -9,25 +9,14 @@ from ..golden.cores.core import CoreSpec
 from ..golden.errors import UserError
 
 _LARGEST_REVISION = (1 << 31) - 1
-"""Vivado reads a revision as a signed number of 32 bits, and stops at one that is none."""
+"""Vivado reads a revision as a signed 32-bit number, and stops at a larger number."""
 
 
 def design_name(spec: Spec, suffix: str | None = None, preset: str | None = None) -> str:
-    """Name of the top module, the IP and the kernel of a block: its own with what tells it from others of its kind.
+    """Name of the top module, the IP and the kernel of a block: the block's name, and ``_`` with a suffix.
 
-    Parameters
-    ----------
-    spec : Spec
-    suffix : str, optional
-        What follows the block's name and ``_``.
-    preset : str, optional
-        The preset whose settings the block has, if it has one's. Without a suffix a core has the preset's name there,
-        or its signature in hexadecimal digits, and a block without registers nothing.
-
-    Raises
-    ------
-    UserError
-        If the suffix is none.
+    Without a suffix a core appends the preset's name, or else the signature in hexadecimal digits; a block without
+    registers appends nothing. A `UserError` for a suffix with other characters than letters, digits and ``_``.
     """
     if suffix is not None and not re.fullmatch(r"\w+", suffix, re.ASCII):
         raise UserError(f"{suffix!r} is no end of a name: letters, digits and _")
@@ -37,5 +26,5 @@ def design_name(spec: Spec, suffix: str | None = None, preset: str | None = None
 
 
 def revision(spec: CoreSpec) -> int:
-    """Revision of a core's IP: another one for other settings or registers."""
+    """Revision of a core's IP, different for other settings or registers."""
     return spec.signature & _LARGEST_REVISION

@@ -1,4 +1,4 @@
-"""List of the files of a package with their digests: it tells which files of a folder are fabtune's own."""
+"""List of a package's files with digests: the list tells which files of a folder are fabtune's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..golden.files import parse_json
 from ..golden.spec_file import SPEC_FILE
 
 MANIFEST, SETTINGS = "files.sha256", SPEC_FILE
-"""Files of a package that list its files, as ``sha256sum --check`` takes it, and say what it is of."""
-# what Vivado makes in a package
+"""Files of a package: the list of files in the format of ``sha256sum --check``, and the settings."""
+# Vivado's outputs in a package
 _BUILDS = ("out", "vivado/vivado")
 
 
@@ -25,26 +25,20 @@ def digest(content: str | bytes) -> str:
 
 
 def manifest(files: Mapping[str, str | bytes]) -> str:
-    """List files by name and contents."""
+    """List of files with digests, sorted by name."""
     return "".join(f"{digest(content)}  {name}\n" for name, content in sorted(files.items()))
 
 
 def read_manifest(text: str) -> dict[str, str]:
-    """Read digests by file name; a name outside the folder is left out."""
+    """Digests by file name, without names outside the folder."""
     lines = re.findall(r"(?m)^([0-9a-f]{64})  (\S.*)$", text)
     return {name: value for value, name in lines if not {"..", "/"} & {*PurePosixPath(name).parts}}
 
 
 @dataclass(frozen=True)
 class EarlierPackage:
-    """Package that a folder has already.
-
-    Parameters
-    ----------
-    digests : dict of str to str
-        Digests of its files, by name.
-    targets : tuple of str or None
-        What it is for; None where it is of other settings.
+    """Package in an existing folder: digests of the files by name, and the targets; None for a package of other
+    settings.
     """
 
     digests: dict[str, str]
@@ -52,18 +46,10 @@ class EarlierPackage:
 
 
 def earlier_package(folder: Path, settings: str) -> EarlierPackage | None:
-    """Find the package that is in a folder.
+    """Package in a folder, or None.
 
-    Parameters
-    ----------
-    folder : Path
-    settings : str
-        The file `SETTINGS` of the package to come; what that is for does not matter.
-
-    Raises
-    ------
-    UserError
-        If it is of other settings, and does not say which files are its own.
+    ``settings`` is the file `SETTINGS` of the new package; its targets are ignored. A `UserError` if the folder's
+    package has other settings and no list of files.
     """
     file, listed = folder / SETTINGS, folder / MANIFEST
     before = _settings(file.read_bytes()) if file.is_file() else {}
@@ -82,14 +68,14 @@ def earlier_package(folder: Path, settings: str) -> EarlierPackage | None:
 
 def _settings(text: str | bytes) -> dict[str, Any]:
     try:
-        found = parse_json(text)
+        settings = parse_json(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def replaced(folder: Path, deleted: int) -> str:
-    """Say what became of the package of other settings that was in a folder, and what Vivado built of it, in a line."""
+    """Message: the package of other settings that was replaced in a folder, and Vivado's outputs that remain."""
     said = f"{folder} had a package of other settings: {deleted} files that this one does not have are deleted"
     built = [f"{name}/" for name in _BUILDS if (folder / name).exists()]
     return f"{said}, {' and '.join(built)} may be of it" if built else said

@@ -1,4 +1,4 @@
-"""Memories of an emitted design, and what they map to."""
+"""Memories of an emitted design, and the primitives of each."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Memory:
     Parameters
     ----------
     name : str
-        Its path: the top module, the instances around the memory, and its name, with a dot between.
+        Path with dots: top module, instances, and the memory's name.
     width, depth : int
         Bits of a word, and words.
     style : str
-        What the RTL asks for: ``block``, ``ultra``, ``distributed``; empty where synthesis chooses.
+        Style attribute in the RTL: ``block``, ``ultra``, ``distributed``; empty if synthesis chooses.
     reads, writes : int
-        Ports that read and that write.
+        Read ports and write ports.
     mode : str
-        What a port reads at the address that is written in the same cycle: ``read first``, the word before, or ``write
-        first``; ``read only`` of a ROM; ``asynchronous`` where the read has no clock; ``latch with reset`` where that
-        is so in a block RAM, and the register behind it, which has a reset, is its latch. Several with a comma between.
+        Data read at the address written in the same cycle: ``read first`` (the old word) or ``write first``; ``read
+        only`` for a ROM; ``asynchronous`` for a read without clock; ``latch with reset`` for an asynchronous read of a
+        block RAM, whose latch is the register with reset after the read. Several modes are separated by commas.
     primitives : tuple of (str, int)
-        What synthesis with Yosys maps it to: kinds and how many; none where it takes registers or logic.
+        Kinds and counts by synthesis with Yosys; empty for registers or logic.
     """
 
     name: str
@@ -58,14 +58,14 @@ class Memory:
 
     @property
     def maps_to(self) -> str:
-        """Primitives that synthesis with Yosys maps it to, in words."""
+        """Primitives by synthesis with Yosys, in words."""
         logic = f"{self.width * self.depth} flip-flops" if self.writes else "LUTs"
         return ", ".join(f"{count} {kind}" for kind, count in self.primitives) or logic
 
 
 def memories_of(rtlil: str) -> list[Memory]:
-    """List the memories of a design in RTLIL, as `hw.verilog.Emitted` has it, in the order of the text."""
-    found, texts = [], []
+    """Memories of a design in RTLIL (see `hw.verilog.Emitted`), in the order of the text."""
+    descriptions, texts = [], []
     for module in re.split(r"(?m)^module ", rtlil)[1:]:
         path = module.partition("\n")[0].lstrip("\\")
         cells = defaultdict(list)
@@ -77,31 +77,34 @@ def memories_of(rtlil: str) -> list[Memory]:
         for declaration, style, width, depth, name in declarations:
             reads = [settings for cell, settings in cells[name] if "$memrd" in cell]
             writes = sum("$memwr" in cell for cell, _ in cells[name])
-            mode = ", ".join(dict.fromkeys(_mode(one, style) for one in reads))
-            found.append((f"{path}.{name}", int(width), int(depth), style, len(reads), writes, mode))
+            mode = ", ".join(dict.fromkeys(_mode(port, style) for port in reads))
+            descriptions.append((f"{path}.{name}", int(width), int(depth), style, len(reads), writes, mode))
             ports = _with_clock([cell for cell, _ in cells[name]], style)
             ported = "".join(cell for cell, _ in cells[name] if "$meminit" not in cell)
             addresses = set(re.findall(r"connect \\ADDR (.+)", ported))
-            # the logic around it tells whether a read and a write exclude each other
+            # the surrounding logic tells whether a read and a write exclude each other
             shared = writes and (len(reads) > 1 or len(addresses) == 1)
             texts.append(
                 in_its_module(module, f"{declaration} \\{name}", ports) if shared else alone(widths, declaration, ports)
             )
-    return [Memory(*one, tuple(primitives.items())) for one, primitives in zip(found, map_alone(texts), strict=True)]
+    return [
+        Memory(*description, tuple(primitives.items()))
+        for description, primitives in zip(descriptions, map_alone(texts), strict=True)
+    ]
 
 
 def _with_clock(cells: Sequence[str], style: str) -> list[str]:
-    """Give a port of a block RAM that reads into a latch the memory's clock, as it has where the latch is in it."""
+    """Give latched read ports of a block RAM the memory's clock, as if the latch were inside the block RAM."""
     if style not in _BLOCKS:
         return [*cells]
     clocked = [re.sub(r"(parameter \\CLK_ENABLE) \S+", r"\1 1", cell) for cell in cells]
     clocks = [clock for cell in cells for clock in re.findall(r"connect \\CLK (.*)", cell) if clock != "1'0"]
-    # one that nothing writes has none
+    # a memory without writes has no clock
     return [cell.replace("connect \\CLK 1'0", f"connect \\CLK {clocks[0]}") for cell in clocked] if clocks else clocked
 
 
 def _mode(settings: Mapping[str, str], style: str) -> str:
-    """Name what a port reads, by the parameters of its cell: one bit of the mask for each port that writes."""
+    """Mode of a read port from its cell's parameters; the mask has a bit for each write port."""
     writers, _, transparent = settings["TRANSPARENCY_MASK"].rpartition("'")
     if settings["CLK_ENABLE"] in ("0", "1'0"):
         return "latch with reset" if style in _BLOCKS else "asynchronous"

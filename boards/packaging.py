@@ -1,4 +1,4 @@
-"""A core as a folder that a board's tools take: the IP, scripts, drivers, and a README that says what to do."""
+"""A core as a folder for a board's tools: the IP, scripts, drivers, and a README with the steps."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivad
 from .vivado.ipxact import vlnv
 
 Files = dict[str, str | bytes]
-"""Contents by file name, with folders."""
+"""Contents by file name, folders included."""
 DRIVER, PYNQ = (Path(__file__).with_name(name) for name in ("driver", "pynq"))
-"""Sources of the drivers that a package has in it."""
+"""Sources of the drivers in a package."""
 
 
 def core_package(
@@ -49,32 +49,17 @@ def core_package(
     name: str | None = None,
     task: ExampleTask | None = None,
 ) -> Files:
-    """Make all files of a core for a board.
+    """Contents by file name of a core's package for a board; without a task the same on every machine.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-    board : Board
-    targets : sequence of str
-        Which of `TARGETS`; none: all.
-    mhz : float
-        Clock of the core, one of the board's processor.
-    name : str, optional
-        What the top module, the IP, the kernel and the core's files are called, see `identity.design_name`; by default
-        as the core. Two cores of one name cannot be in one design.
-    task : ExampleTask, optional
-        The user's network and samples, of which the self-test and the example are then.
-
-    Returns
-    -------
-    dict of str to str or bytes
-        Contents by file name, without a task the same on every machine.
+    ``targets`` are names of `TARGETS`, by default all. ``mhz`` is a rate of the board's processor clock. ``name`` is
+    the name of top module, IP, kernel and files, by default the core's (see `identity.design_name`); two cores of the
+    same name cannot be in one design. ``task`` gives the network and samples of the self-test and the example.
 
     Raises
     ------
     UserError
-        For an unknown target, one that a core with a monitor has not, a clock that the board does not have, a core that
-        does not fit, or a task that it cannot run.
+        For an unknown target, a target without support for the core's monitor, a clock that the board does not have, a
+        core that does not fit, or a task that the core cannot run.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
@@ -86,7 +71,7 @@ def core_package(
         )
     mhz = board.processor_clock.rate(mhz)
     if task:
-        example_of(spec, task)  # refuses what the core cannot run
+        example_of(spec, task)  # refuses a task that the core cannot run
     refuse_lack(spec, board)
     emitted = emit(spec, name, board.fabric)
     memories = memories_of(emitted.rtlil)
@@ -106,7 +91,7 @@ def core_package(
 def settings_file(
     spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str], name: str, task: ExampleTask | None = None
 ) -> str:
-    """Write what a package is of: packages of the same settings have the same files."""
+    """JSON of all settings of a package: packages of equal settings have equal files."""
     settings: dict[str, Any] = {
         "block": spec.name,
         "signature": signature_text(spec),
@@ -120,12 +105,9 @@ def settings_file(
 
 @cache
 def selftest_of(spec: CoreSpec, task: ExampleTask | None = None) -> SelfTest:
-    """Make the self-test of a core, random or of a task's network and samples.
+    """Self-test of a core, with random data or with a task's network and samples.
 
-    Raises
-    ------
-    UserError
-        For a core that has none, or that cannot read the samples.
+    A `UserError` for a core without self-test, or with a task for a core that cannot read the samples.
     """
     if (make := spec.part("boards", "selftest", "selftest")) is None:
         raise UserError(f"{spec.name} has no self-test")
@@ -139,18 +121,7 @@ def selftest_of(spec: CoreSpec, task: ExampleTask | None = None) -> SelfTest:
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-    """Sources of a target's files.
-
-    Parameters
-    ----------
-    spec : CoreSpec
-    emitted : Emitted
-        Its top module.
-    board : Board
-    mhz : float
-    task : ExampleTask or None
-        The user's network and samples.
-    """
+    """Sources of a target's files: a core with the emitted top module on a board, and the user's task."""
 
     spec: CoreSpec
     emitted: Emitted
@@ -165,12 +136,12 @@ class Package:
 
     @property
     def example(self) -> Example | None:
-        """The example, where the core has one."""
+        """The example; None for a core without example."""
         return example_of(self.spec, self.task)
 
     @property
     def analyser(self) -> Analyser | None:
-        """Logic analyser on the core's monitor, where it has one."""
+        """Logic analyser on the core's monitor; None for a core without monitor."""
         return analyser_of(self.spec, self.emitted.pins, self.test) if self.spec.monitor else None
 
     @property
@@ -180,20 +151,14 @@ class Package:
 
     @property
     def shared_memory(self) -> int:
-        """Bytes that the largest job of the package's programs needs."""
+        """Bytes of the largest job of the package's programs."""
         return max(self.test.size, self.example.memory.end if self.example else 0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A tool or system that a package is for.
-
-    Parameters
-    ----------
-    files : callable
-        Function that makes the files of a `Package`.
-    steps : str or dict of str to str
-        What a user does with them; by board where that differs.
+    """A tool or system with a function that makes the files of a `Package`, and the user's steps, by board where they
+    differ.
     """
 
     files: Callable[[Package], Files]
@@ -205,7 +170,7 @@ def _vivado(package: Package) -> Files:
 
 
 def _driver(package: Package, *names: str) -> Files:
-    """Make the sources of the driver, its headers, and the self-test, which expects the clock."""
+    """Driver sources, register headers, and the self-test with the expected clock."""
     files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
     headers = ((RegisterMap("fabtune_shell", SHELL), 0), (package.spec.registers.map, package.spec.address))
     for registers, memory_bits in headers:
@@ -217,7 +182,6 @@ def _driver(package: Package, *names: str) -> Files:
 
 
 def _example(package: Package, system: str) -> Files:
-    """Make the example for a system; nothing for a core that has none."""
     return example_files(package.example, system) if package.example else {}
 
 
@@ -321,7 +285,7 @@ there, and the UIO driver with generic interrupts in `petalinux-config -c kernel
 
     sudo fpgautil -b out/CORE.bit.bin -o linux/CORE.dtbo             # BIN FILE loaded ... successfully""",
 }
-"""Steps by which Linux of a board gets the kernel's argument, the bitstream and its overlay."""
+"""Steps for the kernel's argument, the bitstream and the overlay, by board."""
 
 TARGETS = {
     "vivado": Target(
@@ -394,7 +358,6 @@ simulator with SystemVerilog's tasks; it reads the job from `tb/data/`. For GitH
 
 
 def _readme(package: Package, targets: Sequence[str], files: Files, memories: Sequence[Memory]) -> str:
-    """Write the page of the folder."""
     spec, core, board, task = package.spec, package.emitted.top, package.board, package.task
     folders = {name.partition("/")[0] for name in files if "/" in name}
     meanings = {
@@ -433,16 +396,16 @@ _GIVEN = "The self-test has your weights, and the first samples of DATA, at most
 
 
 def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
-    """Write the table of memories: those that are alike but for the last number of their names in a row."""
+    """Table of memories: a row for memories whose names differ only in the last number."""
     lines = ["## Memories", ""]
     lines += ["| memory | number | words | bits | ports to read | mode | asked for | open synthesis takes for each |"]
     lines += ["|---|---:|---:|---:|---:|---|---|---|"]
     for alike in _alike(memories):
-        names = " to ".join(f"`{one.name.partition('.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
-        one = alike[0]
-        shape = f"{names} | {len(alike)} | {one.depth} | {one.width} | {one.reads} | {one.mode}"
-        lines.append(f"| {shape} | {one.style} | {one.maps_to} |")
-    sums = {kind: sum(one.blocks[kind] for one in memories) for kind in ("bram36", "uram")}
+        names = " to ".join(f"`{end.name.partition('.')[2]}`" for end in dict.fromkeys((alike[0], alike[-1])))
+        memory = alike[0]
+        shape = f"{names} | {len(alike)} | {memory.depth} | {memory.width} | {memory.reads} | {memory.mode}"
+        lines.append(f"| {shape} | {memory.style} | {memory.maps_to} |")
+    sums = {kind: sum(memory.blocks[kind] for memory in memories) for kind in ("bram36", "uram")}
     total = ", ".join(f"{count:g} of {board.resources[kind]} {kind.upper()}" for kind, count in sums.items())
     return [
         *lines,
@@ -458,7 +421,7 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
 
 
 def _plan(package: Package) -> list[str]:
-    """Write the plan of the memories: what they hold, and which kind of RAM that is."""
+    """Table of the memory plan: contents, sizes and kind of RAM."""
     rows = package.spec.memory_plan(package.board.fabric).table
     return [
         "The plan chooses kinds by the blocks that the device has; the rows of a memory may be several aspects deep:",
@@ -470,13 +433,13 @@ def _plan(package: Package) -> list[str]:
 
 
 def _alike(memories: Sequence[Memory]) -> list[list[Memory]]:
-    """Group memories that are the same but for the last number of their names, which counts up by one."""
+    """Group memories that differ only in the last number of the name, counting up by 1."""
     groups: list[list[Memory]] = []
     awaited: dict[Memory, list[Memory]] = {}
-    for one in memories:
-        if (group := awaited.pop(one, None)) is None:
+    for memory in memories:
+        if (group := awaited.pop(memory, None)) is None:
             groups.append(group := [])
-        group.append(one)
-        following = re.sub(r"\d+(?=\D*$)", lambda number: str(int(number[0]) + 1), one.name)
-        awaited[dataclasses.replace(one, name=following)] = group
+        group.append(memory)
+        following = re.sub(r"\d+(?=\D*$)", lambda number: str(int(number[0]) + 1), memory.name)
+        awaited[dataclasses.replace(memory, name=following)] = group
     return groups

@@ -1,4 +1,4 @@
-"""Device-tree overlay of a core, its firmware, and the folder that ``xmutil loadapp`` of a Kria takes."""
+"""Device-tree overlay of a core, input of bootgen, and the application file of a Kria's ``xmutil loadapp``."""
 
 from __future__ import annotations
 
@@ -10,35 +10,28 @@ REGISTERS_SIZE = 0x1000
 INTERRUPT = 89
 """Shared peripheral interrupt of line 0 of `pl_ps_irq0`."""
 PL0_CLOCK = 71
-"""Number of `pl_clk0` among the clocks of the processor's firmware."""
+"""Index of `pl_clk0` among the clocks of the processor's firmware."""
 PORT_BITS = 128
-"""Data width of the processor's ports towards the fabric, as ``vivado/system.tcl`` sets it."""
+"""Data width of the processor's ports to the fabric, as set by ``vivado/system.tcl``."""
 MEMORY_WIDTHS = {128: 0, 64: 1, 32: 2}
 """Codes of a data width in ``AFIFMn_RDCTRL`` and ``AFIFMn_WRCTRL``, registers 2n and 2n + 1 of ``config-afi``."""
 MANAGER_WIDTHS = {32: 0, 64: 1, 128: 2}
-"""Codes of a data width in ``AFI_FS``, register 14 of ``config-afi``: other codes in another order."""
+"""Codes of a data width in ``AFI_FS``, register 14 of ``config-afi``; the order differs from `MEMORY_WIDTHS`."""
 _PAGE = 4096
 
 
 def _port_widths() -> str:
-    """Write what ``config-afi`` sets: pairs of register and value."""
+    """Value of ``config-afi``: pairs of register and value."""
     values = [MEMORY_WIDTHS[PORT_BITS]] * 14
-    # M_AXI_HPM0_FPD in bits 9:8, M_AXI_HPM1_FPD in 11:10; then M_AXI_HPM0_LPD in 9:8, which is not used
+    # M_AXI_HPM0_FPD in bits 9:8, M_AXI_HPM1_FPD in 11:10; then the unused M_AXI_HPM0_LPD in 9:8
     values += [MANAGER_WIDTHS[PORT_BITS] * (1 << 8 | 1 << 10), 0]
     return ", ".join(f"<{register} 0x{value:x}>" for register, value in enumerate(values))
 
 
 def overlay(name: str, mhz: float, memory: int) -> str:
-    """Write a device-tree overlay.
+    """Device-tree source of the overlay of core ``name`` with firmware ``NAME.bit.bin`` and a requested clock in MHz.
 
-    Parameters
-    ----------
-    name : str
-        The core; its firmware is ``NAME.bit.bin``.
-    mhz : float
-        Its clock, as it was asked for.
-    memory : int
-        Bytes of the buffer that it shares with programs, rounded up to pages: a u-dma-buf.
+    ``memory`` is the size in bytes of the u-dma-buf that the core shares with programs, rounded up to pages.
     """
     size = -(-memory // _PAGE) * _PAGE
     return f"""\
@@ -92,10 +85,10 @@ def overlay(name: str, mhz: float, memory: int) -> str:
 
 
 def bif(name: str) -> str:
-    """Write what bootgen makes the firmware of: the bitstream, as seen from the folder of the package."""
+    """Input of bootgen: the bitstream, relative to the package's folder."""
     return f"all: {{ [destination_device = pl] out/{name}.bit }}\n"
 
 
 def shell_json() -> str:
-    """Write ``shell.json``: the whole fabric is the application's."""
+    """``shell.json``: the application takes the whole fabric."""
     return json.dumps({"shell_type": "XRT_FLAT", "num_slots": "1"}, indent=2) + "\n"

@@ -1,1 +1,1 @@
-"""PYNQ: a driver that a board runs by itself, without fabtune installed, and the data that it reads."""
+"""PYNQ: a driver that runs on a board without fabtune, and the driver's data."""

@@ -1,4 +1,4 @@
-"""Description of a core for the driver for PYNQ, as JSON."""
+"""JSON description of a core for the PYNQ driver."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..vivado.ipxact import vlnv
 
 
 def description(test: SelfTest, name: str, clock_hz: int, example: Example | None = None) -> str:
-    """Write registers, codes and the self-test of a core; a block design may have it as an IP or as a module.
+    """JSON of registers, codes and the self-test of a core; in a block design the core may be an IP or a module.
 
     Parameters
     ----------
     test : SelfTest
     name : str
-        Name of the core's top module and IP; Vivado's project leaves the rate that it reached in ``NAME.clock``.
+        Name of the core's top module and IP; Vivado's project writes the reached rate into ``NAME.clock``.
     clock_hz : int
-        Rate of the core's clock that was asked for.
+        Requested rate of the core's clock.
     example : Example, optional
-        A job that tunes a network, whose accuracies the driver counts.
+        A job that tunes a network; the driver counts accuracies.
     """
     core = test.spec.registers
     status = core.map["status"]
-    found = {
+    fields = {
         "bindto": [vlnv(name), f"xilinx.com:module_ref:{name}:1.0"],
         "name": test.spec.name,
         "signature": test.spec.signature,
@@ -42,7 +42,7 @@ def description(test: SelfTest, name: str, clock_hz: int, example: Example | Non
         "selftest": described(test),
     }
     if example:
-        places = {name: example.memory.addresses[name] for name in ("labels", "logits")}
+        addresses = {name: example.memory.addresses[name] for name in ("labels", "logits")}
         sizes = {name: getattr(example, name) for name in ("tested", "classes", "stride", "before", "after")}
-        found["example"] = described(example.job) | places | sizes
-    return json.dumps(found, indent=1) + "\n"
+        fields["example"] = described(example.job) | addresses | sizes
+    return json.dumps(fields, indent=1) + "\n"

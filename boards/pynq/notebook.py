@@ -25,16 +25,9 @@ _ERROR = "A command that cannot be is refused by the core itself: here an addres
 
 
 def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
-    """Write the notebook of a core, as nbformat 4.5 has it, without outputs.
+    """Notebook of a core in nbformat 4.5, without outputs.
 
-    Parameters
-    ----------
-    test : SelfTest
-        The core's self-test.
-    name : str
-        Name of the core's top module, after which Vivado's project names its files.
-    example : Example, optional
-        A job that tunes a network.
+    ``name`` is the name of the core's top module and of the files of Vivado's project.
     """
     addresses = [address.name for address in test.spec.registers.addresses]
     # the first command that reads or writes memory
@@ -73,7 +66,7 @@ def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
             "    print(error)",
         ],
     ]
-    found = {
+    document = {
         "cells": [_cell(number, one) for number, one in enumerate(cells)],
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -82,11 +75,10 @@ def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
         "nbformat": 4,
         "nbformat_minor": 5,
     }
-    return json.dumps(found, indent=1) + "\n"
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _tuning(example: Example | None) -> list[str | list[str]]:
-    """Make the cells that run an example, where there is one."""
     if not example:
         return []
     before, after = example.percentages
@@ -95,7 +87,7 @@ def _tuning(example: Example | None) -> list[str | list[str]]:
 
 
 def _cell(number: int, content: str | list[str]) -> dict[str, object]:
-    """Write a cell: Markdown of a text, code of a list of lines."""
+    """A Markdown cell of a text, or a code cell of a list of lines."""
     text = content if isinstance(content, str) else "\n".join(content)
     cell: dict[str, object] = {"id": f"cell-{number}", "metadata": {}, "source": text.splitlines(keepends=True)}
     if isinstance(content, str):

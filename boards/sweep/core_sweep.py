@@ -1,4 +1,4 @@
-"""Contract of a sweep with a core, and the cores that answer: each has ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
+"""Contract between a sweep and a core: each swept core has ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Training(Protocol):
-    """Settings of any core's training; their `repr` shows all of them."""
+    """Settings of any core's training; the `repr` shows all settings."""
 
     @property
     def method(self) -> str:
@@ -28,87 +28,68 @@ class Training(Protocol):
 _Core = TypeVar("_Core", bound=CoreSpec)
 """Spec of the core."""
 _Settings = TypeVar("_Settings")
-"""Settings of its job: a `Training`, where points are trained."""
+"""Settings of the core's job: a `Training` for points that are trained."""
 
 
 class CoreSweep(ABC, Generic[_Core, _Settings]):
     """Designs of a core's points and their cost.
 
-    Unless it is a `TrainedSweep`, the workload is a transformer by its shapes, and nothing is trained.
+    Unless the class is a `TrainedSweep`, the workload is a transformer given by shapes, and nothing is trained.
     """
 
     spec: ClassVar[type[CoreSpec]]
     """The core."""
     training: ClassVar[dict[str, type]]
-    """Types of the settings of its training; of a `TrainedSweep` in addition to ``method``, ``batch`` and ``rate``."""
+    """Types of the training settings; of a `TrainedSweep` in addition to ``method``, ``batch`` and ``rate``."""
     not_swept: ClassVar[dict[str, str]]
-    """Settings of the core that a sweep does not take, each with the reason."""
+    """Settings of the core that a sweep refuses, with the reason."""
     generators: ClassVar[dict[str, str]] = {}
-    """Parts of its generator that are swept alone and trained on its array: prefix of their settings, by block."""
+    """Submodules of the core's generator that are swept alone and trained on the core's array: prefix of settings, by
+    block.
+    """
 
     @abstractmethod
     def design(self, space: Space, point: Point, workload: Any) -> Design:
-        """Build the design of a point, of the core or of one of its `generators`.
+        """Design of a point, for the core or a block of `generators`.
 
-        Parameters
-        ----------
-        space : Space
-        point : Point
-        workload : Workload
-            Of a core whose points are not trained a `ShapesWorkload`.
-
-        Raises
-        ------
-        UserError
-            If the block or the training refuses a value, or one does not go with the other.
+        Untrained cores get a `ShapesWorkload`. A `UserError` if the block or the training refuses a value or a
+        combination.
         """
 
     @abstractmethod
     def cycles(self, spec: _Core, training: _Settings, samples: int) -> int:
-        """Count the cycles of a job on so many samples, see `objectives.cycles`."""
+        """Cycles of a job on ``samples`` samples, see `objectives.cycles`."""
 
     @abstractmethod
     def dram_bytes(self, spec: _Core, training: _Settings, samples: int) -> int:
-        """Count the bytes of all regions of a job on so many samples."""
+        """Bytes of all memory regions of a job on ``samples`` samples."""
 
 
 class TrainedSweep(CoreSweep[_Core, _Settings]):
-    """The same of a core whose points are trained on samples."""
+    """Designs of a core whose points are trained on samples."""
 
     @abstractmethod
     def with_seed(self, training: _Settings, seed: int) -> _Settings:
-        """Make the training of a seed."""
+        """The same training with another seed."""
 
     @abstractmethod
     def accuracy(self, training: _Settings, array: tuple[int, int], workload: Workload) -> float:
-        """Train in the core's integers; return the fraction of held-out samples that are right afterwards.
+        """Train in the core's integers on an array of (lanes, columns); fraction of held-out samples classified
+        correctly.
 
-        Parameters
-        ----------
-        training : object
-        array : tuple of (int, int)
-            Lanes and columns of the design, see `Design`.
-        workload : Workload
-
-        Raises
-        ------
-        UserError
-            If the training diverges.
+        A `UserError` if the training diverges.
         """
 
     @abstractmethod
     def tune_options(self, training: _Settings, array: tuple[int, int]) -> list[str] | None:
-        """List the options of `fabtune tune` behind the method, the rate and the workload.
-
-        None where that command has no core with the array.
-        """
+        """Options of `fabtune tune` after method, rate and workload; None if the command has no core with the array."""
 
 
 def core_sweeps() -> dict[str, CoreSweep[Any, Any]]:
-    """Find who sweeps a block: each core that can be swept, then the generators, each by the first core that has it."""
+    """Sweep by block: each swept core, then each generator with the first core that has the generator."""
     parts = {name: spec.part("boards", "sweep", "SWEEP") for name, spec in CORES.items()}
-    found: dict[str, CoreSweep[Any, Any]] = {name: part for name, part in parts.items() if part}
-    for core in tuple(found.values()):
+    sweeps: dict[str, CoreSweep[Any, Any]] = {name: part for name, part in parts.items() if part}
+    for core in tuple(sweeps.values()):
         for generator in core.generators:
-            found.setdefault(generator, core)
-    return found
+            sweeps.setdefault(generator, core)
+    return sweeps

@@ -1,4 +1,4 @@
-"""One point of a sweep as a block to emit and a training to run."""
+"""A point of a sweep as a block to emit and a training to run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,7 @@ from .space import MOST_CORNERS, Choices, Point, Space, Value, Values, combinati
 
 @dataclass(frozen=True)
 class Workload:
-    """Workload of the points that are trained: samples, network and, where it is trained, its pre-trained module.
-
-    Parameters
-    ----------
-    task : Task
-    network : Network
-    module : torch.nn.Module
-    """
+    """Workload of trained points: samples, network and pre-trained module."""
 
     task: Task
     network: Network
@@ -43,20 +36,13 @@ class Workload:
 
     @property
     def samples(self) -> int:
-        """Samples to tune on."""
+        """Number of samples to tune on."""
         return len(self.task.tune)
 
 
 @dataclass(frozen=True)
 class ShapesWorkload:
-    """Workload of points that are not trained: a transformer by its shapes, and the sentences of a step.
-
-    Parameters
-    ----------
-    transformer : IntegerTransformer
-    lengths : tuple of int
-        Tokens of each sentence.
-    """
+    """Workload of untrained points: a transformer given by shapes, and the lengths in tokens of a step's sentences."""
 
     transformer: IntegerTransformer
     lengths: tuple[int, ...]
@@ -79,11 +65,11 @@ class Design:
     spec : Spec
         The block.
     texts : tuple of str
-        Settings from which, after the preset, `build` makes the block: ``--set`` of `fabtune emit`.
+        Settings with which, after the preset, `build` makes the block: ``--set`` of `fabtune emit`.
     training : object, optional
         Settings of the job, see `CoreSweep`; None for a generator that is only estimated.
     lanes, columns : int
-        Array on which it is trained, 0 where the result does not depend on it.
+        Array of the training, 0 if the result does not depend on the array.
     """
 
     spec: Spec
@@ -94,7 +80,7 @@ class Design:
 
     @property
     def core(self) -> CoreSweep[Any, Any]:
-        """The part of the core that trains it."""
+        """Sweep of the core that trains the point."""
         return core_sweeps()[self.spec.name]
 
     @property
@@ -104,19 +90,9 @@ class Design:
 
 
 def design_of(space: Space, point: Point, workload: AnyWorkload | None) -> Design:
-    """Build a point's block and its training settings.
+    """Block and training settings of a point; the workload is None for a generator that is only estimated.
 
-    Parameters
-    ----------
-    space : Space
-    point : Point
-    workload : Workload or ShapesWorkload, optional
-        None for a generator that is only estimated.
-
-    Raises
-    ------
-    UserError
-        If the block or the training refuses a value, or one does not go with the other.
+    A `UserError` if the block or the training refuses a value or a combination.
     """
     if workload is not None:
         return core_sweeps()[space.block].design(space, point, workload)
@@ -126,40 +102,27 @@ def design_of(space: Space, point: Point, workload: AnyWorkload | None) -> Desig
 
 
 def core_of(space: Space, settings: Values, workload: Workload) -> tuple[Spec, tuple[str, ...]]:
-    """Build a core for a workload's network.
+    """Core for a workload's network, and all settings as texts (see `Design`).
 
-    Parameters
-    ----------
-    space : Space
-    settings : dict of str to Value
-        Other settings than the network and its bytes.
-    workload : Workload
-
-    Returns
-    -------
-    Spec
-    tuple of str
-        All settings as texts, see `Design`.
+    ``settings`` are all settings except the network and ``byte_inputs``.
     """
     texts = texts_of({"network": named(workload.network), "byte_inputs": workload.byte_inputs, **settings})
     return build(BLOCKS[space.block], texts, space.preset), texts
 
 
 def texts_of(settings: Values) -> tuple[str, ...]:
-    """Write settings as ``--set`` takes them."""
-    return tuple(f"{name}={str(one).lower() if isinstance(one, bool) else one}" for name, one in settings.items())
+    """Settings in the syntax of ``--set``."""
+    return tuple(
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in settings.items()
+    )
 
 
 def check(space: Space, workload: AnyWorkload | None) -> int:
-    """Refuse a value that no combination of the others makes possible; return the number of points that were built.
+    """Refuse a value that is impossible in every combination with others; number of points built.
 
-    It is each value of a list, and both ends of a range. All combinations are tried, or of a large space the ends of
-    all other parameters.
-
-    Raises
-    ------
-    UserError
-        Naming the parameter, the value and the reason of the last refusal.
+    Checked are all values of a list and both ends of a range, in all combinations. For a large space the other
+    parameters take only their first and last values. The `UserError` names the parameter, the value and the last
+    reason.
     """
     built = dict[tuple[Value, ...], str]()
 
@@ -186,7 +149,7 @@ def check(space: Space, workload: AnyWorkload | None) -> int:
 
 
 def _others(ends: dict[str, tuple[Value, ...]], name: str, value: Value) -> Iterator[dict[str, Value]]:
-    """Combinations with one value of a parameter and any of the others', at most `MOST_CORNERS`."""
-    found = combinations(ends | {name: (value,)})
-    for _, one in zip(range(MOST_CORNERS), found, strict=False):
-        yield one
+    """Combinations of one value of a parameter with any values of the others, at most `MOST_CORNERS`."""
+    points = combinations(ends | {name: (value,)})
+    for _, point in zip(range(MOST_CORNERS), points, strict=False):
+        yield point

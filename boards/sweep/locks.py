@@ -1,7 +1,7 @@
-"""Locks of the processes that share a journal, which end with their process, even one that was killed.
+"""Locks between processes that share a journal; a lock ends with its process, even a killed process.
 
-Each is a byte of a file beside the journal, locked by the kernel; over NFS by the server. Locks are a process's: two
-studies in one process do not exclude each other.
+A lock is a byte of a file next to the journal, locked by the kernel, over NFS by the server. Locks belong to a process:
+two studies in the same process do not exclude each other.
 """
 
 from __future__ import annotations
@@ -16,29 +16,23 @@ _WRITE, _CLAIM, _TRIALS = range(3)
 
 
 class Locks:
-    """Locks beside a journal.
-
-    Parameters
-    ----------
-    journal : Path
-        The lock file has its name and ``.lock``.
-    """
+    """Locks of a journal, in the file JOURNAL``.lock``."""
 
     def __init__(self, journal: Path) -> None:
         self._file = os.open(journal.with_name(f"{journal.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
 
     def acquire(self) -> bool:
-        """Wait for the right to write to the journal; Optuna calls it."""
+        """Wait for the right to write to the journal; called by Optuna."""
         fcntl.lockf(self._file, fcntl.LOCK_EX, 1, _WRITE)
         return True
 
     def release(self) -> None:
-        """Give the right to write back; Optuna calls it."""
+        """Release the right to write; called by Optuna."""
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _WRITE)
 
     @contextmanager
     def claiming(self) -> Iterator[None]:
-        """Wait for the right to choose trials, and keep it within the context."""
+        """Context with the exclusive right to choose trials."""
         fcntl.lockf(self._file, fcntl.LOCK_EX, 1, _CLAIM)
         try:
             yield
@@ -46,7 +40,7 @@ class Locks:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _CLAIM)
 
     def take(self, trial: int) -> bool:
-        """Mark a trial as running here; False where it runs in another process."""
+        """Mark a trial as running in this process; False if the trial runs in another process."""
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _TRIALS + trial)
         except OSError:
@@ -54,9 +48,9 @@ class Locks:
         return True
 
     def drop(self, trial: int) -> None:
-        """Mark a trial as not running here any more."""
+        """Mark a trial as no longer running in this process."""
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _TRIALS + trial)
 
     def close(self) -> None:
-        """Give all locks back."""
+        """Release all locks."""
         os.close(self._file)

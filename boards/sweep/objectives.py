@@ -1,7 +1,7 @@
-"""Objectives of a point: resources by estimate, time and memory of a job by arithmetic, accuracy by training.
+"""Objectives of a point: estimated resources, computed time and memory of a job, and accuracy by training.
 
-Estimates and trainings are cached by all that determines them: points that differ in hardware alone train once, points
-that differ in training alone are estimated once.
+Estimates and trainings are cached by all inputs: points that differ only in hardware train once, and points that differ
+only in training are estimated once.
 """
 
 from __future__ import annotations
@@ -25,60 +25,51 @@ _ROOT = Path(__file__).parents[2]
 
 
 def evaluate(space: Space, design: Design, workloads: Sequence[AnyWorkload]) -> tuple[float, ...]:
-    """Compute a point's objectives, in the order of the space.
+    """Objectives of a point in the order of the space, with a workload for each seed.
 
-    Parameters
-    ----------
-    space : Space
-    design : Design
-    workloads : sequence of Workload or ShapesWorkload
-        One for each seed.
-
-    Raises
-    ------
-    UserError
-        If a training diverges.
+    A `UserError` if a training diverges.
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     if space.trains:
-        trained = [accuracy(design, seed, one) for seed, one in enumerate(workloads) if isinstance(one, Workload)]
-        found["accuracy"] = sum(trained) / len(trained)
+        trained = [
+            accuracy(design, seed, workload)
+            for seed, workload in enumerate(workloads)
+            if isinstance(workload, Workload)
+        ]
+        values["accuracy"] = sum(trained) / len(trained)
     if set(space.objectives) & set(OF_CORES):
-        found |= {"cycles": cycles(design, workloads[0]), "dram_bytes": dram_bytes(design, workloads[0])}
-    if set(space.objectives) - found.keys():
-        found |= resources(design.spec, board(space.board).fabric)
-    return tuple(found[name] for name in space.objectives)
+        values |= {"cycles": cycles(design, workloads[0]), "dram_bytes": dram_bytes(design, workloads[0])}
+    if set(space.objectives) - values.keys():
+        values |= resources(design.spec, board(space.board).fabric)
+    return tuple(values[name] for name in space.objectives)
 
 
 def resources(spec: Spec, device: Device) -> dict[str, float]:
-    """Estimate a block, or find the estimate in the cache by the block's parameters.
+    """Estimated resources of a block, cached by the block's parameters.
 
-    `estimate_spec` has a cache by the Verilog, which a core takes many seconds to emit.
+    `estimate_spec` caches by Verilog, and emitting a core's Verilog takes many seconds.
     """
-    own = source_digest(_ROOT / "golden", _ROOT / "hw", _ROOT / "boards" / "estimate")
+    sources = source_digest(_ROOT / "golden", _ROOT / "hw", _ROOT / "boards" / "estimate")
     versions = (package_version(name) for name in ("amaranth", "pyosys"))
-    key = digest_of(type(spec).name, settings_of(spec), device, own, *files().values(), *versions)
+    key = digest_of(type(spec).name, settings_of(spec), device, sources, *files().values(), *versions)
 
     def make(entry: Path) -> None:
         entry.write_text(json.dumps(estimate_spec(spec, device).resources))
 
-    found: dict[str, float] = json.loads(cached("resources", f"{type(spec).name}-{key}.json", make).read_text())
-    return found
+    estimated: dict[str, float] = json.loads(cached("resources", f"{type(spec).name}-{key}.json", make).read_text())
+    return estimated
 
 
 def accuracy(design: Design, seed: int, workload: Workload) -> float:
-    """Fraction of held-out samples right after training in the hardware's integers, trained or from the cache.
+    """Fraction of held-out samples classified correctly after training in the hardware's integers; cached.
 
-    Raises
-    ------
-    UserError
-        If it diverges.
+    A `UserError` if the training diverges.
     """
     core = design.core
     assert isinstance(core, TrainedSweep), "an objective of others is refused"
     training = core.with_seed(design.training, seed)
-    weights = (part for name, one in workload.module.state_dict().items() for part in (name, one.numpy().tobytes()))
-    samples = (part for one in (workload.task.tune, workload.task.test) for part in (one.inputs, one.labels))
+    weights = (part for name, item in workload.module.state_dict().items() for part in (name, item.numpy().tobytes()))
+    samples = (part for item in (workload.task.tune, workload.task.test) for part in (item.inputs, item.labels))
     key = digest_of(
         *(workload.network, training, design.lanes, design.columns, source_digest(_ROOT / "golden")),
         *(package_version(name) for name in ("numpy", "torch")),
@@ -93,13 +84,13 @@ def accuracy(design: Design, seed: int, workload: Workload) -> float:
 
 
 def cycles(design: Design, workload: AnyWorkload) -> int:
-    """Cycles in which a job's array or its memory port is busy, whichever is longer: a bound from below.
+    """Lower bound of a job's cycles: the busy time of the array or of the memory port, whichever is longer.
 
-    Pauses, the head and the memory's latency are not in it; only the compiled core knows them.
+    Pauses, the head and memory latency are not included; only the compiled core gives them.
     """
     return design.core.cycles(design.spec, design.training, workload.samples)
 
 
 def dram_bytes(design: Design, workload: AnyWorkload) -> int:
-    """Bytes of device memory that a job's host fills or keeps: all regions of its layout."""
+    """Bytes of device memory in all regions of a job's layout."""
     return design.core.dram_bytes(design.spec, design.training, workload.samples)

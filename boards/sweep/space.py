@@ -1,4 +1,4 @@
-"""Description of a sweep, read from a TOML file and checked before anything is computed."""
+"""Description of a sweep, read from a TOML file and checked before any computation."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Values = Mapping[str, Value]
 OF_ALL = ("accuracy", *RESOURCES)
 OF_CORES = ("cycles", "dram_bytes")
 OBJECTIVES = (*OF_ALL, *OF_CORES)
-"""Objectives: accuracy is maximised, all others are minimised. Those of cores have no meaning for a generator."""
+"""Objectives: accuracy is maximised, all others are minimised. `OF_CORES` have no meaning for a generator."""
 SAMPLERS = ("grid", "random", "tpe")
 MOST_TRIALS = 100_000
 MOST_CORNERS = 512
-"""Most combinations that are checked before work begins; of larger spaces it is the ends of each parameter."""
+"""Most combinations that are checked before work begins; of larger spaces only the ends of each parameter."""
 
 _KEYS = {
     **dict.fromkeys(("block", "preset", "board", "sampler"), str),
@@ -43,25 +43,19 @@ _WORKLOAD: dict[str, type] = {
     "pretrain": bool,
     "scale": float,
 }
-"""Settings of the workload, as the options of `fabtune tune`; they are not swept."""
+"""Settings of the workload, as the options of `fabtune tune`; never swept."""
 _COMMON: dict[str, type] = {"method": str, "batch": int, "rate": float}
 """Settings of any core's training."""
 _NOT_SWEPT = {
     "network": "training's network, model or data say it",
     "byte_inputs": "training's data say it",
 }
-"""Settings of any core that a sweep does not take, with the reason."""
+"""Settings of any core that a sweep refuses, with the reason."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Parameter that takes one of several values.
-
-    Parameters
-    ----------
-    values : tuple
-        At least one, all different.
-    """
+    """Parameter with a list of different values."""
 
     values: tuple[Value, ...]
 
@@ -73,15 +67,9 @@ class Choices:
 
 @dataclass(frozen=True)
 class Range:
-    """Parameter that takes any number of a range, both ends included.
+    """Parameter with any number of a range, both ends included, drawn linearly or on a logarithmic scale.
 
-    Parameters
-    ----------
-    low, high : int or float
-    step : int or float, optional
-        Distance of two values; 1 for integers where there is none.
-    log : bool
-        Values are drawn evenly on a logarithmic scale.
+    Without ``step``, integers have a step of 1.
     """
 
     low: int | float
@@ -108,15 +96,7 @@ Parameter = Choices | Range
 
 @dataclass(frozen=True)
 class Point:
-    """One choice of all parameters, with what is fixed.
-
-    Parameters
-    ----------
-    settings : dict
-        Settings of the block.
-    training : dict
-        Settings of training.
-    """
+    """Settings of the block and of training for a choice of all parameters, fixed settings included."""
 
     settings: dict[str, Value]
     training: dict[str, Value]
@@ -131,23 +111,23 @@ class Space:
     name : str
         Name of the file, without suffix.
     block : str
-        A core or a part of a generator: one of `core_sweeps`.
+        A core or a submodule of a generator: a key of `core_sweeps`.
     objectives : tuple of str
     preset : str, optional
     settings, training : dict
-        What is fixed.
+        Fixed settings.
     parameters : dict of str to Parameter
-        What is swept, by name: ``settings.NAME`` or ``training.NAME``.
+        Swept settings, by name: ``settings.NAME`` or ``training.NAME``.
     sampler : str
         One of `SAMPLERS`.
     trials : int, optional
-        Points to evaluate; None for all of a grid.
+        Points to evaluate; None for a whole grid.
     seed : int
         Seed of the sampler.
     seeds : int
         Trainings of each point, with seeds from 0; the accuracy is their mean.
     board : str
-        Board whose fabric the estimates are for.
+        Board whose fabric the estimates assume.
     """
 
     name: str
@@ -165,17 +145,17 @@ class Space:
 
     @property
     def digest(self) -> str:
-        """Digest of all that decides what a point's values mean; more trials of a space are the same space."""
+        """Digest of all that decides the values of a point; the number of trials does not change the digest."""
         return digest_of(replace(self, trials=None, name=""), __version__)
 
     @property
     def of_core(self) -> bool:
-        """Whether the block is a core; otherwise it is a part of a core's generator."""
+        """Whether the block is a core; otherwise a submodule of a core's generator."""
         return self.block in CORES
 
     @property
     def on_samples(self) -> bool:
-        """Whether its workload is samples; otherwise a transformer by its shapes, or nothing."""
+        """Whether the workload is samples; otherwise a transformer given by shapes, or nothing."""
         return isinstance(core_sweeps()[self.block], TrainedSweep) and (self.of_core or self.trains)
 
     @property
@@ -185,20 +165,20 @@ class Space:
 
     @property
     def directions(self) -> list[Literal["maximize", "minimize"]]:
-        """Direction of each objective, as Optuna names it."""
+        """Direction of each objective, as Optuna names directions."""
         return ["maximize" if name == "accuracy" else "minimize" for name in self.objectives]
 
     @property
     def total(self) -> int:
-        """Points to evaluate."""
-        return self.trials or math.prod(len(one.values) for one in self.parameters.values())
+        """Number of points to evaluate."""
+        return self.trials or math.prod(len(parameter.values) for parameter in self.parameters.values())
 
     def grid(self) -> Iterator[dict[str, Value]]:
         """All combinations, the last parameter changing fastest."""
-        return combinations({name: one.values for name, one in self.parameters.items()})
+        return combinations({name: parameter.values for name, parameter in self.parameters.items()})
 
     def point(self, values: Values) -> Point:
-        """Put values of the parameters beside what is fixed."""
+        """Point of the parameters' values and the fixed settings."""
         parts: dict[str, dict[str, Value]] = {"settings": dict(self.settings), "training": dict(self.training)}
         for name, value in values.items():
             part, _, rest = name.partition(".")
@@ -213,18 +193,9 @@ def combinations(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Va
 
 
 def read(file: Path, training: Values | None = None) -> Space:
-    """Read a description.
+    """Read a description; ``training`` replaces fixed settings of training in the file.
 
-    Parameters
-    ----------
-    file : Path
-    training : dict, optional
-        Fixed settings of training that take the place of those in the file.
-
-    Raises
-    ------
-    UserError
-        If the file is no TOML, or a key or value in it is wrong; the text names the key and what is allowed.
+    A `UserError` if the file is no TOML, or a key or value is wrong; the message names the key and the allowed values.
     """
     text = read_text(file)
     try:
@@ -258,9 +229,11 @@ def _space(name: str, table: dict[str, Any]) -> Space:
     allowed = _allowed(block, "accuracy" in objectives)
     fixed, parameters = {}, dict[str, Parameter]()
     for part in ("settings", "training"):
-        given, swept = table.get(part, {}), _typed(f"sweep.{part}", sweep.get(part, {}), dict)
-        names = {key: _resolve(part, key, allowed[part], block) for key in (*given, *swept)}
-        fixed[part] = {names[key]: _value(f"{part}.{key}", given[key], allowed[part][names[key]]) for key in given}
+        constants, swept = table.get(part, {}), _typed(f"sweep.{part}", sweep.get(part, {}), dict)
+        names = {key: _resolve(part, key, allowed[part], block) for key in (*constants, *swept)}
+        fixed[part] = {
+            names[key]: _value(f"{part}.{key}", constants[key], allowed[part][names[key]]) for key in constants
+        }
         for key, wish in swept.items():
             where = f"sweep.{part}.{key}"
             if names[key] in fixed[part] or f"{part}.{names[key]}" in parameters:
@@ -295,16 +268,16 @@ def _objectives(names: list[Any], block: str) -> tuple[str, ...]:
         allowed = tuple(name for name in allowed if name != "accuracy")
     if not names:
         raise UserError(f"objectives is empty or missing: give some of {', '.join(allowed)}")
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         if name not in allowed:
             raise UserError(f"objectives: {name!r} is not one of {block}'s: {', '.join(allowed)}")
-        if name in names[:at]:
+        if name in names[:index]:
             raise UserError(f"objectives: {name} is there twice")
     return tuple(names)
 
 
 def _allowed(block: str, trains: bool) -> dict[str, dict[str, Any]]:
-    """Types of the settings of block and training by name."""
+    """Types of the settings of block and training, by name."""
     settings, core = fields_of(BLOCKS[block]), core_sweeps()[block]
     training = (_WORKLOAD | _COMMON if isinstance(core, TrainedSweep) else {}) | core.training
     if block not in CORES:
@@ -318,14 +291,14 @@ def _check_sampling(space: Space, seeds_given: bool) -> None:
     if space.sampler == "grid":
         if space.trials is not None:
             raise UserError("trials has no meaning with sampler = 'grid', which takes all points: leave it out")
-        for name, one in space.parameters.items():
-            if not one.values:
+        for name, parameter in space.parameters.items():
+            if not parameter.values:
                 raise UserError(f"sweep.{name}: a grid takes a list, or a range of integers")
         if space.total > MOST_TRIALS:
             raise UserError(f"a grid of {space.total} points: at most {MOST_TRIALS}, or another sampler")
     elif space.trials is None or not 1 <= space.trials <= MOST_TRIALS:
-        given = "missing" if space.trials is None else f"= {space.trials}"
-        raise UserError(f"trials {given}: sampler = {space.sampler!r} takes 1 to {MOST_TRIALS}")
+        value = "missing" if space.trials is None else f"= {space.trials}"
+        raise UserError(f"trials {value}: sampler = {space.sampler!r} takes 1 to {MOST_TRIALS}")
     if not 0 <= space.seed < 1 << 31:
         raise UserError(f"seed = {space.seed} is not in 0 to 2**31 - 1")
     if not 1 <= space.seeds <= 1000:
@@ -341,25 +314,25 @@ def _known(table: Mapping[str, Any], allowed: Mapping[str, Any] | Sequence[str],
 
 
 def _resolve(part: str, key: str, allowed: Mapping[str, Any], block: str) -> str:
-    """Full name of a setting, of which the last part suffices where it is unique."""
+    """Full name of a setting; the last component suffices if unique."""
     ends = [name for name in allowed if name == key or name.endswith(f".{key}")]
-    found = key if key in allowed else ends[0] if len(ends) == 1 else None
-    if found is None:
+    full_name = key if key in allowed else ends[0] if len(ends) == 1 else None
+    if full_name is None:
         what = f"is ambiguous: say {' or '.join(ends)}" if ends else f"is unknown; there are: {', '.join(allowed)}"
         raise UserError(f"{part}.{key} {what}")
-    if part == "settings" and block in CORES and found in (reasons := _NOT_SWEPT | core_sweeps()[block].not_swept):
-        raise UserError(f"{part}.{key} is not for a sweep: {reasons[found]}")
-    return found
+    if part == "settings" and block in CORES and full_name in (reasons := _NOT_SWEPT | core_sweeps()[block].not_swept):
+        raise UserError(f"{part}.{key} is not for a sweep: {reasons[full_name]}")
+    return full_name
 
 
 def _value(where: str, value: Any, hint: Any) -> Value:
-    """Check the type of a value; a tuple becomes text, as ``--set`` has it."""
+    """Check the type of a value; a tuple becomes text in the syntax of ``--set``."""
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise UserError(f"{where} = {value!r} is not one of {', '.join(get_args(hint))}")
         return str(value)
     if get_origin(hint) is tuple:
-        if not isinstance(value, list) or not all(type(one) is int for one in value):
+        if not isinstance(value, list) or not all(type(item) is int for item in value):
             raise UserError(f"{where} = {value!r} is no list of integers")
         return ",".join(map(str, value))
     checked: Value = _typed(where, value, hint)
@@ -379,8 +352,8 @@ def _parameter(where: str, wish: Any, hint: Any) -> Parameter:
     if isinstance(wish, list):
         if not wish:
             raise UserError(f"{where} is an empty list: give its values")
-        values = tuple(_value(where, one, hint) for one in wish)
-        if twice := next((one for at, one in enumerate(values) if one in values[:at]), None):
+        values = tuple(_value(where, value, hint) for value in wish)
+        if twice := next((value for index, value in enumerate(values) if value in values[:index]), None):
             raise UserError(f"{where}: {twice!r} is there twice")
         return Choices(values)
     if not isinstance(wish, dict):

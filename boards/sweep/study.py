@@ -1,7 +1,7 @@
-"""The points of a sweep in an Optuna journal: a file that several processes share, and from which a sweep goes on.
+"""The points of a sweep in an Optuna journal: a file shared by processes, from which a stopped sweep continues.
 
-A trial that was running when its process ended is failed, and its values are a new trial; Optuna itself has no means to
-notice that with a journal. Finished trials are never run again.
+If a process ends during a trial, the trial fails and its values become a new trial; with a journal Optuna has no means
+to notice. Finished trials never run again.
 """
 
 from __future__ import annotations
@@ -29,18 +29,10 @@ _DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A finished point.
+    """A finished point: number of the trial, values of the parameters by name, and objectives in the order of the
+    space.
 
-    Parameters
-    ----------
-    number : int
-        Of the trial in the journal.
-    values : dict of str to Value
-        Of the parameters, by name.
-    objectives : tuple of float
-        In the order of the space; empty where the point is infeasible.
-    reason : str
-        Why it is; empty where it is not.
+    An infeasible point has no objectives but a ``reason``; else the reason is empty.
     """
 
     number: int
@@ -50,17 +42,9 @@ class Evaluated:
 
 
 class Study:
-    """A sweep's journal, continued where it is there.
+    """Journal of a sweep; an existing journal is continued.
 
-    Parameters
-    ----------
-    space : Space
-    journal : Path
-
-    Raises
-    ------
-    UserError
-        If the file is no journal, or that of another space.
+    A `UserError` if the file is no journal, or a journal of another space.
     """
 
     def __init__(self, space: Space, journal: Path) -> None:
@@ -91,39 +75,39 @@ class Study:
         )
 
     def claim(self) -> dict[str, Value] | None:
-        """Begin the next trial, after `tell` of the last: values of the parameters; None where none is left."""
+        """Begin the next trial, after `tell` of the previous: values of the parameters, or None if no trial remains."""
         with self._locks.claiming():
             begun = [*self._trials(*_DONE), *self._running()]
             if len(begun) >= self.space.total:
                 return None
             if self.space.sampler == "grid" and not self._trials(TrialState.WAITING):
-                known = [one.params for one in begun]
+                known = [parameter.params for parameter in begun]
                 self._study.enqueue_trial(next(values for values in self.space.grid() if values not in known))
-            # one sampler for each trial: what is drawn does not depend on how often the sweep was stopped
+            # a new sampler for each trial: draws do not depend on interruptions of the sweep
             self._study.sampler = _sampler(self.space, len(self._study.get_trials(deepcopy=False)))
             self._trial = trial = self._study.ask()
             self._locks.take(trial.number)
-            return {name: _suggest(trial, name, one) for name, one in self.space.parameters.items()}
+            return {name: _suggest(trial, name, parameter) for name, parameter in self.space.parameters.items()}
 
     def _running(self) -> list[FrozenTrial]:
-        """Trials that run; those whose process has ended are failed, and wait again."""
-        found = []
+        """Running trials; trials of ended processes fail, and wait again."""
+        running = []
         for trial in self._trials(TrialState.RUNNING):
             if not self._locks.take(trial.number):
-                found.append(trial)
+                running.append(trial)
                 continue
             self._study.tell(trial.number, state=TrialState.FAIL)
             self._locks.drop(trial.number)
             if trial.params.keys() == self.space.parameters.keys():
                 self._study.enqueue_trial(trial.params)
-        return found
+        return running
 
     def tell(self, objectives: Sequence[float], reason: str = "") -> None:
         """Finish the trial of `claim` with its objectives, or as infeasible with a reason."""
         assert self._trial is not None, "a trial was claimed"
         if reason:
             self._trial.set_user_attr(_REASON, reason)
-        # a trial that is pruned teaches the sampler; one that failed would not
+        # samplers learn from pruned trials, not from failed trials
         state = TrialState.PRUNED if reason else TrialState.COMPLETE
         self._study.tell(self._trial, None if reason else list(objectives), state)
         self._locks.drop(self._trial.number)
@@ -134,12 +118,12 @@ class Study:
         return [self._evaluated(trial) for trial in self._trials(*_DONE)]
 
     def front(self) -> list[Evaluated]:
-        """Points that no other one dominates, sorted by their objectives; of equal points the first."""
-        found: dict[tuple[Value, ...], Evaluated] = {}
-        for trial in sorted(self._study.best_trials, key=lambda one: (one.values, one.number)):
-            one = self._evaluated(trial)
-            found.setdefault(tuple(one.values.values()), one)
-        return list(found.values())
+        """Pareto front, sorted by objectives; of points with equal values the first."""
+        front: dict[tuple[Value, ...], Evaluated] = {}
+        for trial in sorted(self._study.best_trials, key=lambda trial: (trial.values, trial.number)):
+            point = self._evaluated(trial)
+            front.setdefault(tuple(point.values.values()), point)
+        return list(front.values())
 
     def close(self) -> None:
         """Close the file of locks."""
@@ -159,17 +143,17 @@ def _sampler(space: Space, number: int) -> optuna.samplers.BaseSampler:
     return optuna.samplers.TPESampler(seed=seed) if space.sampler == "tpe" else optuna.samplers.RandomSampler(seed)
 
 
-def _suggest(trial: Trial, name: str, one: Parameter) -> Value:
-    if isinstance(one, Choices):
-        chosen: Any = trial.suggest_categorical(name, one.values)
+def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
+    if isinstance(parameter, Choices):
+        chosen: Any = trial.suggest_categorical(name, parameter.values)
         return chosen  # type: ignore[no-any-return]
-    if isinstance(one.low, int) and isinstance(one.high, int):
-        return trial.suggest_int(name, one.low, one.high, step=int(one.step or 1), log=one.log)
-    return trial.suggest_float(name, one.low, one.high, step=one.step, log=one.log)
+    if isinstance(parameter.low, int) and isinstance(parameter.high, int):
+        return trial.suggest_int(name, parameter.low, parameter.high, step=int(parameter.step or 1), log=parameter.log)
+    return trial.suggest_float(name, parameter.low, parameter.high, step=parameter.step, log=parameter.log)
 
 
 def _refuse_other_file(journal: Path) -> None:
-    """Refuse a file that does not begin as a journal, before anything beside it is made."""
+    """Refuse a file that does not begin as a journal, before any file is made."""
     if not journal.exists():
         return
     if not journal.is_file():
@@ -186,7 +170,7 @@ def _refuse_other_file(journal: Path) -> None:
 
 
 def _drop_torn_line(journal: Path) -> None:
-    """Cut off a last line that a process did not write to its end, which Optuna would refuse for ever."""
+    """Cut off an incomplete last line, which Optuna would refuse for ever."""
     if journal.exists() and (data := journal.read_bytes()) and not data.endswith(b"\n"):
         with journal.open("r+b") as stream:
             stream.truncate(data.rfind(b"\n") + 1)

@@ -1,4 +1,4 @@
-"""Files of the folder `tb/` of a package: benches, Makefile, job as data, workflow of GitHub Actions."""
+"""Files of a package's folder `tb/`: benches, Makefile, job as data, workflow of GitHub Actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .job_data import JobData, job_data
 
 TEMPLATES = Path(__file__).with_name("templates")
 BASE = 0x1_0000_0000
-"""Byte address of the job's memory: beyond 32 bits, and within the fewest address bits of a core."""
+"""Byte address of the job's memory: above 32 bits, and within the address bits of every core."""
 _CHANNELS = {
     "aw": {"id": "ID", "addr": "64", "len": "8", "size": "3", "burst": "2", "valid": "1", "ready": "1"},
     "w": {"data": "DATA", "strb": "BYTES", "last": "1", "valid": "1", "ready": "1"},
@@ -25,21 +25,13 @@ _CHANNELS = {
     "ar": {"id": "ID", "addr": "64", "len": "8", "size": "3", "burst": "2", "valid": "1", "ready": "1"},
     "r": {"id": "ID", "data": "DATA", "resp": "2", "last": "1", "valid": "1", "ready": "1"},
 }
-"""Pins of a port of the memory model, with their widths, by channel."""
+"""Pins of a port of the memory model, with widths, by channel."""
 
 
 def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest, example: Example | None) -> dict[str, str]:
-    """Make the test bench of a core; text by file name below ``tb``.
+    """Test bench of a core that runs the self-test; text by file name below ``tb``.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-    emitted : Emitted
-        Its top module.
-    test : SelfTest
-        The job that the benches run.
-    example : Example or None
-        A longer one, which the bench without Python runs where it is asked for.
+    The optional example is a longer job for the bench without Python, run on request.
     """
     data = job_data(test)
     longer = job_data(example.job, example) if example else None
@@ -60,13 +52,13 @@ def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest, example: E
 
 
 def _sizes(test: SelfTest, data: JobData) -> str:
-    """Write the parameters of ``tb.sv`` for another job."""
+    """Parameters of ``tb.sv`` for another job."""
     sizes = {"WORDS": -(-test.size // BEAT), "EXPECTED": data.expected_words, "IMAGE": data.memory_words}
     return " ".join(f"{name}={value}" for name, value in sizes.items())
 
 
 def ports_vlt(emitted: Emitted) -> str:
-    """Write Verilator's configuration that shows a bench the ports alone: with all nets a core compiles for minutes."""
+    """Verilator's configuration that exposes only the ports to a bench: with all nets a core compiles for minutes."""
     pins = [f'public_flat_rw -module "{emitted.top}" -var "{pin.name}"' for pin in emitted.pins]
     return "\n".join(["`verilator_config", *pins, ""])
 
@@ -79,13 +71,13 @@ def _filled(name: str, words: Mapping[str, str]) -> str:
 
 
 def _bench(spec: CoreSpec, emitted: Emitted, test: SelfTest, data: JobData) -> dict[str, str]:
-    """Fill in what depends on the core in the bench without Python."""
+    """Core-dependent texts of the bench without Python."""
     pins = {pin.name: pin for pin in emitted.pins}
     memories = [*dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("m_axi"))]
     (host,) = dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("s_axi"))
     vectors = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for name, width in names.items()}
     wires = [f"  wire [PORTS*{width}-1:0] m_{name};" for name, width in vectors.items()]
-    wires += [f"  assign {one} = 0;" for one in _undriven(memories, pins)]
+    wires += [f"  assign {wire} = 0;" for wire in _undriven(memories, pins)]
     return {
         "PORTS": str(len(memories)),
         "ID": str(pins[f"{memories[0]}_arid"].width),
@@ -102,23 +94,25 @@ def _bench(spec: CoreSpec, emitted: Emitted, test: SelfTest, data: JobData) -> d
 
 
 def _connections(emitted: Emitted, host: str, memories: list[str]) -> Iterator[tuple[str, str]]:
-    """List what each pin of the core is connected to; pins that nobody needs are open."""
+    """Connection of each pin of the core; unused pins are open."""
     known = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for name, width in names.items()}
-    own = (emitted.clock, emitted.reset, "interrupt")
+    pins = (emitted.clock, emitted.reset, "interrupt")
     wires = {emitted.clock: "aclk", emitted.reset: "aresetn", "interrupt": "interrupt"}
     for pin in emitted.pins:
-        prefix = next((one for one in (host, *memories) if pin.name.startswith(f"{one}_")), "")
+        prefix = next(
+            (host_or_memory for host_or_memory in (host, *memories) if pin.name.startswith(f"{host_or_memory}_")), ""
+        )
         name = pin.name.removeprefix(f"{prefix}_")
         if prefix == host:
             yield pin.name, name
         elif prefix and name in known:
             yield pin.name, f"m_{name}[{_slice(known[name], memories.index(prefix))}]"
         else:
-            yield pin.name, wires[pin.name] if pin.name in own else ""
+            yield pin.name, wires[pin.name] if pin.name in pins else ""
 
 
 def _undriven(memories: list[str], pins: Mapping[str, TopPin]) -> Iterator[str]:
-    """List inputs of the memory model that a port without that channel does not drive."""
+    """Inputs of the memory model that a port without the channel does not drive."""
     for port, prefix in enumerate(memories):
         for channel, names in _CHANNELS.items():
             answers = channel in ("b", "r")

@@ -1,4 +1,4 @@
-"""Self-test of a core as data for a bench without Python: steps as text, memory and expected words as `$readmemh`."""
+"""Self-test of a core as data for a bench without Python: steps as text, memory and expected words for `$readmemh`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,9 @@ from ..selftest.job import SelfTest, SelfTestStage
 class JobData:
     """Files of a job.
 
-    Parameters
-    ----------
-    program : str
-        Steps, see the head of ``templates/tb.sv``.
-    memory, expected : str
-        Beats of 128 bits in hexadecimal, one a line: the job's memory before the first stage, and what the steps
-        ``memory`` compare, in their order.
-    memory_words, expected_words : int
-        Numbers of beats.
+    ``program`` holds the steps, see the head of ``templates/tb.sv``. ``memory`` (before the first stage) and
+    ``expected`` (in the order of the steps ``memory``) hold a beat of 128 bits in hexadecimal per line;
+    ``memory_words`` and ``expected_words`` are their numbers of beats.
     """
 
     program: str
@@ -38,9 +32,9 @@ class JobData:
 
 
 def job_data(test: SelfTest, example: Example | None = None) -> JobData:
-    """Write the self-test of a core as data, or with `example` that example's job, with its accuracies."""
+    """Data of a core's self-test, or with `example` of the example's job, with accuracies."""
     memory = _beats(test.image)
-    expected = [_beats(one.image) for stage in test.stages for one in stage.memory]
+    expected = [_beats(region.image) for stage in test.stages for region in stage.memory]
     pending = RESET.field("pending").mask
     what = "Example" if example else "Self-test"
     lines = [
@@ -54,7 +48,7 @@ def job_data(test: SelfTest, example: Example | None = None) -> JobData:
 
 
 def _steps(test: SelfTest, stage: SelfTestStage) -> Iterator[str]:
-    """Write the steps of a stage: those of the driver, `boards.host.driver.Core.run`."""
+    """Steps of a stage, as in the driver `boards.host.driver.Core.run`."""
     registers = test.spec.registers
     shell = registers.map
     finished = shell["interrupt"].field("finished").mask
@@ -65,8 +59,8 @@ def _steps(test: SelfTest, stage: SelfTestStage) -> Iterator[str]:
     addresses = {item.name for item in registers.addresses}
     for name, value in stage.settings.items():
         if name in addresses:
-            places = " ".join(_number(shell[register].offset) for register in settings[name].registers)
-            yield f"address {places} {_number(value)} # {name}"
+            offsets = " ".join(_number(shell[register].offset) for register in settings[name].registers)
+            yield f"address {offsets} {_number(value)} # {name}"
         else:
             yield from _writes(test, settings[name], value)
     yield _write(test, "interrupt", finished)
@@ -77,17 +71,17 @@ def _steps(test: SelfTest, stage: SelfTestStage) -> Iterator[str]:
     yield _read(test, "status", busy | done | error, done)
     for name, value in stage.counters.items():
         yield _read(test, name, 0xFFFFFFFF, value)
-    for one in stage.memory:
-        yield f"memory {_number(one.offset)} {_number(one.size)} {_word(one.what)}"
+    for region in stage.memory:
+        yield f"memory {_number(region.offset)} {_number(region.size)} {_word(region.what)}"
 
 
 def _accuracy(stage: SelfTestStage, example: Example | None) -> Iterator[str]:
-    """Write the step that counts samples that are classified correctly, behind an inference."""
-    if example and (found := [one for one in stage.memory if one in example.logits]):
-        right = example.before if found[0] is example.logits[0] else example.after
-        places = found[0].offset, example.memory.addresses["labels"]
+    """After an inference, the step that counts correctly classified samples."""
+    if example and (logits := [region for region in stage.memory if region in example.logits]):
+        right = example.before if logits[0] is example.logits[0] else example.after
+        offsets = logits[0].offset, example.memory.addresses["labels"]
         sizes = example.tested, example.classes, example.stride
-        yield f"correct {' '.join(map(_number, (*places, *sizes, right)))}"
+        yield f"correct {' '.join(map(_number, (*offsets, *sizes, right)))}"
 
 
 def _writes(test: SelfTest, setting: Setting, value: int) -> Iterator[str]:
@@ -108,17 +102,17 @@ def _number(value: int) -> str:
 
 
 def _word(text: str) -> str:
-    """Write a name as one word, as `$fscanf` reads it."""
+    """A name without spaces, for `$fscanf`."""
     return text.replace(" ", "_")
 
 
 def _beats(image: Bytes) -> Bytes:
-    """Fill bytes up to whole beats: (beats, bytes of a beat)."""
-    found = np.zeros(-(-image.size // BEAT) * BEAT, np.uint8)
-    found[: image.size] = image
-    return found.reshape(-1, BEAT)
+    """Bytes padded to whole beats, (beats, bytes per beat)."""
+    padded = np.zeros(-(-image.size // BEAT) * BEAT, np.uint8)
+    padded[: image.size] = image
+    return padded.reshape(-1, BEAT)
 
 
 def _hex(beats: Bytes) -> str:
-    """Write beats, the byte at the lowest address last."""
+    """Beats as hexadecimal lines, the byte at the lowest address last."""
     return "".join(f"{row[::-1].tobytes().hex()}\n" for row in beats)

@@ -1,4 +1,4 @@
-"""A core as an IP of Vivado's catalogue, and the scripts that put it into a system of a board."""
+"""A core as an IP of Vivado's catalogue, and the scripts of a board's system with the IP."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .ipxact import ACCESS, component_xml, interfaces, vlnv
 from .project import board_xdc, ooc_xdc
 
 REGISTERS_AT = 0xA000_0000
-"""Byte address of a core's registers in the processors' memory map: the first behind M_AXI_HPM0_FPD."""
+"""Byte address of a core's registers in the processors' memory map: the first address of M_AXI_HPM0_FPD."""
 
 
 def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
-    """Make the IP: ``component.xml``, the Verilog and the page that Vivado shows; text by file name below ``ip``."""
+    """The IP: ``component.xml``, the Verilog and Vivado's page; text by file name below ``ip``."""
     verilog, gui = f"src/{emitted.top}.v", f"xgui/{emitted.top}_v1_0.tcl"
     return {
         "ip/component.xml": component_xml(spec, emitted, verilog, gui),
@@ -32,18 +32,9 @@ def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
 def vivado_files(
     spec: CoreSpec, emitted: Emitted, board: Board, mhz: float, analyser: Analyser | None = None
 ) -> dict[str, str]:
-    """Make the scripts for Vivado; text by file name below ``vivado``.
+    """Scripts for Vivado for a clock in MHz from the processor; text by file name below ``vivado``.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-    emitted : Emitted
-        Its top module.
-    board : Board
-    mhz : float
-        Clock of the core, from the processor.
-    analyser : Analyser, optional
-        Logic analyser on the core's monitor.
+    The optional logic analyser observes the core's monitor.
     """
     timing, (_, *managers) = f"{emitted.top}_ooc.xdc", interfaces(spec)
     common = {"top": emitted.top, "part": board.part}
@@ -85,7 +76,7 @@ def vivado_files(
 
 
 def kernel_script(spec: CoreSpec, emitted: Emitted, board: Board) -> str:
-    """Make the script that packages the IP as a kernel of Vitis, which has a file ``.xo``."""
+    """Script that packages the IP as a Vitis kernel, a file ``.xo``."""
     addresses = [(*item.registers, spec.address_buses.get(item.name)) for item in spec.registers.addresses]
     rows = [f"    {low} {high} {bus}" for low, high, bus in addresses if bus]
     listed = "\n".join(["", *rows, ""])
@@ -93,7 +84,7 @@ def kernel_script(spec: CoreSpec, emitted: Emitted, board: Board) -> str:
 
 
 def link_configuration(spec: CoreSpec, emitted: Emitted) -> str:
-    """Make the configuration for the linker of Vitis."""
+    """Configuration for the Vitis linker."""
     first = interfaces(spec)[1]
     return (
         f"[connectivity]\nnk={emitted.top}:1:core\n"
@@ -103,12 +94,12 @@ def link_configuration(spec: CoreSpec, emitted: Emitted) -> str:
 
 
 def _decimal(mhz: float) -> str:
-    """Write a frequency without trailing zeros."""
+    """A frequency without trailing zeros."""
     return f"{float(Fraction(str(mhz))):.6f}".rstrip("0").rstrip(".")
 
 
 def _page(spec: CoreSpec, name: str) -> str:
-    """Write the page: the configuration, which is fixed."""
+    """Vivado's page of the IP: the fixed configuration."""
     lines = [
         f"# The page of {name} in Vivado: its configuration, which was fixed when it was generated.",
         "",
@@ -125,12 +116,12 @@ def _page(spec: CoreSpec, name: str) -> str:
 
 
 def _registers(registers: RegisterMap, signature: int) -> str:
-    """Write the registers as a Tcl list: name, offset, access, reset value, text, fields."""
-    found = []
+    """Registers as a Tcl list: name, offset, access, reset value, text, fields."""
+    rows = []
     for register in registers:
         fields = " ".join(f"{item.name} {item.low} {item.width} {{{item.summary}}}" for item in register.fields)
         reset = signature if register.name == SIGNATURE else register.reset
         access = ACCESS[register.access]
-        place = f"{register.name} 0x{register.offset:02X} {access} 0x{reset:X}"
-        found.append(f"    {place} {{{register.summary}}} {{{fields}}}")
-    return "\n" + "\n".join(found) + "\n"
+        entry = f"{register.name} 0x{register.offset:02X} {access} 0x{reset:X}"
+        rows.append(f"    {entry} {{{register.summary}}} {{{fields}}}")
+    return "\n" + "\n".join(rows) + "\n"

@@ -1,8 +1,7 @@
-"""IP-XACT description of a core, as Vivado's catalogue reads it: ``component.xml`` of IEEE 1685-2009.
+"""IP-XACT description of a core for Vivado's catalogue: ``component.xml`` of IEEE 1685-2009.
 
-Interfaces, address spaces, the memory map with all registers and their fields, ports and files come from the spec, the
-emitted top module and the register map; nothing is written by hand. Elements that only Vivado knows (families,
-taxonomies) are vendor extensions, as the standard has it.
+Spec, emitted top module and register map give interfaces, address spaces, memory map, ports and files. Vivado's own
+elements (families, taxonomies) are vendor extensions.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX = "http://www.xilinx.com"
 """Namespace of Vivado's extensions."""
 VENDOR, LIBRARY, VERSION = "fabtune", "cores", "1.0"
-"""With the name of its top module, what Vivado and PYNQ know an IP by: ``fabtune:cores:CORE:1.0``."""
+"""With the top module's name these identify an IP in Vivado and PYNQ: ``fabtune:cores:CORE:1.0``."""
 FAMILIES = ("zynquplus",)
-"""Device families that the IP is offered for: that of both boards."""
+"""Device families of the IP: the family of both boards."""
 SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavioralsimulation"
 _BUS_RANGE = 4096
-"""Least bytes that the address map of a Zynq's block design gives to an interface."""
+"""Least bytes of an interface in the address map of a Zynq's block design."""
 ACCESS: Mapping[Access, str] = {
     "R": "read-only",
     "W": "write-only",
@@ -36,17 +35,17 @@ ACCESS: Mapping[Access, str] = {
     "W1S": "read-write",
 }
 MODIFIED = {"W1C": "oneToClear", "W1S": "oneToSet"}
-"""Words of the standard for a register's access."""
+"""The standard's words for a register's access."""
 
 
 def vlnv(name: str) -> str:
-    """Vendor, library, name and version of the IP of a core of a name, which is that of its top module."""
+    """Vendor, library, name and version of a core's IP; ``name`` is the top module's."""
     return f"{VENDOR}:{LIBRARY}:{name}:{VERSION}"
 
 
 @dataclass(frozen=True)
 class _Core:
-    """A core, and its files."""
+    """A core and the IP's files."""
 
     spec: CoreSpec
     emitted: Emitted
@@ -55,28 +54,17 @@ class _Core:
 
 
 def interfaces(spec: CoreSpec) -> list[str]:
-    """Names of a core's AXI interfaces, which are the prefixes of their pins: that of the registers, then the others.
+    """Pin prefixes of a core's AXI interfaces, the registers' interface first.
 
-    Vitis asks for `s_axi_control` in lower case.
+    Vitis requires `s_axi_control` in lower case.
     """
     return sorted(dict.fromkeys(spec.buses.values()), key=lambda prefix: (prefix.startswith("m_axi"), prefix))
 
 
 def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> str:
-    """Write the component description of a core.
+    """Component description of a core as XML, the same on every machine.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-    emitted : Emitted
-        Its top module.
-    verilog, gui : str
-        Files of the Verilog and of the page that Vivado shows, relative to ``component.xml``.
-
-    Returns
-    -------
-    str
-        XML, the same on every machine.
+    ``verilog`` and ``gui`` are the files of the Verilog and of Vivado's page, relative to ``component.xml``.
     """
     for short, namespace in (("spirit", SPIRIT), ("xilinx", XILINX)):
         ET.register_namespace(short, namespace)
@@ -105,15 +93,15 @@ def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> s
 def _interfaces(parent: ET.Element, core: _Core) -> None:
     control, *managers = interfaces(core.spec)
     for prefix in (control, *managers):
-        found = _interface(parent, prefix, "interface", "aximm")
+        interface = _interface(parent, prefix, "interface", "aximm")
         if prefix == control:
-            _child(_child(found, "slave"), "memoryMapRef", memoryMapRef=prefix)
+            _child(_child(interface, "slave"), "memoryMapRef", memoryMapRef=prefix)
         else:
-            _child(_child(found, "master"), "addressSpaceRef", addressSpaceRef=prefix)
-        own = [pin.name for pin in core.emitted.pins if pin.name.startswith(f"{prefix}_")]
-        _port_maps(found, {name.removeprefix(f"{prefix}_").upper(): name for name in own})
+            _child(_child(interface, "master"), "addressSpaceRef", addressSpaceRef=prefix)
+        names = [pin.name for pin in core.emitted.pins if pin.name.startswith(f"{prefix}_")]
+        _port_maps(interface, {name.removeprefix(f"{prefix}_").upper(): name for name in names})
         if parameters := core.spec.bus_parameters.get(prefix):
-            _parameters(found, prefix, parameters)
+            _parameters(interface, prefix, parameters)
     buses = ":".join((control, *managers))
     _signal(
         parent, core.emitted.clock, "clock", "CLK", "slave", ASSOCIATED_BUSIF=buses, ASSOCIATED_RESET=core.emitted.reset
@@ -123,23 +111,23 @@ def _interfaces(parent: ET.Element, core: _Core) -> None:
 
 
 def _interface(parent: ET.Element, name: str, library: str, kind: str) -> ET.Element:
-    found = _child(parent, "busInterface")
-    _texts(found, name=name)
+    interface = _child(parent, "busInterface")
+    _texts(interface, name=name)
     for tag, suffix in (("busType", ""), ("abstractionType", "_rtl")):
-        _child(found, tag, vendor="xilinx.com", library=library, name=f"{kind}{suffix}", version="1.0")
-    return found
+        _child(interface, tag, vendor="xilinx.com", library=library, name=f"{kind}{suffix}", version="1.0")
+    return interface
 
 
 def _signal(parent: ET.Element, pin: str, kind: str, logical: str, mode: str, **parameters: str) -> None:
-    """Write an interface of one pin."""
-    found = _interface(parent, pin, "signal", kind)
-    _child(found, mode)
-    _port_maps(found, {logical: pin})
-    _parameters(found, pin, parameters)
+    """Write an interface of a single pin."""
+    interface = _interface(parent, pin, "signal", kind)
+    _child(interface, mode)
+    _port_maps(interface, {logical: pin})
+    _parameters(interface, pin, parameters)
 
 
 def _parameters(interface: ET.Element, name: str, parameters: Mapping[str, object]) -> None:
-    """Write the parameters of an interface: numbers as what Vivado calls long."""
+    """Write the parameters of an interface; integers have Vivado's format ``long``."""
     written = _child(interface, "parameters")
     for key, value in parameters.items():
         parameter = _child(written, "parameter")
@@ -149,51 +137,51 @@ def _parameters(interface: ET.Element, name: str, parameters: Mapping[str, objec
 
 
 def _port_maps(interface: ET.Element, ports: Mapping[str, str]) -> None:
-    """Write which pin carries which signal of an interface."""
+    """Write the pin of each signal of an interface."""
     maps = _child(interface, "portMaps")
     for logical, physical in ports.items():
-        found = _child(maps, "portMap")
-        _texts(_child(found, "logicalPort"), name=logical)
-        _texts(_child(found, "physicalPort"), name=physical)
+        port_map = _child(maps, "portMap")
+        _texts(_child(port_map, "logicalPort"), name=logical)
+        _texts(_child(port_map, "physicalPort"), name=physical)
 
 
 def _registers(block: ET.Element, core: _Core) -> None:
     _texts(block, name="registers", baseAddress=0, range=_BUS_RANGE, width=8 * WORD)
     _texts(block, usage="register", access="read-write")
     for register in core.spec.registers.map:
-        found = _child(block, "register")
+        element = _child(block, "register")
         reset = core.spec.signature if register.name == SIGNATURE else register.reset
-        _texts(found, name=register.name, description=register.summary, addressOffset=f"0x{register.offset:X}")
-        _texts(found, size=8 * WORD, volatile="true" if register.access in ("R", "W1C", "W1S") else "false")
-        _texts(found, access=ACCESS[register.access])
-        _texts(_child(found, "reset"), value=f"0x{reset:X}")
-        _fields(found, register)
+        _texts(element, name=register.name, description=register.summary, addressOffset=f"0x{register.offset:X}")
+        _texts(element, size=8 * WORD, volatile="true" if register.access in ("R", "W1C", "W1S") else "false")
+        _texts(element, access=ACCESS[register.access])
+        _texts(_child(element, "reset"), value=f"0x{reset:X}")
+        _fields(element, register)
 
 
 def _fields(parent: ET.Element, register: Register) -> None:
     for field in sorted(register.fields, key=lambda item: item.low):
-        found = _child(parent, "field")
-        _texts(found, name=field.name, description=field.summary, bitOffset=field.low, bitWidth=field.width)
-        _texts(found, access=ACCESS[register.access])
+        element = _child(parent, "field")
+        _texts(element, name=field.name, description=field.summary, bitOffset=field.low, bitWidth=field.width)
+        _texts(element, access=ACCESS[register.access])
         if register.access in MODIFIED:
-            _texts(found, modifiedWriteValue=MODIFIED[register.access])
+            _texts(element, modifiedWriteValue=MODIFIED[register.access])
 
 
 def _model(model: ET.Element, core: _Core) -> None:
     views = _child(model, "views")
     for view, purpose in ((SYNTHESIS, "synthesis"), (SIMULATION, "simulation")):
-        found = _child(views, "view")
+        view_element = _child(views, "view")
         _texts(
-            found,
+            view_element,
             name=view,
             envIdentifier=f":vivado.xilinx.com:{purpose}",
             language="Verilog",
             modelName=core.emitted.top,
         )
-        _texts(_child(found, "fileSetRef"), localName=f"{view}_view_fileset")
-    found = _child(views, "view")
-    _texts(found, name="xilinx_xpgui", envIdentifier=":vivado.xilinx.com:xgui.ui")
-    _texts(_child(found, "fileSetRef"), localName="xilinx_xpgui_view_fileset")
+        _texts(_child(view_element, "fileSetRef"), localName=f"{view}_view_fileset")
+    view_element = _child(views, "view")
+    _texts(view_element, name="xilinx_xpgui", envIdentifier=":vivado.xilinx.com:xgui.ui")
+    _texts(_child(view_element, "fileSetRef"), localName="xilinx_xpgui_view_fileset")
     ports = _child(model, "ports")
     for pin in core.emitted.pins:
         port = _child(ports, "port")
@@ -212,9 +200,9 @@ def _file_sets(parent: ET.Element, core: _Core) -> None:
     files = {f"{view}_view_fileset": (core.verilog, "verilogSource") for view in (SYNTHESIS, SIMULATION)}
     files["xilinx_xpgui_view_fileset"] = (core.gui, "tclSource")
     for name, (path, kind) in files.items():
-        found = _child(parent, "fileSet")
-        _texts(found, name=name)
-        file = _child(found, "file")
+        file_set = _child(parent, "fileSet")
+        _texts(file_set, name=name)
+        file = _child(file_set, "file")
         _texts(file, name=path, fileType=kind)
         if kind == "tclSource":
             _texts(file, userFileType="XGUI_VERSION_2")
@@ -224,9 +212,9 @@ def _extensions(parent: ET.Element, core: _Core) -> None:
     extensions = _child(parent, "coreExtensions", XILINX)
     families = _child(extensions, "supportedFamilies", XILINX)
     for family in FAMILIES:
-        one = _child(families, "family", XILINX)
-        one.set(f"{{{XILINX}}}lifeCycle", "Production")
-        one.text = family
+        element = _child(families, "family", XILINX)
+        element.set(f"{{{XILINX}}}lifeCycle", "Production")
+        element.text = family
     _child(_child(extensions, "taxonomies", XILINX), "taxonomy", XILINX).text = "/Machine_Learning"
     _child(extensions, "displayName", XILINX).text = f"fabtune {core.emitted.top}"
     _child(extensions, "coreRevision", XILINX).text = str(revision(core.spec))

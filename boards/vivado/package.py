@@ -1,4 +1,4 @@
-"""A block as a folder of files: Verilog, memory contents, and what Vivado needs for a board."""
+"""A block as a folder of files: Verilog, memory contents, and Vivado's files for a board."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ from .project import flow
 
 
 def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: float = DEFAULT_MHZ) -> dict[str, str]:
-    """Make all files of a block.
+    """Text by file name of all files of a block.
 
     Parameters
     ----------
     spec : Spec
-        The block.
     board : str, optional
-        The board whose kinds of memory the Verilog has; adds constraints, an out-of-context synthesis script and a
-        project script. Without one the memories are those of `DEFAULT_BOARD`.
+        Board whose kinds of memory the Verilog has; adds constraints, an out-of-context synthesis script and a project
+        script. Without a board the memories are for `DEFAULT_BOARD`.
     top : str, optional
         Name of the top module, by default the block's.
     mhz : float
-        Clock that the scripts ask for: of a core with streams one of the board's processor.
+        Requested clock; for a core with streams a rate of the board's processor clock.
 
     Returns
     -------
     dict of str to str
-        Text by file name. A memory's ``.mem`` holds one hexadecimal word a line, as ``$readmemh`` reads it; the
-        Verilog has the same contents within and does not need it.
+        A memory's ``.mem`` holds a hexadecimal word per line, as ``$readmemh`` reads; the Verilog contains the same
+        contents and does not need the file.
     """
     if board and spec.core:
         mhz = board_of(board).processor_clock.rate(mhz)
@@ -56,12 +55,9 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
 
 
 def write(files: Mapping[str, str | bytes], folder: Path, force: bool = False) -> list[str]:
-    """Write files into a folder, all of them or none.
+    """Write all files into a folder, or none; returns the names.
 
-    Raises
-    ------
-    UserError
-        If one of them is there already, unless forced; files of other names are left alone.
+    A `UserError` if a file exists, unless ``force``; files of other names stay.
     """
     refuse_existing(files, folder, force)
     missing = next((part for part in reversed([folder, *folder.parents]) if not part.exists()), None)

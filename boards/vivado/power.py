@@ -6,13 +6,8 @@ from . import tcl
 
 
 def power_script(saif: str, instance: str) -> str:
-    """Make the script that reads a core's activity and reports its power.
+    """Script that reads a core's activity and reports the power.
 
-    Parameters
-    ----------
-    saif : str
-        Name of the SAIF, in the script's folder.
-    instance : str
-        Place of the core in it: ``TOP/CORE``.
+    ``saif`` is the SAIF file in the script's folder; ``instance`` is the core's path in the SAIF: ``TOP/CORE``.
     """
     return tcl.script("power", {"saif": saif, "instance": instance})

@@ -1,7 +1,7 @@
 """Files for Vivado, as pure functions of strings.
 
-The scripts find their files beside themselves, so they can be called from any folder. They name no IP
-version: Vivado takes the one it has.
+Scripts find files in their folder, so any working directory works. No script names an IP version: Vivado takes the
+installed version.
 """
 
 from __future__ import annotations
@@ -22,28 +22,14 @@ def flow(
     mhz: float,
     verilog_name: str,
 ) -> dict[str, str]:
-    """Make everything that Vivado needs beside the Verilog.
+    """Vivado's files for a top module's Verilog: ``synth_ooc.tcl``, ``project.tcl``, ``<top>_ooc.xdc`` and
+    ``<board>.xdc``.
 
-    Parameters
-    ----------
-    emitted_top, clock_port : str
-        Names of the top module and of its clock.
-    is_core : bool
-        Whether it has AXI4-Stream ports and so goes into a block design.
-    board_name : str
-        One of `BOARDS`.
-    mhz : float
-        The clock to reach.
-    verilog_name : str
-        File name of the Verilog, in the same folder.
-
-    Returns
-    -------
-    dict of str to str
-        Text by file name: ``synth_ooc.tcl``, ``project.tcl``, ``<top>_ooc.xdc`` and ``<board>.xdc``.
+    Text by file name. A core (``is_core``) has AXI4-Stream ports and goes into a block design. ``verilog_name`` is a
+    file in the same folder. A `UserError` for a name that Vivado or Tcl does not take.
     """
     for name in (emitted_top, clock_port, verilog_name):
-        # a name is put between braces in Tcl and handed to Vivado as a pattern in places
+        # names stand between braces in Tcl, and some are patterns for Vivado
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
             raise UserError(f"{name!r} is no name for Vivado: letters, digits, '_', '.' and '-' only, and no folders")
     target = board(board_name)
@@ -77,22 +63,19 @@ def flow(
 
 
 def period_ns(mhz: float) -> str:
-    """Convert a frequency to a period in ns with Vivado's three decimals, rounded down so that timing is not relaxed.
+    """Period in ns with Vivado's three decimals, rounded down so that timing is not relaxed.
 
-    Raises
-    ------
-    UserError
-        If the frequency is not in 1 to 1000 MHz.
+    A `UserError` if the frequency is not in 1 to 1000 MHz.
     """
     if not 1 <= mhz <= 1000:
         raise UserError(f"{mhz} MHz is not a clock for this fabric: give 1 to 1000")
-    # of the decimal that was written: 74.25 and 0.1 mean what they say
+    # exact decimals: 74.25 and 0.1 as written
     picoseconds = int(Fraction(10**6) / Fraction(str(mhz)))
     return f"{picoseconds // 1000}.{picoseconds % 1000:03d}"
 
 
 def ooc_xdc(clock_port: str, mhz: float) -> str:
-    """Make the constraints of a block by itself: its clock."""
+    """Clock constraint of a block synthesised out of context."""
     return (
         "# used out of context only: in a design the clock comes from outside the block\n"
         f"create_clock -name {clock_port} -period {period_ns(mhz)} [get_ports {{{clock_port}}}]\n"
@@ -100,7 +83,7 @@ def ooc_xdc(clock_port: str, mhz: float) -> str:
 
 
 def board_xdc(target: Board) -> str:
-    """Make the constraints of a board: oscillators and user pins.
+    """Constraints of a board: oscillators and user pins.
 
     Ports have the names of `Board.clocks`, with ``_p`` and ``_n``, and of `Board.pins`.
     """

@@ -1,4 +1,4 @@
-"""Tcl scripts for Vivado: the files of ``templates``, into which `script` puts settings."""
+"""Tcl scripts for Vivado: files of ``templates`` with settings."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def script(name: str, settings: Mapping[str, str], procedures: Sequence[str] = ()) -> str:
-    """Put settings as Tcl variables, and procedures, between a script's description and its commands.
+    """Text of ``templates/NAME.tcl`` with settings as Tcl variables, and procedures, between description and commands.
 
-    Parameters
-    ----------
-    name : str
-        File in ``templates``, without its suffix.
-    settings : mapping of str to str
-        Values by variable; they must not hold unbalanced braces.
-    procedures : sequence of str
-        Files in ``templates`` with a procedure that the script calls.
+    Values must not hold unbalanced braces. ``procedures`` are files of ``templates`` with a procedure that the script
+    calls.
     """
     head, _, rest = _template(name).partition("\n\n")
     values = "".join(f"set {key} {{{value}}}\n" for key, value in settings.items())

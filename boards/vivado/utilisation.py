@@ -1,4 +1,4 @@
-"""Read Vivado's utilisation report and compare an estimate with it."""
+"""Read Vivado's utilisation report and compare an estimate with the report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _HIERARCHY = {
     "DSP Blocks": ("dsp", 1.0),
     "DSP48 Blocks": ("dsp", 1.0),
 }
-"""Resource of a column of ``report_utilization -hierarchical``, and the amount of one."""
-# Virtex UltraScale has the letters, too
+"""Resource of a column of ``report_utilization -hierarchical``, and the amount of a unit."""
+# not Virtex UltraScale, xcvu
 _VERSAL = re.compile(r"x[aq]?[cq]?r?(v(?!u)|2v)")
 
 
@@ -41,12 +41,12 @@ class Report:
     Parameters
     ----------
     resources : dict of str to float
-        The amount of each of `RESOURCES`. Vivado lists only what a device has; ``uram`` is 0 where the report's device
-        is that of a board without any, and left out where the device is not one of ours.
+        Amount of each of `RESOURCES`. Vivado lists only the device's resources; ``uram`` is 0 if the report's device is
+        a known board's without UltraRAM, and left out for an unknown device.
     board : Board or None
-        The board with the report's device; None if there is no such.
+        Board with the report's device.
     design : str or None
-        Name of the top module; None where the report does not say it.
+        Name of the top module, if the report names the top module.
     """
 
     resources: dict[str, float]
@@ -55,12 +55,9 @@ class Report:
 
 
 def read_report(path: Path) -> Report:
-    """Read the file that ``report_utilization -file`` wrote; see `parse_report`.
+    """Read a file of ``report_utilization -file``; see `parse_report`.
 
-    Raises
-    ------
-    UserError
-        If there is no such file, and as `parse_report` does.
+    A `UserError` if the file does not exist, and as `parse_report` does.
     """
     if not path.is_file():
         raise UserError(f"no file {str(path)!r}: give the path of a report of Vivado's report_utilization")
@@ -72,17 +69,17 @@ def read_report(path: Path) -> Report:
 
 
 def ratios(estimate: Mapping[str, float], vivado: Mapping[str, float]) -> dict[str, float | None]:
-    """Divide the estimate of each resource that the report has by Vivado's figure; None where Vivado uses none."""
+    """Estimate over Vivado's figure for each resource of the report; None if Vivado uses none."""
     return {name: estimate[name] / used if used else None for name, used in vivado.items()}
 
 
 def parse_report(text: str) -> Report:
-    """Parse the text of Vivado's ``report_utilization``: of the whole design, or by hierarchy, whose top row counts.
+    """Parse Vivado's ``report_utilization`` of the whole design, or by hierarchy, whose top row counts.
 
     Raises
     ------
     UserError
-        If there is no utilisation table, a row is missing, contradicts another or is not a number, or the report is of
+        If no utilisation table is found, a row is missing, contradicts another or is not a number, or the report is of
         a Versal device or of a pblock.
     """
     device = _said(text, "Device")
@@ -97,42 +94,34 @@ def parse_report(text: str) -> Report:
     flat = [table for table in tables if table.head[0] == "Site Type" and "Used" in table.head]
     by_hierarchy = [table for table in tables if "Instance" in table.head and "Total LUTs" in table.head]
     if flat:
-        found = _of_rows(flat)
+        amounts = _of_rows(flat)
     elif by_hierarchy:
-        found = _of_hierarchy(by_hierarchy)
+        amounts = _of_hierarchy(by_hierarchy)
     else:
         raise UserError(
             "no table with the columns 'Site Type' and 'Used', and none by hierarchy: "
             "give what report_utilization -file wrote"
         )
-    board = next((one for one in BOARDS.values() if device.startswith(one.device)), None)
-    return Report(_complete(found, board, hierarchy=not flat), board, _said(text, "Design") or None)
+    board = next((candidate for candidate in BOARDS.values() if device.startswith(candidate.device)), None)
+    return Report(_complete(amounts, board, hierarchy=not flat), board, _said(text, "Design") or None)
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Table of a report.
-
-    Parameters
-    ----------
-    head : list of str
-        Names of the columns.
-    rows : list of (int, list of str)
-        Line and cells of each row; the cells are not stripped.
-    """
+    """Table of a report: column names, and line number and unstripped cells of each row."""
 
     head: list[str]
     rows: list[tuple[int, list[str]]]
 
 
 def _said(text: str, key: str, what: str = r"\S+") -> str:
-    """Look up a key of a report's head; empty where it is not there."""
-    found = re.search(rf"^\|\s*{key}\s*:\s*({what})", text, re.MULTILINE)
-    return found[1] if found else ""
+    """Value of a key in a report's head; empty if missing."""
+    match = re.search(rf"^\|\s*{key}\s*:\s*({what})", text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def _tables(text: str) -> Iterator[_Table]:
-    """Tables of a report; a line without bars ends one, a rule of dashes below the heads does not."""
+    """Tables of a report; a line without bars ends a table, a rule of dashes below the heads does not."""
     table: _Table | None = None
     for number, line in enumerate(lines_of(text), 1):
         if line.startswith("|"):
@@ -152,8 +141,8 @@ def _tables(text: str) -> Iterator[_Table]:
 
 
 def _of_rows(tables: list[_Table]) -> dict[str, float]:
-    """Amounts of resources that have a row each."""
-    found: dict[str, float] = {}
+    """Amounts of resources with a row each."""
+    amounts: dict[str, float] = {}
     for table in tables:
         used = table.head.index("Used")
         for number, cells in table.rows:
@@ -161,33 +150,33 @@ def _of_rows(tables: list[_Table]) -> dict[str, float]:
             if not (key := _ROWS.get(row.rstrip("*"))):
                 continue
             amount = _amount(cells[used].strip(), row, number)
-            if found.setdefault(key, amount) != amount:
-                raise UserError(f"line {number}: {row} is {amount:g} here and {found[key]:g} above: one report each")
-    return found
+            if amounts.setdefault(key, amount) != amount:
+                raise UserError(f"line {number}: {row} is {amount:g} here and {amounts[key]:g} above: one report each")
+    return amounts
 
 
 def _of_hierarchy(tables: list[_Table]) -> dict[str, float]:
-    """Amounts of resources that have a column each, of the top row: the others are parts of it."""
+    """Amounts of resources with a column each, from the top row, which includes the others."""
     if len(tables) > 1:
         raise UserError("several tables by hierarchy: one report each")
     (table,) = tables
-    at = table.head.index("Instance")
-    depth = [len(cells[at]) - len(cells[at].lstrip()) for _, cells in table.rows]
+    column_index = table.head.index("Instance")
+    depth = [len(cells[column_index]) - len(cells[column_index].lstrip()) for _, cells in table.rows]
     top = [row for row, deep in zip(table.rows, depth, strict=True) if deep == min(depth)]
     if len(top) != 1:
-        names = ", ".join(cells[at].strip() for _, cells in top) or "none"
+        names = ", ".join(cells[column_index].strip() for _, cells in top) or "none"
         raise UserError(f"{len(top)} instances at the top, {names}: run report_utilization -hierarchical of one")
     if ("RAMB36" in table.head) != ("RAMB18" in table.head):
         raise UserError("the table by hierarchy has one of the columns RAMB36 and RAMB18: was the report edited?")
     ((number, cells),) = top
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for column, text in zip(table.head, cells, strict=True):
         if column in _HIERARCHY:
             key, each = _HIERARCHY[column]
-            # -hierarchical_percentage
+            # percentages of -hierarchical_percentage
             amount = re.sub(r"\(\s*<?[\d.]+%\)$", "", text.strip())
-            found[key] = found.get(key, 0.0) + each * _amount(amount, column, number)
-    return found
+            amounts[key] = amounts.get(key, 0.0) + each * _amount(amount, column, number)
+    return amounts
 
 
 def _amount(text: str, row: str, number: int) -> float:
@@ -200,12 +189,12 @@ def _amount(text: str, row: str, number: int) -> float:
     return amount
 
 
-def _complete(found: Mapping[str, float], known: Board | None, hierarchy: bool) -> dict[str, float]:
-    """Check that every resource that the device has is there."""
+def _complete(amounts: Mapping[str, float], known: Board | None, hierarchy: bool) -> dict[str, float]:
+    """Check that every resource of the device is present."""
     result = {}
     for key in RESOURCES:
-        if key in found:
-            result[key] = found[key]
+        if key in amounts:
+            result[key] = amounts[key]
         elif known and not known.resources[key]:
             result[key] = 0.0
         elif known or key != "uram":

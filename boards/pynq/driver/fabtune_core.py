@@ -1,12 +1,12 @@
-"""Driver of a fabtune core for PYNQ 3 and later; it needs pynq and NumPy alone, and the files beside it.
+"""Driver of a fabtune core for PYNQ 3 and later: needs pynq, NumPy and the files of this folder.
 
 In a notebook::
 
     from pynq import Overlay
     import fabtune_core                       # before the overlay is loaded: it binds the driver to the core
     core = Overlay("CORE.bit").core
-    core.selftest("selftest.bin")             # names the first part that is not golden's
-    core.example("example.bin")               # where the package has one: accuracies, which are golden's
+    core.selftest("selftest.bin")             # names the first part that differs from golden
+    core.example("example.bin")               # if the package has an example: accuracies, equal to golden's
     core.run("load", parameters=buffer)       # buffers of pynq.allocate, or numbers
 
 In a terminal, as root: ``python3 fabtune_core.py [--poll] [--seconds N] CORE.bit selftest.bin``. Exit status: 0 all is
@@ -30,11 +30,11 @@ CORE = json.loads(Path(__file__).with_name("fabtune_core.json").read_text())
 SECONDS = 10.0
 """Time that a command may take."""
 EXAMPLE_SECONDS = 60.0
-"""The same of the example."""
+"""Time that a command of the example may take."""
 RESET_POLLS = 10_000
 """Reads of the register after which a soft reset counts as hung: 10 ms and more."""
 WAIT = 0.1
-"""Seconds that a wait for the interrupt takes at most."""
+"""Longest single wait for the interrupt, in seconds."""
 ALL_ONES = 0xFFFF_FFFF
 MEANINGS = {
     ALL_ONES: "nothing decodes this address: no bitstream is loaded, or the address is another one",
@@ -47,7 +47,7 @@ DIFFERENT, USAGE, NO_ANSWER, NO_MEMORY, FAILED, HUNG, NO_INTERRUPT, OTHER_CLOCK 
 
 
 class CoreError(Exception):
-    """Command that did not end as it should, or a self-test that found another bit; `status` is the exit status."""
+    """A failed command or self-test; `status` is the exit status."""
 
     def __init__(self, message, status=FAILED):
         super().__init__(message)
@@ -55,7 +55,7 @@ class CoreError(Exception):
 
 
 class FabtuneCore(DefaultIP):
-    """A core in an overlay: its registers by name, its commands, its self-test."""
+    """A core in an overlay: registers by name, commands, self-test."""
 
     bindto = CORE["bindto"]
     now = staticmethod(time.perf_counter_ns)
@@ -66,7 +66,7 @@ class FabtuneCore(DefaultIP):
         self.reset()
 
     def reset(self):
-        """Reset the core, at any time, and wait until all is as after power-up: registers, and memories, too."""
+        """Reset the core at any time, and wait until registers and memories are in the state after power-up."""
         self.write(CORE["registers"]["soft_reset"], 1)
         for _ in range(RESET_POLLS):
             if not self.get("soft_reset"):
@@ -89,7 +89,7 @@ class FabtuneCore(DefaultIP):
         return int(self.read(CORE["registers"][name]))
 
     def set(self, name, value):
-        """Write a setting: a number, or of an address a buffer of `pynq.allocate` that the core can address."""
+        """Write a setting: a number, or for an address a buffer of `pynq.allocate` that the core can address."""
         size = getattr(value, "nbytes", 0)
         value = int(getattr(value, "device_address", value))
         if value + size > 1 << CORE["memory_bits"]:
@@ -99,9 +99,10 @@ class FabtuneCore(DefaultIP):
             self.write(CORE["registers"][f"{name}_high"], value >> 32)
 
     def run(self, command, watch=None, *, seconds=SECONDS, poll=True, **settings):
-        """Set registers, start a command, wait for its end; returns its counters and cycles. A `watch` measures.
+        """Set registers, start a command, wait for its end; returns counters and cycles. A `watch` measures the clock.
 
-        Without `poll` it waits for the interrupt, which takes an event loop that is not running: not in a notebook.
+        Without `poll` the call waits for the interrupt, which needs an event loop that is not running: not in a
+        notebook.
         """
         for name, value in settings.items():
             if name not in CORE["settings"]:
@@ -122,7 +123,7 @@ class FabtuneCore(DefaultIP):
         return counted | {"cycles": self._cycles()}
 
     def _wait(self, seconds, poll):
-        """Wait for the end of a command; the status then."""
+        """Wait for the end of a command; returns the status."""
         start, missed = self.now(), False
         while True:
             waited = poll or self._interrupted()
@@ -132,7 +133,7 @@ class FabtuneCore(DefaultIP):
             if status & CORE["done"]:
                 if waited:
                     return status
-                if missed:  # it did not end between the wait and the read
+                if missed:  # no interrupt in a second wait either
                     text = f"no interrupt: {self._state(status)}: --poll works without one"
                     raise CoreError(text, NO_INTERRUPT)
                 missed = True
@@ -140,7 +141,7 @@ class FabtuneCore(DefaultIP):
                 raise CoreError(f"no end after {taken:.1f} s: {self._state(status)} {self._rate(taken)}", HUNG)
 
     def _interrupted(self):
-        """Wait for the interrupt, but not long; whether it has come."""
+        """Wait at most `WAIT` seconds; whether the interrupt came."""
         waited = asyncio.wait_for(self.interrupt.wait(), WAIT)
         try:
             asyncio.get_event_loop().run_until_complete(waited)
@@ -158,14 +159,14 @@ class FabtuneCore(DefaultIP):
         return self.get("cycles_low") | self.get("cycles_high") << 32
 
     def _rate(self, taken):
-        """Say what the cycle counter of a command that does not end tells about the clock."""
+        """Message about the clock of a command that does not end, from the cycle counter."""
         cycles = self._cycles()
         if self._cycles() == cycles:
             return "standing still: the core's clock has stopped, or it is in reset"
         return f"counting, clock {cycles / taken / 1e6:.1f} MHz" if taken else "counting"
 
     def try_registers(self):
-        """Check that the core answers: its signature, a soft reset, then a setting, which is 0 afterwards."""
+        """Check signature, soft reset and a setting, which is 0 afterwards."""
         self.check_signature()
         self.reset()
         offset = CORE["registers"][CORE["settings"][0]]
@@ -175,7 +176,7 @@ class FabtuneCore(DefaultIP):
                 raise CoreError(f"a register does not keep what is written: it reads {found:#010x}", NO_ANSWER)
 
     def clock_hz(self, command, **settings):
-        """Measure the core's clock while a command is repeated; 0 for one that is too short."""
+        """Measure the core's clock in Hz by repeating a command; 0 for a command that is too short."""
         watch, begun = ClockWatch(self.now), self.now()
         while watch.nanoseconds < WATCHED and self.now() - begun < 10 * WATCHED:
             self.run(command, watch, **settings)
@@ -183,12 +184,12 @@ class FabtuneCore(DefaultIP):
 
     @property
     def expected_hz(self):
-        """Rate of the clock that Vivado reached, where its file is here; else the one that was asked for."""
+        """Clock rate in Hz that Vivado reached, from Vivado's file; without the file the requested rate."""
         file = Path(__file__).with_name(CORE["clock_file"])
         return int(file.read_text()) if file.exists() else CORE["clock_hz"]
 
     def _try_clock(self, say, stage, buffer):
-        """Measure the clock with the command of a stage, and say which rate it has."""
+        """Measure the clock with a stage's command, compare and report the rate."""
         hertz, expected = self.clock_hz(stage["command"], **self._settings(stage, buffer)), self.expected_hz
         if hertz and clock_differs(hertz, expected):
             raise CoreError(f"{hertz / 1e6:.3f} MHz instead of {expected / 1e6:.3f} MHz", OTHER_CLOCK)
@@ -196,12 +197,10 @@ class FabtuneCore(DefaultIP):
             say(f"clock: right, {hertz / 1e6:.3f} MHz")
 
     def selftest(self, image, *, say=print, seconds=SECONDS, poll=True):
-        """Try registers and memory, then run a small job whose results are known; returns the names of its stages.
+        """Try registers and memory, then run a small job with known results; returns the names of the job's stages.
 
-        Raises
-        ------
-        CoreError
-            Naming the first part that is not right, last the clock, by the longest command since the last load.
+        Finally the clock is measured by the longest command since the last load. A `CoreError` names the first wrong
+        part.
         """
         test = CORE["selftest"]
         how = "polled" if poll else "with interrupt"
@@ -231,12 +230,9 @@ class FabtuneCore(DefaultIP):
         return [stage["name"] for stage in test["stages"]]
 
     def example(self, image, *, say=print, seconds=EXAMPLE_SECONDS, poll=True):
-        """Tune the network of the package's example; returns how many held-out samples are right before and after.
+        """Tune the network of the package's example; numbers of correctly classified held-out samples before and after.
 
-        Raises
-        ------
-        CoreError
-            Naming the first command that left something else than golden says.
+        A `CoreError` names the first command whose results differ from golden.
         """
         job, right = CORE["example"], []
         self._part("registers", say, self.try_registers)
@@ -256,7 +252,7 @@ class FabtuneCore(DefaultIP):
 
     @staticmethod
     def _memory(job, image, say):
-        """Make the memory of a job, at its beginning a file."""
+        """Allocate the memory of a job and load a file at the beginning."""
         buffer = allocate(shape=(job["size"],), dtype=np.uint8)
         buffer[:] = 0
         start = np.frombuffer(Path(image).read_bytes(), np.uint8)
@@ -266,7 +262,6 @@ class FabtuneCore(DefaultIP):
 
     @staticmethod
     def _right(job, buffer):
-        """Count the samples whose largest logit is that of their label."""
         tested, stride = job["tested"], job["stride"]
         words = np.asarray(buffer[job["logits"] : job["logits"] + 4 * tested * stride]).tobytes()
         logits = np.frombuffer(words, np.int32).reshape(tested, stride)[:, : job["classes"]]
@@ -275,7 +270,7 @@ class FabtuneCore(DefaultIP):
 
     @staticmethod
     def _part(where, say, try_it, *arguments):
-        """Try a part; say what is wrong, and name the part in the error."""
+        """Try a part; report an error, and name the part in the error."""
         try:
             return try_it(*arguments)
         except CoreError as error:
@@ -289,12 +284,12 @@ class FabtuneCore(DefaultIP):
 
     @staticmethod
     def _settings(stage, buffer):
-        """Settings of a stage, with the addresses that they have in a buffer."""
+        """Settings of a stage with addresses relative to a buffer."""
         base, settings = int(buffer.device_address), stage["settings"]
         return {name: base + value if name in CORE["addresses"] else value for name, value in settings.items()}
 
     def _run_stage(self, stage, buffer, seconds, poll):
-        """Run the command of a stage and compare what it left; its cycles."""
+        """Run the command of a stage and compare its results; returns its cycles."""
         settings = self._settings(stage, buffer)
         buffer.flush()
         try:
@@ -315,7 +310,7 @@ class FabtuneCore(DefaultIP):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser whose errors are a line."""
+    """Parser with one-line errors."""
 
     def error(self, message):
         self.exit(USAGE, f"{self.prog}: {message}: {' '.join(self.format_usage().split())}\n")
@@ -343,14 +338,14 @@ def main(arguments=None):
     chosen = parser.parse_args(arguments)
     try:
         core = Overlay(chosen.bitstream).core
-    except CoreError as error:  # it refuses another bitstream at once
+    except CoreError as error:  # another bitstream
         print(f"registers: wrong, {error}")
         return error.status
     try:
         core.selftest(
             chosen.image, seconds=chosen.seconds, poll=chosen.poll or getattr(core, "interrupt", None) is None
         )
-    except CoreError as error:  # the lines have said it
+    except CoreError as error:  # already printed
         return error.status
     return 0
 
