@@ -115,7 +115,7 @@ class StationaryLoad(wiring.Component):
         return stays
 
     def _read(self, m: Module, memories: list[memory.Memory], ends: Value, emptied: Signal) -> None:
-        """Read complete tiles, a beat a cycle: it follows at the heels of the last key, and never overtakes it."""
+        """Read complete tiles, a beat a cycle; a read may directly follow the write of a tile's last key."""
         spec, ended, complete = self.spec, Signal(), Signal(range(3))
         reads, beat = Signal(), Signal(range(2 * spec.beats))
         m.d.comb += reads.eq(complete.any() & (~self.o.valid | self.o.ready))

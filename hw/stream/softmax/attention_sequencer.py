@@ -75,7 +75,7 @@ class AttentionSequencer(wiring.Component):
     def _give(
         self, m: Module, blocks: AttentionBlocks, phases: tuple[wiring.PureInterface, ...], owed: Signal
     ) -> Value:
-        """Give a phase to each part as soon as that is ready for it; returns whether all have taken one of scores."""
+        """Issue a phase to each submodule as soon as it is ready; returns whether all have accepted a scores phase."""
         phase, settings = blocks.o.payload, blocks.settings
         free = ~self.softmax.valid | self.softmax.ready
         wanted = Cat(1, 1, phase.contexts, ~phase.contexts)

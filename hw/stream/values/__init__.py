@@ -1,1 +1,1 @@
-"""RTL of functions of values and rows behind the array."""
+"""RTL of element-wise functions, row functions and the value path after the array."""

@@ -1,4 +1,4 @@
-"""RTL of `activation_function`: a ReLU, from which a table's value of the magnitude is subtracted."""
+"""RTL of `activation_function`: a ReLU, minus a table lookup of the magnitude."""
 
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from ..pwl import PiecewiseLinear
 
 
 class ActivationFunction(wiring.Component):
-    """One of the functions of each value, one word of lanes a cycle, `spec.latency` (12) cycles later.
+    """Apply one of the activation functions to a word of lanes a cycle, `spec.latency` (12) cycles later.
 
-    All stages wait while the last one is full and not taken.
+    All stages stall while the last stage is full and not accepted.
     """
 
     def __init__(self, spec: ActivationFunctionSpec) -> None:
@@ -29,7 +29,7 @@ class ActivationFunction(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.i.payload
+        spec, word = self.spec, self.i.payload
         move = Signal()
         stages = {
             "input": 0,
@@ -46,12 +46,12 @@ class ActivationFunction(wiring.Component):
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
         probe(self, valid=valid)
-        # always the same bits are rounded off
-        left = pipeline.place("input", ~given.output_shift, "left", reset_less=True).at("difference")
+        # shift left first, so that the rounding position is fixed
+        left_shift = pipeline.place("input", ~word.output_shift, "left", reset_less=True).at("difference")
         whole, plain = Signal(), Signal()
-        m.d.comb += [whole.eq(given.kind == KINDS.index("none")), plain.eq(1)]
+        m.d.comb += [whole.eq(word.kind == KINDS.index("none")), plain.eq(1)]
         function = Signal(range(len(TABULATED)))
-        with m.Switch(given.kind):
+        with m.Switch(word.kind):
             for number, name in enumerate(TABULATED):
                 with m.Case(KINDS.index(name)):
                     m.d.comb += [function.eq(number), plain.eq(0)]
@@ -60,13 +60,13 @@ class ActivationFunction(wiring.Component):
         function = pipeline.place("input", function, "function", reset_less=True).at("magnitude")
         m.submodules.functions = EnableInserter(move)(functions := PiecewiseLinear(spec.table, spec.lanes))
         m.d.comb += functions.function.eq(function)
-        flags = Flags(whole, plain, function, left)
+        flags = Flags(whole, plain, function, left_shift)
         streams = spec.streams()
-        values = elements(given.value, streams["i"].fields[0])
-        results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in streams["o"].fields[:2])
+        values = elements(word.value, streams["i"].fields[0])
+        results, clipped = (elements(getattr(self.o.payload, field.name), field) for field in streams["o"].fields[:2])
         for lane, value in enumerate(values):
             aligned = Signal(signed(Q8_16.width + SHIFT.maximum), name=f"aligned{lane}", reset_less=True)
-            pipeline.load(aligned, shift_left(value, given.input_shift))
+            pipeline.load(aligned, shift_left(value, word.input_shift))
             rounding = RoundSaturate(len(aligned) + 1 + SHIFT.maximum, SHIFT.maximum, Q8_16)
             m.submodules[f"rounding{lane}"] = EnableInserter(move)(rounding)
             m.d.comb += [
@@ -75,24 +75,24 @@ class ActivationFunction(wiring.Component):
                 clipped[lane].eq(rounding.clipped),
             ]
         if spec.tag:
-            tag = pipeline.place("input", given.tag, "tag", reset_less=True)
+            tag = pipeline.place("input", word.tag, "tag", reset_less=True)
             m.d.comb += self.o.payload.tag.eq(tag.at("output"))
         return m
 
     def _lane(
         self, m: Module, pipeline: Pipeline, aligned: Signal, lane: int, functions: PiecewiseLinear, flags: "Flags"
     ) -> Signal:
-        """Function of a value, shifted so that always the same bits are rounded off."""
+        """Function of a lane's value, shifted left to the fixed rounding position."""
         magnitude = Signal(len(aligned), name=f"magnitude{lane}", reset_less=True)
         pipeline.load(magnitude, Mux(aligned[-1], -aligned, aligned))
         m.d.comb += functions.argument[lane].eq(magnitude)
         beyond = flags.plain
-        for number, one in enumerate(self.spec.table.functions):
-            end = one.segment_bits + exact_log2(one.segments)
+        for number, function in enumerate(self.spec.table.functions):
+            end = function.segment_bits + exact_log2(function.segments)
             beyond = beyond | (flags.function == number) & magnitude[end:].any()
         zero = pipeline.place("magnitude", beyond, f"beyond{lane}", reset_less=True).at("table")
-        kept = Mux(aligned[-1] & ~flags.whole, 0, aligned)
-        positive = pipeline.place("aligned", kept, f"positive{lane}", reset_less=True).at("table")
+        passed = Mux(aligned[-1] & ~flags.whole, 0, aligned)
+        positive = pipeline.place("aligned", passed, f"positive{lane}", reset_less=True).at("table")
         difference = Signal(signed(len(aligned) + 1), name=f"difference{lane}", reset_less=True)
         pipeline.load(difference, positive - Mux(zero, 0, functions.o[lane]))
         scaled = Signal(signed(len(difference) + SHIFT.maximum), name=f"scaled{lane}", reset_less=True)
@@ -101,18 +101,18 @@ class ActivationFunction(wiring.Component):
 
 
 class Flags(NamedTuple):
-    """Settings of all lanes by a word's kind and shifts, each at the stage in which it is read.
+    """Settings derived from a word's kind and shifts, each at the stage that reads it.
 
     Parameters
     ----------
     whole : Value
-        Negative values stay: no function. At "aligned".
+        No function: negative values pass. At "aligned".
     plain : Value
         Nothing is subtracted. At "magnitude".
     function : Value
         Number of the table's function. At "magnitude".
     left : Value
-        Places to the left. At "difference".
+        Left shift. At "difference".
     """
 
     whole: Value

@@ -1,4 +1,4 @@
-"""RTL of `elementwise`: a sum and a product of each pair, of which one passes a barrel shifter with rounding."""
+"""RTL of `elementwise`: a sum and a product per pair; a multiplexer, then a barrel shifter with rounding."""
 
 from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -16,13 +16,13 @@ from ...probe import probe
 from .requantize import ROUNDED
 
 MOST_DROPPED = Q8_16.fraction + SHIFT.maximum
-"""Most bits that are rounded off: of a product without shifts of its factors."""
+"""Most bits rounded off: a product of unshifted factors."""
 
 
 class Elementwise(wiring.Component):
-    """Sum, product or square of each pair, one word of lanes a cycle, `spec.latency` cycles later.
+    """Sum, product or square of each pair: a word of lanes a cycle, `spec.latency` cycles later.
 
-    All stages wait while the last one is full and not taken. The product takes two DSPs a lane.
+    All stages stall while the last stage is full and not accepted. A product uses two DSPs per lane.
     """
 
     def __init__(self, spec: ElementwiseSpec) -> None:
@@ -31,7 +31,7 @@ class Elementwise(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.i.payload
+        spec, word = self.spec, self.i.payload
         width, product_width = Q11_16.width + SHIFT.maximum + 1, 2 * Q8_16.width
         move = Signal()
         rounding = [RoundingShifter(product_width, MOST_DROPPED, ROUNDED) for _ in range(spec.lanes)]
@@ -49,20 +49,20 @@ class Elementwise(wiring.Component):
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
         probe(self, valid=valid)
-        kinds = {name: given.kind == number for number, name in enumerate(KINDS)}
+        kinds = {name: word.kind == number for number, name in enumerate(KINDS)}
         multiplies = kinds["multiply"] | kinds["square"]
         plain = pipeline.place("input", kinds["none"], "plain", reset_less=True).at("operands")
         square = kinds["square"]
         later = pipeline.place("input", multiplies, "multiplies", reset_less=True)
-        # a value that passes is not shifted; a product is, by what its factors are not
+        # a passed value is not shifted; a product's shift makes up for its unshifted factors
         places = Signal(range(MOST_DROPPED + 1), reset_less=True)
-        shifts = given.first_shift + Mux(square, given.first_shift, given.second_shift)
-        dropped = Mux(multiplies, given.output_shift + Q8_16.fraction - shifts, given.output_shift)
+        shifts = word.first_shift + Mux(square, word.first_shift, word.second_shift)
+        dropped = Mux(multiplies, word.output_shift + Q8_16.fraction - shifts, word.output_shift)
         pipeline.load(places, Mux(kinds["none"], 0, dropped))
         places_later = pipeline.place("operands", places, "places", reset_less=True).at("chosen")
         streams = spec.streams()
-        firsts, seconds = (elements(getattr(given, one.name), one) for one in streams["i"].fields[:2])
-        results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in streams["o"].fields[:2])
+        firsts, seconds = (elements(getattr(word, field.name), field) for field in streams["i"].fields[:2])
+        results, clipped = (elements(getattr(self.o.payload, field.name), field) for field in streams["o"].fields[:2])
         narrow = later.at("rounded")
         for lane, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
             registers = {
@@ -81,8 +81,8 @@ class Elementwise(wiring.Component):
             pipeline.load(made["one"], first[: Q8_16.width].as_signed())
             pipeline.load(made["two"], Mux(square, first[: Q8_16.width], second[: Q8_16.width]).as_signed())
             pipeline.load(made["product"], made["one"] * made["two"])
-            pipeline.load(made["augend"], Mux(kinds["none"], first, shift_left(first, given.first_shift)))
-            pipeline.load(made["addend"], shift_left(second, given.second_shift))
+            pipeline.load(made["augend"], Mux(kinds["none"], first, shift_left(first, word.first_shift)))
+            pipeline.load(made["addend"], shift_left(second, word.second_shift))
             pipeline.load(made["total"], made["augend"] + Mux(plain, 0, made["addend"]))
             pipeline.load(made["chosen"], Mux(later.at("product"), made["product"], made["total"]))
             m.submodules[f"rounding{lane}"] = EnableInserter(move)(rounding[lane])
@@ -91,6 +91,6 @@ class Elementwise(wiring.Component):
             pipeline.load(data_register(m, results[lane], f"value{lane}"), value)
             pipeline.load(data_register(m, clipped[lane], f"clipped{lane}"), beyond)
         if spec.tag:
-            tag = pipeline.place("input", given.tag, "tag", reset_less=True)
+            tag = pipeline.place("input", word.tag, "tag", reset_less=True)
             m.d.comb += self.o.payload.tag.eq(tag.at("output"))
         return m

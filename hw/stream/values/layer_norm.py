@@ -1,4 +1,4 @@
-"""RTL of `layer_norm`: rows wait while their sums become mean and inverse deviation, then two products a value."""
+"""RTL of `layer_norm`: rows are buffered while their statistics are computed, then two products a value."""
 
 from typing import Any, NamedTuple
 
@@ -21,13 +21,13 @@ from .row_deviation import RowDeviation
 from .row_sums import RowSums
 
 _BITS = FACTOR_BITS, Q8_16.width
-"""Bits of factors and biases."""
+"""Widths of factors and of biases."""
 
 
 class LayerNorm(wiring.Component):
-    """Operation after operation: its parameters, then its rows, a word a cycle.
+    """Normalise rows, a word a cycle, one operation after another.
 
-    An operation begins when the last word of the one before was taken. Its rows come in beside its parameters.
+    An operation begins once the previous operation's last word was accepted. Its rows and parameters load in parallel.
     """
 
     def __init__(self, spec: LayerNormSpec) -> None:
@@ -39,7 +39,7 @@ class LayerNorm(wiring.Component):
         spec = self.spec
         self._active, self._loaded = Signal(), Signal()
         self._settings = settings = Signal.like(self.operation.payload, reset_less=True)
-        # of the last feature
+        # lane and word of the last feature
         self._lane, self._word = Signal(exact_log2(spec.lanes)), Signal(range(1 << (spec.words - 1).bit_length()))
         last = Signal(len(self._lane) + len(self._word), reset_less=True)
         begin = Signal()
@@ -59,28 +59,29 @@ class LayerNorm(wiring.Component):
         return m
 
     def _parameters(self, m: Module, platform: object, begin: Signal) -> list[list[Any]]:
-        """Load parameters; return the ports that read factors and biases, one of each for `VALUES` lanes."""
-        spec, given = self.spec, self.parameters
+        """Load parameters; returns the read ports of factors and of biases, one each per `VALUES` lanes."""
+        spec, parameters = self.spec, self.parameters
         groups = spec.lanes // VALUES
         loading, factors = Signal(), Signal(reset_less=True)
-        # for the handshake, which is long, and for the memories: a word goes with its minus side, which comes second
+        # copies for the slow handshake and for the memories: a word is accepted with its second, minus, half
         second, side = replicas(2, "side")
-        at = Signal(len(self._word) + exact_log2(groups), reset_less=True)
+        index = Signal(len(self._word) + exact_log2(groups), reset_less=True)
         final = Signal()
         m.d.comb += [
-            given.ready.eq(second),
-            final.eq(at == Cat(self._lane, self._word)[exact_log2(VALUES) :]),
+            parameters.ready.eq(second),
+            final.eq(index == Cat(self._lane, self._word)[exact_log2(VALUES) :]),
         ]
-        with m.If(loading & given.valid):
+        with m.If(loading & parameters.valid):
             m.d.sync += [second.eq(~side), side.eq(~side)]
             with m.If(side):
-                m.d.sync += at.eq(Mux(final, 0, at + 1))
+                m.d.sync += index.eq(Mux(final, 0, index + 1))
                 with m.If(final):
                     m.d.sync += [factors.eq(1), loading.eq(~factors), self._loaded.eq(factors)]
         with m.If(begin):
-            m.d.sync += [loading.eq(1), self._loaded.eq(0), factors.eq(~self.operation.payload.biased), at.eq(0)]
+            m.d.sync += [loading.eq(1), self._loaded.eq(0), factors.eq(~self.operation.payload.biased), index.eq(0)]
         plus, minus = (
-            elements(getattr(given.payload, name), spec.streams()["parameters"].fields[0]) for name in ("plus", "minus")
+            elements(getattr(parameters.payload, name), spec.streams()["parameters"].fields[0])
+            for name in ("plus", "minus")
         )
         values = [Mux(side, low, high) for low, high in zip(minus, plus, strict=True)]
         _, *shapes, _ = spec.memories
@@ -92,39 +93,41 @@ class LayerNorm(wiring.Component):
                 m.submodules[f"{shape.name}{group}"] = storage
                 write = storage.write_port()
                 m.d.comb += [
-                    write.addr.eq(Cat(at[exact_log2(groups) :], side)),
+                    write.addr.eq(Cat(index[exact_log2(groups) :], side)),
                     write.data.eq(Cat(value[:bits] for value in values)),
-                    write.en.eq(loading & given.valid & (factors != number) & (at[: exact_log2(groups)] == group)),
+                    write.en.eq(
+                        loading & parameters.valid & (factors != number) & (index[: exact_log2(groups)] == group)
+                    ),
                 ]
                 ports[-1].append(storage.read_port())
         probe(self, loading=loading, second=second, side=side)
         return ports
 
     def _rows(self, m: Module, begin: Signal) -> tuple[Any, Any, Signal]:
-        """Take rows; return the queues of their words and of what becomes of their sums, and a bit: a row leaves."""
-        spec, given, settings = self.spec, self.i, self._settings
+        """Accept rows; returns the queues of words and of row statistics, and a flag: a row leaves."""
+        spec, source, settings = self.spec, self.i, self._settings
         m.submodules.rows = rows = Fifo(spec.lanes * Q11_16.width, spec.buffered)
         m.submodules.sums = sums = RowSums(spec.lanes)
         m.submodules.deviation = deviation = RowDeviation(spec.table)
-        at, left, taking = Signal.like(self._word), Signal(16, reset_less=True), Signal()
-        # a flag: whether a row's first word is taken is known late
+        index, remaining, taking = Signal.like(self._word), Signal(16, reset_less=True), Signal()
+        # `first` is a register, as a row's acceptance arrives late
         first, last, move, leaves = Signal(init=1), Signal(), Signal(), Signal()
         room = Signal(range(ROWS_UNDER_WAY + 1), init=ROWS_UNDER_WAY)
         m.d.comb += [
-            last.eq(at == self._word),
-            given.ready.eq(taking & rows.i.ready & (~first | room.any())),
-            rows.i.valid.eq(taking & given.valid & (~first | room.any())),
-            move.eq(given.valid & given.ready),
-            rows.i.payload.eq(Cat(given.payload.value)),
+            last.eq(index == self._word),
+            source.ready.eq(taking & rows.i.ready & (~first | room.any())),
+            rows.i.valid.eq(taking & source.valid & (~first | room.any())),
+            move.eq(source.valid & source.ready),
+            rows.i.payload.eq(Cat(source.payload.value)),
         ]
         with m.If(move):
-            m.d.sync += [at.eq(Mux(last, 0, at + 1)), first.eq(last)]
+            m.d.sync += [index.eq(Mux(last, 0, index + 1)), first.eq(last)]
         with m.If(move & last):
-            m.d.sync += [left.eq(left - 1), taking.eq(left != 1)]
+            m.d.sync += [remaining.eq(remaining - 1), taking.eq(remaining != 1)]
         with m.If(begin):
-            m.d.sync += [left.eq(self.operation.payload.rows), taking.eq(1)]
+            m.d.sync += [remaining.eq(self.operation.payload.rows), taking.eq(1)]
         m.d.sync += room.eq(room - (move & first) + leaves)
-        values = elements(given.payload.value, spec.streams()["i"].fields[0])
+        values = elements(source.payload.value, spec.streams()["i"].fields[0])
         m.d.comb += [
             sums.enable.eq(move),
             sums.first.eq(first),
@@ -149,42 +152,42 @@ class LayerNorm(wiring.Component):
             statistics.i.valid.eq(deviation.valid),
             *(statistics.i.payload[name].eq(getattr(deviation, name)) for name in layout.members),
             names.i.valid.eq(move & first),
-            names.i.payload.eq(Cat(given.payload.side, *([given.payload.tag] if spec.tag else []))),
+            names.i.payload.eq(Cat(source.payload.side, *([source.payload.tag] if spec.tag else []))),
             statistics.o.ready.eq(leaves),
             names.o.ready.eq(leaves),
         ]
         self._names = names.o
-        probe(self, taking=taking, first=first, taken=at, rows_left=left, rows_room=room)
+        probe(self, taking=taking, first=first, taken=index, rows_left=remaining, rows_room=room)
         return rows.o, statistics.o, leaves
 
     def _values(self, m: Module, rows: Any, statistics: Any, leaves: Signal, ports: list[list[Any]]) -> Value:
-        """Compute a word of a row a cycle; return a bit: the operation's last word was taken."""
+        """Process a row word a cycle; returns a flag: the operation's last word was accepted."""
         o = self.o
-        step, last, at = Signal(), Signal(), Signal.like(self._word)
-        left, room = Signal(16, reset_less=True), Signal(range(WORDS_UNDER_WAY + 1), init=WORDS_UNDER_WAY)
+        step, last, index = Signal(), Signal(), Signal.like(self._word)
+        remaining, room = Signal(16, reset_less=True), Signal(range(WORDS_UNDER_WAY + 1), init=WORDS_UNDER_WAY)
         m.d.comb += [
             step.eq(self._loaded & rows.valid & statistics.valid & self._names.valid & room.any()),
             rows.ready.eq(step),
-            last.eq(at == self._word),
+            last.eq(index == self._word),
             leaves.eq(step & last),
         ]
         with m.If(step):
-            m.d.sync += at.eq(Mux(last, 0, at + 1))
+            m.d.sync += index.eq(Mux(last, 0, index + 1))
         with m.If(leaves):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += remaining.eq(remaining - 1)
         with m.If(~self._active):
-            m.d.sync += left.eq(self.operation.payload.rows)
+            m.d.sync += remaining.eq(self.operation.payload.rows)
         m.d.sync += room.eq(room - step + (o.valid & o.ready))
 
         m.submodules.results = results = Fifo(o.payload.shape(), WORDS_UNDER_WAY)
         wiring.connect(m, results.o, wiring.flipped(o))
-        word = _Word(step, last, Cat(at, self._names.payload[0]), rows.payload, statistics.payload)
+        word = _Word(step, last, Cat(index, self._names.payload[0]), rows.payload, statistics.payload)
         m.d.comb += results.i.valid.eq(self._lanes(m, word, ports, results.i.payload))
-        probe(self, step=step, given=at, values_left=left, values_room=room)
-        return self._active & (left == 0) & (room == WORDS_UNDER_WAY)
+        probe(self, step=step, given=index, values_left=remaining, values_room=room)
+        return self._active & (remaining == 0) & (room == WORDS_UNDER_WAY)
 
-    def _lanes(self, m: Module, word: "_Word", ports: list[list[Any]], found: Any) -> Value:
-        """Drive the results of a word's lanes; return a bit: there are some."""
+    def _lanes(self, m: Module, word: "_Word", ports: list[list[Any]], results: Any) -> Value:
+        """Connect a word's lanes and drive the results; returns the valid flag."""
         spec, settings = self.spec, self._settings
         stages = {
             "word": 0,
@@ -205,23 +208,25 @@ class LayerNorm(wiring.Component):
             m.d.comb += port.addr.eq(address)
         under_way = Signal(NormLane.LATENCY)
         m.d.comb += [
-            Cat(found.side, *([found.tag] if spec.tag else [])).eq(place("names", self._names.payload).at("result")),
-            found.last.eq(ends.at("result")),
+            Cat(results.side, *([results.tag] if spec.tag else [])).eq(
+                place("names", self._names.payload).at("result")
+            ),
+            results.last.eq(ends.at("result")),
         ]
         lanes = [NormLane() for _ in range(spec.lanes)]
         drop, lift = Signal.like(lanes[0].drop, reset_less=True), Signal.like(lanes[0].lift, reset_less=True)
         m.d.sync += [drop.eq(settings.fraction + settings.result_shift + 1), lift.eq(settings.fraction + 1)]
-        # with a reset, the register is none of a shift register, whose output is late, and which all lanes read
-        own_places = Signal.like(word.statistics.places)
-        m.d.sync += own_places.eq(place("places", word.statistics.places).at("product"))
+        # high fanout: a reset keeps this register out of the slow shift-register primitive
+        row_places = Signal.like(word.statistics.places)
+        m.d.sync += row_places.eq(place("places", word.statistics.places).at("product"))
         row = {
             "mantissa": place("mantissa", word.statistics.mantissa).at("operand"),
             "offset": place("offset", word.statistics.offset).at("product"),
-            "places": own_places,
+            "places": row_places,
         }
         for number, lane in enumerate(lanes):
             m.submodules[f"lane{number}"] = lane
-            there = ~ends.at("address") | (self._lane >= number if number else 1)
+            present = ~ends.at("address") | (self._lane >= number if number else 1)
             parameters = [
                 port[number // VALUES].data.word_select(number % VALUES, bits)
                 for port, bits in zip(ports, _BITS, strict=True)
@@ -231,33 +236,33 @@ class LayerNorm(wiring.Component):
                 *(getattr(lane, name).eq(value) for name, value in row.items()),
                 lane.factor.eq(parameters[0]),
                 lane.bias.eq(parameters[1]),
-                lane.there.eq(pipeline.place("address", there, f"there{number}", reset_less=True).at("fetched")),
+                lane.there.eq(pipeline.place("address", present, f"there{number}", reset_less=True).at("fetched")),
                 lane.biased.eq(settings.biased),
                 lane.lift.eq(lift),
                 lane.drop.eq(drop),
-                found.value[number].eq(lane.o),
-                found.clipped_scaled[number].eq(lane.clipped_scaled),
-                found.clipped[number].eq(lane.clipped),
+                results.value[number].eq(lane.o),
+                results.clipped_scaled[number].eq(lane.clipped_scaled),
+                results.clipped[number].eq(lane.clipped),
             ]
         probe(self, under_way=under_way)
         return pipeline.place_flag("word", word.step, under_way).at("result")
 
 
 class _Word(NamedTuple):
-    """A word of a row as it leaves the buffer.
+    """A word of a row at the buffer's output.
 
     Parameters
     ----------
     step : Value
-        There is one.
+        The word is valid.
     last : Value
-        It ends its row.
+        Last word of its row.
     address : Value
-        Of its parameters, of its side.
+        Address of its parameters, with the perturbation sign.
     values : Value
-        All lanes.
+        Values of all lanes.
     statistics : data.View
-        Mantissa, offset, places of its row.
+        Mantissa, offset and places of its row.
     """
 
     step: Value

@@ -1,4 +1,4 @@
-"""RTL of a lane of a norm: a value times the inverse deviation, rounded; that times a factor, plus a bias, rounded."""
+"""RTL of a norm lane: value times inverse deviation, rounded; then times a factor, plus a bias, rounded."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, signed
 from amaranth.lib import wiring
@@ -15,34 +15,34 @@ from .row_deviation import PLACES_ADDED
 
 _PRODUCT = Q11_16.width + INVERSE.width
 _MOST_PLACES = 26 + PLACES_ADDED
-"""Largest shift of a value's product: of the largest deviation."""
+"""Largest shift of a value's product, for the largest deviation."""
 _MOST_DROP = FACTOR_BITS + 1 + MOST_SHIFT
 _ALIGNED = Q8_16.width + FACTOR_BITS + 1
-"""Bits of a bias that is aligned to the product of value and factor."""
+"""Bits of a bias aligned to the product of value and factor."""
 
 
 class NormLane(wiring.Component):
-    """Compute one value of a norm a cycle, `LATENCY` cycles later, without handshake.
+    """Normalise a value a cycle, `LATENCY` cycles later, without handshake.
 
     Attributes
     ----------
     value : In(Q11.16)
-        The value.
+        Input value.
     mantissa, offset, places : In
-        As `RowDeviation` gives them: one, two and three cycles behind their value.
+        Outputs of `RowDeviation`: one, two and three cycles after their value.
     factor : In(18)
     bias : In(Q8.16)
-        `FETCHED` cycles behind their value.
+        Parameters, `FETCHED` cycles after their value.
     there, biased : In(1)
-        Whether the row has the value, and whether a bias counts; in the cycle of `bias`.
+        The row contains the value, and the bias applies; timed like `bias`.
     lift : In(range(20))
-        Fraction bits of the factor and one, by which a bias is aligned. Constant, as `drop`.
+        Alignment of the bias: fraction bits of the factor, plus one. Constant during an operation, like `drop`.
     drop : In(range(32))
-        Bits of the exact sum that are rounded off.
+        Bits of the exact sum to round off.
     o : Out(Q8.16)
-        The result, 0 where there is none.
+        Result; 0 for a value outside the row.
     clipped_scaled, clipped : Out(1)
-        The value was saturated before its factor; the result was.
+        Saturation before the factor, and of the result.
     """
 
     SCALED = 3 + RoundingShifter.latency_of(_MOST_PLACES)
@@ -73,11 +73,11 @@ class NormLane(wiring.Component):
 
         m.submodules.scaling = scaling = RoundingShifter(_PRODUCT + 1 + PLACES_ADDED, _MOST_PLACES, NORMALISED)
         product = register(m, "product", register(m, "operand", self.value) * self.mantissa)
-        # a zero for each place that is added
+        # shift left by the bias of `places`
         difference = register(m, "difference", product + self.offset)
         m.d.comb += [scaling.i.eq(difference << PLACES_ADDED), scaling.places.eq(self.places)]
 
-        there = register(m, "is_there", self.there)
+        present = register(m, "is_there", self.there)
         factor = register(m, "own_factor", Mux(self.there, self.factor, 0))
         bias = register(m, "own_bias", shift_left(Mux(self.there & self.biased, self.bias, 0), self.lift[:2]))
         aligned = register(m, "aligned", shift_left(bias, Cat(Const(0, 2), self.lift[2:]))[:_ALIGNED].as_signed())
@@ -88,7 +88,7 @@ class NormLane(wiring.Component):
             rounding.i.eq(total),
             rounding.places.eq(self.drop),
             self.o.eq(rounding.o),
-            self.clipped_scaled.eq(delayed(m, scaling.clipped & there, rest, "beyond", reset_less=True)),
+            self.clipped_scaled.eq(delayed(m, scaling.clipped & present, rest, "beyond", reset_less=True)),
             self.clipped.eq(rounding.clipped),
         ]
         return m

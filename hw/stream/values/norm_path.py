@@ -1,4 +1,4 @@
-"""RTL of `norm_path`: chunks of rows into `layer_norm` and out of it."""
+"""RTL of `norm_path`: chunks of rows into and out of `layer_norm`."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -13,7 +13,7 @@ from .layer_norm import LayerNorm
 
 
 class NormPath(wiring.Component):
-    """Operation after operation, `spec.norm_lanes` values a cycle."""
+    """Normalise the rows of one operation after another, `spec.norm_lanes` values a cycle."""
 
     def __init__(self, spec: NormPathSpec) -> None:
         self.spec = spec
@@ -25,12 +25,12 @@ class NormPath(wiring.Component):
         m.submodules.norm = norm = LayerNorm(spec.norm)
         wiring.connect(m, wiring.flipped(self.parameters), norm.parameters)
         self._settings = settings = Signal.like(self.operation.payload, reset_less=True)
-        active, told = Signal(), Signal()
+        active, issued = Signal(), Signal()
         begin, end = Signal(), Signal()
         m.d.comb += [
             begin.eq(self.operation.valid & ~active),
             self.operation.ready.eq(~active),
-            norm.operation.valid.eq(active & ~told),
+            norm.operation.valid.eq(active & ~issued),
             norm.operation.payload.rows.eq(settings.rows << 1),
             *(
                 getattr(norm.operation.payload, name).eq(getattr(settings, name))
@@ -38,31 +38,31 @@ class NormPath(wiring.Component):
                 if name != "rows"
             ),
         ]
-        # of a row the last chunk and the last word
+        # index of a row's last word
         words = exact_log2(spec.columns // spec.norm_lanes)
         self._last_word = Signal(len(settings.features) - exact_log2(spec.norm_lanes), reset_less=True)
         with m.If(begin):
-            m.d.sync += [settings.eq(self.operation.payload), active.eq(1), told.eq(0)]
+            m.d.sync += [settings.eq(self.operation.payload), active.eq(1), issued.eq(0)]
             m.d.sync += self._last_word.eq((self.operation.payload.features - 1) >> exact_log2(spec.norm_lanes))
         with m.Elif(norm.operation.valid & norm.operation.ready):
-            m.d.sync += told.eq(1)
+            m.d.sync += issued.eq(1)
         with m.If(end):
             m.d.sync += active.eq(0)
         self._read(m, begin, words)
         self._take(m, norm, begin, words)
         self._write(m, norm, begin, end, words)
-        probe(self, active=active, told=told)
+        probe(self, active=active, told=issued)
         return m
 
     def _line(self, m: Module, name: str, begin: Value, moves: Value, ends: Value) -> tuple[ChunkLine, Signal]:
-        """Walk over a value's chunks, row by row; returns the walk within a row, and the row's number."""
+        """Address counters over a value's chunks, row by row; returns the counter within a row, and the row number."""
         line, row = ChunkLine(self.spec.layout), Signal(self.spec.count.width, name=f"{name}_row", reset_less=True)
         m.submodules[name] = line
-        given, held = self.operation.payload, self._settings
+        upcoming, held = self.operation.payload, self._settings
         m.d.comb += [
             line.start.eq(begin | (moves & ends)),
-            line.wide.eq(Mux(begin, *(getattr(one, f"{name}_wide") for one in (given, held)))),
-            line.base.eq(Mux(begin, *(getattr(one, name) for one in (given, held)))),
+            line.wide.eq(Mux(begin, *(getattr(source, f"{name}_wide") for source in (upcoming, held)))),
+            line.base.eq(Mux(begin, *(getattr(source, name) for source in (upcoming, held)))),
             line.stride.eq(self._settings.stride),
             line.advance.eq(moves),
         ]
@@ -73,7 +73,7 @@ class NormPath(wiring.Component):
         return line, row
 
     def _read(self, m: Module, begin: Value, words: int) -> None:
-        """Ask for all chunks."""
+        """Request all chunks."""
         reading, chunk, read = (
             Signal(name="reading"),
             Signal.like(self._last_word[words:], reset_less=True),
@@ -98,23 +98,23 @@ class NormPath(wiring.Component):
         return (self._settings.rows << 1) - 1
 
     def _take(self, m: Module, norm: LayerNorm, begin: Value, words: int) -> None:
-        """Give the words of chunks to the norm."""
+        """Pass the words of chunks to the norm."""
         word, row = (
             Signal.like(self._last_word, name="word", reset_less=True),
             Signal(self.spec.count.width, reset_less=True),
         )
-        # a cycle ahead: of a row, and of a chunk, the word is the last one
+        # registered flags: last word of the row, last word of the chunk
         taken, ends, closes = norm.i.valid & norm.i.ready, Signal(reset_less=True), Signal(reset_less=True)
         places = Const(0, len(word)), (word + 1)[: len(word)], word
         for flag, whole in ((ends, 0), (closes, 1)):
-            first, following, same = ((at == self._last_word) | (at[:words].all() & whole) for at in places)
+            first, following, same = ((index == self._last_word) | (index[:words].all() & whole) for index in places)
             m.d.sync += flag.eq(Mux(taken, Mux(ends, first, following), same))
         chunk = Value.cast(self.operands.payload.value)
         size = len(chunk) >> words
         m.d.comb += [
             norm.i.valid.eq(self.operands.valid),
             Value.cast(norm.i.payload.value).eq(
-                mux_tree(word[:words], [chunk.word_select(at, size) for at in range(1 << words)])
+                mux_tree(word[:words], [chunk.word_select(index, size) for index in range(1 << words)])
             ),
             norm.i.payload.side.eq(row >= self._settings.rows),
             self.operands.ready.eq(norm.i.ready & closes),
@@ -126,48 +126,48 @@ class NormPath(wiring.Component):
         probe(self, word=word, taken_row=row, ends=ends, closes=closes)
 
     def _write(self, m: Module, norm: LayerNorm, begin: Value, end: Signal, words: int) -> None:
-        """Collect words of results to chunks, write them, and count what was clipped."""
-        spec, given, write = self.spec, norm.o.payload, self.write
-        # a flag of the last part, for handshakes: its number chooses values, and reaches far
+        """Collect result words into chunks, write the chunks, and count clipped values."""
+        spec, result, write = self.spec, norm.o.payload, self.write
+        # a flag of the last part serves the handshakes, as `part` has a high fanout
         part, final_part, whole = Signal(words), Signal(init=words == 0), Signal()
         following = Signal.like(part)
         form = spec.streams()["write"].fields[-1].format
         value = Cat(
-            Cat(one, one[-1].replicate(form.width - len(one)))
-            for one in elements(given.value, spec.norm.streams()["o"].fields[0])
+            Cat(lane, lane[-1].replicate(form.width - len(lane)))
+            for lane in elements(result.value, spec.norm.streams()["o"].fields[0])
         )
-        held = [Signal(len(value), name=f"held{at}", reset_less=True) for at in range((1 << words) - 1)]
+        held = [Signal(len(value), name=f"held{index}", reset_less=True) for index in range((1 << words) - 1)]
         m.d.comb += [
-            whole.eq(given.last | final_part),
+            whole.eq(result.last | final_part),
             following.eq(Mux(whole, 0, part + 1)),
             write.valid.eq(norm.o.valid & whole),
             norm.o.ready.eq(~whole | write.ready),
             Value.cast(write.payload.value).eq(
                 Cat(
-                    *(Mux(part == at, value, Mux(part > at, old, 0)) for at, old in enumerate(held)),
+                    *(Mux(part == index, value, Mux(part > index, old, 0)) for index, old in enumerate(held)),
                     Mux(part.all(), value, 0),
                 )
             ),
         ]
         taken = norm.o.valid & norm.o.ready
         moves = write.valid & write.ready
-        line, row = self._line(m, "destination", begin, moves, given.last)
+        line, row = self._line(m, "destination", begin, moves, result.last)
         m.d.comb += [
             write.payload.wide.eq(line.in_wide),
             write.payload.address.eq(line.line + row),
             write.payload.part.eq(line.part),
         ]
-        marks = Cat(given.clipped, given.clipped_scaled)
+        marks = Cat(result.clipped, result.clipped_scaled)
         marked, final = Signal(range(len(marks) + 1), reset_less=True), Signal(2)
         m.d.sync += [
             marked.eq(Mux(taken, sum(marks), 0)),
-            final.eq(Cat(moves & given.last & (row == self._last_row), final[0])),
+            final.eq(Cat(moves & result.last & (row == self._last_row), final[0])),
             self.done.payload.clipped.eq(Mux(begin, 0, self.done.payload.clipped + marked)),
         ]
         with m.If(taken):
             m.d.sync += [part.eq(following), final_part.eq(following.all() if words else 1)]
-            for at, old in enumerate(held):
-                with m.If(part == at):
+            for index, old in enumerate(held):
+                with m.If(part == index):
                     m.d.sync += old.eq(value)
         m.d.comb += end.eq(self.done.valid & self.done.ready)
         m.d.sync += self.done.valid.eq(final[1] | (self.done.valid & ~self.done.ready))

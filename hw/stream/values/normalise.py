@@ -1,4 +1,4 @@
-"""Position of a number's leading one, and the bits behind it: what a table of inverses or roots is addressed by."""
+"""Normalisation of positive numbers to a leading one, as tables of inverses and roots need."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
@@ -7,24 +7,24 @@ from ...primitives.registers import register
 
 
 def normalise(m: Module, value: Value) -> tuple[Value, Value]:
-    """Shift a positive number to the left until its highest bit is 1: a register for each bit of the places.
+    """Shift a positive number left until its highest bit is 1, with a register per bit of the shift.
 
     Parameters
     ----------
     m : Module
-        Takes the registers, in its `sync` domain.
+        Owner of the registers, in its `sync` domain.
     value : Value
-        Unsigned, of more than `MANTISSA` bits.
+        Unsigned, wider than `MANTISSA` bits.
 
     Returns
     -------
     (Value, Value)
-        The leading one and the `MANTISSA` bits behind it, and the zeros that were above it; `normalise_latency`
-        cycles later.
+        The leading one with the next `MANTISSA` bits, and the number of leading zeros; `normalise_latency` cycles
+        later.
     """
     normal, zeros, width = value, Value.cast(Const(0, 0)), len(value)
     for bits in reversed(range(normalise_latency(width))):
-        # of what the next stages drop nothing is kept
+        # keep only bits that later stages can still shift in
         kept = MANTISSA + (1 << bits)
         low = ~normal[-(1 << bits) :].any()
         shifted = Mux(low, Cat(Const(0, 1 << bits), normal)[: len(normal)], normal)
@@ -34,5 +34,5 @@ def normalise(m: Module, value: Value) -> tuple[Value, Value]:
 
 
 def normalise_latency(width: int) -> int:
-    """Cycles of `normalise` for a number of so many bits."""
+    """Cycles of `normalise` for a number of `width` bits."""
     return width.bit_length()

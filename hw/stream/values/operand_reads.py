@@ -1,38 +1,38 @@
-"""Chunks that were asked for and did not come yet: a counter that bounds them."""
+"""Handshakes of operand reads, with a counter of outstanding chunks."""
 
 from typing import Any
 
 from amaranth.hdl import Module, Signal, Value
 
 _MOST = 7
-"""Most of them: as many as come while one is under way."""
+"""Most outstanding chunks: enough to cover the read latency."""
 
 
 def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Value) -> tuple[Value, Value, Signal]:
-    """Drive the handshakes of a block's reads of operands: none is taken that was not asked for.
+    """Drive the handshakes of a block's operand reads: only requested chunks are accepted.
 
     Parameters
     ----------
     m : Module
-        Takes the counter.
+        Owner of the counter.
     reads, operands : stream interfaces
-        The block's, of which `valid` and `ready` are driven.
+        Ports of the block; their `valid` and `ready` are driven.
     wants : Value
-        There is a chunk to ask for.
+        The block requests a chunk.
     takes : Value
-        A chunk can be taken.
+        The block can accept a chunk.
 
     Returns
     -------
     (Value, Value, Signal)
-        A chunk is asked for; one is on offer that was asked for; how many are to come.
+        A request is accepted; a requested chunk is offered; number of outstanding chunks.
     """
-    owed, asked, there = Signal(range(_MOST + 1)), Signal(name="asked"), Signal(name="there")
+    outstanding, asked, present = Signal(range(_MOST + 1)), Signal(name="asked"), Signal(name="there")
     m.d.comb += [
-        reads.valid.eq(wants & (owed != _MOST)),
+        reads.valid.eq(wants & (outstanding != _MOST)),
         asked.eq(reads.valid & reads.ready),
-        there.eq(operands.valid & owed.any()),
-        operands.ready.eq(takes & owed.any()),
+        present.eq(operands.valid & outstanding.any()),
+        operands.ready.eq(takes & outstanding.any()),
     ]
-    m.d.sync += owed.eq(owed + asked - (there & takes))
-    return asked, there, owed
+    m.d.sync += outstanding.eq(outstanding + asked - (present & takes))
+    return asked, present, outstanding

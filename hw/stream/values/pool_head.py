@@ -1,4 +1,4 @@
-"""RTL of `pool_head`: reads chunks of the memory, sums or scales them, and writes those of the results."""
+"""RTL of `pool_head`: reads chunks, averages tokens or divides rows by their norm, and writes the results."""
 
 from typing import Any
 
@@ -17,11 +17,10 @@ from .pooling.unit_rows import UnitRows
 
 
 class PoolHead(wiring.Component):
-    """Operation after operation, of which one is at work at a time.
+    """Pool tokens or normalise rows, one operation at a time.
 
-    A pool takes a chunk of a sentence's tokens after the other, and writes their mean `AVERAGE_CYCLES` cycles
-    later. The division of a row by its norm takes a chunk in as many cycles as it has words of `UNIT_LANES` values, in
-    each of three passes.
+    A pool reads one chunk of a sentence's tokens after another, and writes their mean `AVERAGE_CYCLES` cycles after the
+    last. The division of a row by its norm makes three passes; a chunk takes a cycle per word of `UNIT_LANES` values.
     """
 
     def __init__(self, spec: PoolHeadSpec) -> None:
@@ -36,13 +35,13 @@ class PoolHead(wiring.Component):
         m.submodules.destination = destination = ChunkLine(spec.layout)
         m.submodules.average = average = PoolAverage(spec.columns, spec.longest)
         m.submodules.unit = unit = UnitRows(spec)
-        # of the last chunk
+        # index of the last chunk
         last = Signal(range(-(-spec.features // spec.columns)), reset_less=True)
-        # chunks of a row behind the present one, whether there is none, and the same of the chunk to go on to
+        # chunks after the present chunk, a flag for none, and the same flag of the next chunk
         self._item, self._behind, self._last = Signal(range(spec.sums)), Signal.like(last), last
         self._ends, ending = Signal(reset_less=True), Signal()
         self._opens, self._goes_on = Signal(), Signal()
-        # the row's last item, and values of the last chunk, or of the present one, beyond the features
+        # the row's last item, and masks of values beyond the features: of the last and of the present chunk
         self._last_item = Signal.like(self._item, reset_less=True)
         outside, beyond = (Signal(spec.columns, name=name, reset_less=True) for name in ("outside", "beyond"))
         values = elements(self.operands.payload.value, spec.streams()["operands"].fields[0])
@@ -58,7 +57,7 @@ class PoolHead(wiring.Component):
         ]
         with m.If(self.operation.ready):
             final, bits = self.operation.payload.features - 1, exact_log2(spec.columns)
-            # the first value never is
+            # a chunk's first value is always a feature
             m.d.sync += outside.eq(Cat(final[:bits] < number if number else 0 for number in range(spec.columns)))
             m.d.sync += last.eq(final[bits:])
         m.d.comb += ending.eq(Mux(self._opens, last == 0, self._behind == 1))
@@ -75,25 +74,25 @@ class PoolHead(wiring.Component):
         return m
 
     def _reads(self, m: Module, source: ChunkLine, unit: UnitRows) -> None:
-        """Ask for chunks of a sentence's tokens, or of a row, and count those that come."""
+        """Request the chunks of a sentence's tokens or of a row, and count arrivals."""
         spec, last = self.spec, self._last
-        # further chunks to ask for and to take, and the row that they are of
+        # chunks to request, chunks to accept, and their row
         most = max(1 << len(last), spec.sums)
         self._left, self._due = (Signal(range(most), name=name, reset_less=True) for name in ("left", "due"))
         self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
-        # of what is written, and of all else
+        # copies of the operation kind: for the write data, and for control
         of_unit, self._came, self._adds = replicas(2, "of_unit"), Signal(), Signal()
         self._write_unit, self._is_unit = of_unit
         with m.If(self.operation.ready):
             m.d.sync += [flag.eq(self.operation.payload.kind == KINDS.index("unit")) for flag in of_unit]
         takes, pools = self._wants & (~self._is_unit | unit.i.ready), self._wants & ~self._is_unit
-        self._asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
+        self._asked, present, self._owed = operand_reads(m, self.operands_read, self.operands, self._asking, takes)
         m.d.comb += [
             *_place(self.operands_read.payload, source, self._row),
-            unit.i.valid.eq(self._wants & self._is_unit & there),
-            self._came.eq(takes & there),
-            # sums do not wait for the room that a norm has
-            self._adds.eq(pools & there),
+            unit.i.valid.eq(self._wants & self._is_unit & present),
+            self._came.eq(takes & present),
+            # averaging does not depend on the ready of `unit`
+            self._adds.eq(pools & present),
         ]
         with m.If(self._asked):
             m.d.sync += [self._left.eq(self._left - 1), self._asking.eq(self._left.any())]
@@ -105,9 +104,9 @@ class PoolHead(wiring.Component):
     def _states(
         self, m: Module, source: ChunkLine, destination: ChunkLine, average: PoolAverage, unit: UnitRows
     ) -> None:
-        """Take an operation, and each sentence of it or each pass of a row.
+        """Run an operation: each sentence, or each pass of a row.
 
-        Longer than most, as it is one state machine, whose states are all here.
+        One long method, as the states of a single state machine share all registers.
         """
         settings, sentence = self._settings, self.sentences.payload
         step, count, fresh = Signal(range(PASSES)), Signal.like(average.count, reset_less=True), Signal(reset_less=True)
@@ -212,5 +211,5 @@ class PoolHead(wiring.Component):
 
 
 def _place(payload: Any, line: ChunkLine, row: Value) -> list[Any]:
-    """Assign the place of a row's chunk."""
+    """Assign the address of a row's chunk."""
     return [payload.wide.eq(line.in_wide), payload.address.eq(line.line + row), payload.part.eq(line.part)]

@@ -1,4 +1,4 @@
-"""RTL of `requantize`: a sum of a shifted sum and a shifted bias, a shifter with rounding, and a saturation."""
+"""RTL of `requantize`: shifted sum plus shifted bias, then a rounding shifter and saturation."""
 
 from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -16,13 +16,13 @@ from ...primitives.shifter import RoundingShifter, shift_left
 from ...probe import probe
 
 ROUNDED = Format(Q11_16.width + 1, 0)
-"""Format of a rounded sum: a bit wider than the widest result, so that it tells what is beyond that."""
+"""Format of a rounded sum: a bit wider than the widest result, to detect overflow."""
 
 
 class Requantize(wiring.Component):
-    """Values of each sum and bias, one word of lanes a cycle, `spec.latency` cycles later.
+    """Convert sums plus biases to values: a word of lanes a cycle, `spec.latency` cycles later.
 
-    All stages wait while the last one is full and not taken.
+    All stages stall while the last stage is full and not accepted.
     """
 
     def __init__(self, spec: RequantizeSpec) -> None:
@@ -31,7 +31,7 @@ class Requantize(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.i.payload
+        spec, word = self.spec, self.i.payload
         width = SUM.width + SHIFT.maximum + 1
         move = Signal()
         rounding = [RoundingShifter(width, MOST_DROPPED, ROUNDED) for _ in range(spec.lanes)]
@@ -43,15 +43,15 @@ class Requantize(wiring.Component):
         m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
         probe(self, valid=valid)
         places = Signal(range(MOST_DROPPED + 1), reset_less=True)
-        lacking = Mux(given.form >= FORMATS.index(Q6_12), Q8_16.fraction - Q6_12.fraction, 0)
-        pipeline.load(places, given.fraction + given.output_shift + lacking)
+        lacking = Mux(word.form >= FORMATS.index(Q6_12), Q8_16.fraction - Q6_12.fraction, 0)
+        pipeline.load(places, word.fraction + word.output_shift + lacking)
         places_later = pipeline.place("aligned", places, "places", reset_less=True).at("sum")
-        form = pipeline.place("input", given.form, "form", reset_less=True).at("rounded")
-        widths = {one.width: form == number for number, one in enumerate(FORMATS[:-1])}
+        form = pipeline.place("input", word.form, "form", reset_less=True).at("rounded")
+        widths = {item.width: form == number for number, item in enumerate(FORMATS[:-1])}
         widths |= {FORMATS[-1].width: form >= len(FORMATS) - 1}
         streams = spec.streams()
-        inputs, biases = (elements(getattr(given, one.name), one) for one in streams["i"].fields[:2])
-        results, clipped = (elements(getattr(self.o.payload, one.name), one) for one in streams["o"].fields[:2])
+        inputs, biases = (elements(getattr(word, item.name), item) for item in streams["i"].fields[:2])
+        results, clipped = (elements(getattr(self.o.payload, item.name), item) for item in streams["o"].fields[:2])
         for lane in range(spec.lanes):
             number, bias, total = (
                 Signal(signed(bits), name=f"{name}{lane}", reset_less=True)
@@ -61,8 +61,8 @@ class Requantize(wiring.Component):
                     ("total", width),
                 )
             )
-            pipeline.load(number, shift_left(inputs[lane], given.input_shift))
-            pipeline.load(bias, shift_left(biases[lane], given.fraction))
+            pipeline.load(number, shift_left(inputs[lane], word.input_shift))
+            pipeline.load(bias, shift_left(biases[lane], word.fraction))
             pipeline.load(total, number + bias)
             m.submodules[f"rounding{lane}"] = EnableInserter(move)(rounding[lane])
             m.d.comb += [rounding[lane].i.eq(total), rounding[lane].places.eq(places_later)]
@@ -70,6 +70,6 @@ class Requantize(wiring.Component):
             pipeline.load(data_register(m, results[lane], f"value{lane}"), value)
             pipeline.load(data_register(m, clipped[lane], f"clipped{lane}"), beyond)
         if spec.tag:
-            tag = pipeline.place("input", given.tag, "tag", reset_less=True)
+            tag = pipeline.place("input", word.tag, "tag", reset_less=True)
             m.d.comb += self.o.payload.tag.eq(tag.at("output"))
         return m

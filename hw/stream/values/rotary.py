@@ -1,4 +1,4 @@
-"""RTL of `rotary`: the order of positions, tokens and chunks; a table's row comes in while the one before is used."""
+"""RTL of `rotary`: iterates over positions, tokens and chunks; the next table row loads while a row is in use."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -15,14 +15,14 @@ from .rotation.head_turn import HeadTurn
 from .rotation.head_walk import HeadWalk
 
 ROWS = 4
-"""Tokens whose chunks were asked for and that wait to be written."""
+"""Tokens read and not yet written."""
 
 
 class Rotary(wiring.Component):
-    """Operation after operation, of which one is at work at a time; in each position after position.
+    """Rotate the heads of queries and keys, one operation at a time, position by position.
 
-    Heads are turned while chunks of later ones are read and those of earlier ones are written. Between positions all
-    that is under way is written first.
+    Reads of later chunks, rotation and writes of earlier chunks overlap. All writes of a position finish before the
+    next position begins.
     """
 
     def __init__(self, spec: RotarySpec) -> None:
@@ -39,7 +39,7 @@ class Rotary(wiring.Component):
             HeadTurn(spec),
         )
         last, pairs = Signal.like(turn.last, reset_less=True), Signal.like(turn.pairs, reset_less=True)
-        # settled before the first row begins
+        # stable before the first row begins
         m.d.sync += [
             last.eq((settings.width >> exact_log2(spec.columns)) - 1),
             pairs.eq((settings.width >> exact_log2(HALVES)) - 1),
@@ -63,14 +63,14 @@ class Rotary(wiring.Component):
         return m
 
     def _chunks(self, m: Module, reader: HeadWalk, writer: HeadWalk, turn: HeadTurn) -> None:
-        """Read and write the chunks of rows: `_rows` are those that are read and not written yet."""
+        """Read and write the chunks of rows; `_rows` queues the rows read and not yet written."""
         m.submodules.rows = self._rows = rows = Fifo(shape(self.spec.row), ROWS)
-        asked, there, self._owed = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
+        asked, present, self._owed = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
         values = elements(self.operands.payload.value, self.spec.streams()["operands"].fields[0])
         results = elements(self.write.payload.value, self.spec.streams()["write"].fields[-1])
         m.d.comb += [
             reader.advance.eq(asked),
-            turn.i.valid.eq(there),
+            turn.i.valid.eq(present),
             *(to.eq(value) for to, value in zip(turn.i.payload, values, strict=True)),
             rows.o.ready.eq(~writer.active),
             writer.start.eq(rows.o.valid & ~writer.active),
@@ -87,31 +87,31 @@ class Rotary(wiring.Component):
         m.d.sync += under_way.eq(under_way + begun - ended)
 
     def _table(self, m: Module, turn: HeadTurn) -> tuple[Signal, Signal]:
-        """Load rows of the table; a bit: the next row is there, and a bit to be driven: it is begun."""
+        """Load table rows; returns a flag "next row loaded", and a flag for the caller to drive: "row begins"."""
         loaded, begin = Signal(), Signal()
-        left, sine, at = Signal(self.spec.count.width), Signal(), Signal.like(turn.load_at)
+        remaining, sine, index = Signal(self.spec.count.width), Signal(), Signal.like(turn.load_at)
         load, ends = Signal(), Signal()
         values = elements(self.turns.payload.plus, self.spec.streams()["turns"].fields[0])
         m.d.comb += [
-            self.turns.ready.eq(left.any() & ~loaded),
+            self.turns.ready.eq(remaining.any() & ~loaded),
             load.eq(self.turns.valid & self.turns.ready),
-            ends.eq(at == turn.pairs),
+            ends.eq(index == turn.pairs),
             turn.load.eq(load),
             turn.load_sine.eq(sine),
-            turn.load_at.eq(at),
+            turn.load_at.eq(index),
             turn.load_value.eq(Cat(value[: ROTATION.width] for value in values)),
         ]
         with m.If(load):
-            m.d.sync += at.eq(at + 1)
+            m.d.sync += index.eq(index + 1)
             with m.If(ends):
-                m.d.sync += [at.eq(0), sine.eq(~sine), loaded.eq(sine), left.eq(left - sine)]
+                m.d.sync += [index.eq(0), sine.eq(~sine), loaded.eq(sine), remaining.eq(remaining - sine)]
         with m.If(begin):
             m.d.sync += [loaded.eq(0), turn.bank.eq(~turn.bank)]
-        self._left = left
+        self._left = remaining
         return loaded, begin
 
     def _states(self, m: Module, reader: HeadWalk, turn: HeadTurn, loaded: Signal, begin: Signal) -> None:
-        """Take an operation, and each position's sentences."""
+        """Run an operation: each position, and its sentences."""
         settings, sentence = self._settings, self.sentences.payload
         position, item, free = Signal(self.spec.row.width), Signal(self.spec.row.width), Signal()
         row = Signal(self.spec.row.width)

@@ -15,25 +15,25 @@ from .normalise import normalise, normalise_latency
 from .row_sums import SQUARES, SUM
 
 LIFT = (LARGEST_HIDDEN - 1).bit_length()
-"""Most places to the left that bring a row's sum to that of the most features."""
+"""Largest left shift that scales a row's sum to the most features."""
 _PART = 17
 """Bits of an unsigned operand in the narrow port of a DSP."""
 _DROPPED = 13
-"""Bits of a lifted sum that its first quotient does without, so that it has 26."""
+"""Low bits of a lifted sum unused by the first quotient; 26 remain."""
 _REST_BITS = 24
-"""Bits of what the first quotient leaves, lifted too."""
+"""Bits of the lifted remainder of the first quotient."""
 _SHARE_BITS = 24
 _ALIGNED = 2 * (_SHARE_BITS - 1) - LIFT + 1
 """Fraction bits of ``1 / features`` as a factor of a lifted sum."""
 PLACES_ADDED = LIFT // 2
-"""Number that is added to the places of the shift, so that they are not negative."""
+"""Offset of the shift's places, to keep them non-negative."""
 
 
 class RowDeviation(wiring.Component):
     """Compute mean and inverse deviation of each row, `LATENCY` cycles after its sums, without handshake.
 
-    The mean is a quotient with 17 bits of the constant 1 / features, then one of what that leaves; the rest decides the
-    rounding, so that it is exact. With the mean m, the sum S and its rest e = S - m features, the sum of squares
+    The mean is exact: a product with 17 bits of the constant 1 / features, a second product of the remainder, and a
+    final remainder that decides the rounding. With mean m, sum S and remainder e = S - m features, the sum of squares
     about the mean is the sum of squares less ``m (S + e)``.
 
     Parameters
@@ -44,24 +44,24 @@ class RowDeviation(wiring.Component):
     Attributes
     ----------
     features : In(range(LARGEST_HIDDEN + 1))
-        Of a row. This and the next four stay while rows are under way.
+        Features of a row. Stable while rows are in progress, like the next four.
     centred : In(1)
-        Otherwise the mean is 0.
+        Subtract the mean; otherwise the mean is 0.
     share, share_fraction, least : In
-        As `golden.stream.norms.NormConstants` has them; places by which a sum is lifted are 35 less `share_fraction`.
+        Constants as in `golden.stream.norms.NormConstants`; a sum is lifted by 35 less `share_fraction` places.
     enable : In(1)
-        There is a row.
+        A row is present.
     sum : In(SUM)
     squares : In(SQUARES)
-        Its sums.
+        Sums of the row.
     valid : Out(1)
         `enable`, `LATENCY` cycles later.
     mantissa : Out(17)
-        Of the inverse deviation, in the cycle of `valid`, as the next two.
+        Mantissa of the inverse deviation; with `valid`, like the next two.
     offset : Out(signed(44))
-        The mean times the mantissa, negative.
+        Negated product of mean and mantissa.
     places : Out(6)
-        What a value's product with the mantissa, plus `offset`, is shifted to the right, plus `PLACES_ADDED`.
+        Right shift for a value's product with the mantissa plus `offset`, biased by `PLACES_ADDED`.
     """
 
     LATENCY = 34
@@ -128,11 +128,11 @@ class RowDeviation(wiring.Component):
         return m
 
     def _mean(self, m: Module, pipeline: Pipeline) -> tuple[Signal, Signal]:
-        """Mean, and the sum plus its rest, both at "mean"."""
+        """Mean, and sum plus remainder, both at "mean"."""
         lift, share = Signal(range(LIFT + 1), reset_less=True), Signal(_PART, reset_less=True)
         m.d.sync += [
             lift.eq(LIFT + _SHARE_BITS - 1 - self.share_fraction),
-            # below the constant, so that no quotient is beyond the format
+            # rounded down, so that quotients cannot overflow
             share.eq((self.share - 1)[_SHARE_BITS - _PART : _SHARE_BITS]),
         ]
         total = Signal(SUM)
@@ -142,41 +142,41 @@ class RowDeviation(wiring.Component):
         product = register(m, "quotient_product", aligned * share)
         kept = _ALIGNED - _DROPPED - (_SHARE_BITS - _PART)
         quotient = register(m, "quotient", product[kept:].as_signed(), Q11_16.width)
-        # of what it takes as many bits count as there are left
+        # the remainder is small: its low bits suffice, modulo their range
         taken = register(m, "taken", quotient[:_REST_BITS].as_signed() * self.features)
         rest = register(m, "rest", sums.at("taken") - taken, _REST_BITS)
         again = register(m, "rest_aligned", shift_left(rest, lift), _REST_BITS)
         product = register(m, "second_product", again * share)
         second = register(m, "second_quotient", product[_ALIGNED - (_SHARE_BITS - _PART) :].as_signed())
         taken = register(m, "second_taken", second * self.features)
-        left = pipeline.place("rest", rest, "left", reset_less=True).at("second taken") - taken
-        rest = register(m, "second_rest", left, LIFT + 2)
+        remainder = pipeline.place("rest", rest, "left", reset_less=True).at("second taken") - taken
+        rest = register(m, "second_rest", remainder, LIFT + 2)
         first = pipeline.place("quotient", quotient, "first_quotient", reset_less=True).at("second rest")
         second = pipeline.place("second quotient", second, "second", reset_less=True).at("second rest")
         whole = register(m, "whole", first + second, Q11_16.width)
         about = register(m, "about", sums.at("second rest") + rest)
         difference = register(m, "difference", (rest << 1) - self.features)
-        # to the nearest, ties to even
+        # round to nearest, ties to even
         up = register(m, "up", ~difference[-1] & (difference.any() | whole[0]))
         whole, about = (
-            pipeline.place("difference", one, name, reset_less=True).at("rounding")
-            for name, one in (("quotients", whole), ("sum_about", about))
+            pipeline.place("difference", value, name, reset_less=True).at("rounding")
+            for name, value in (("quotients", whole), ("sum_about", about))
         )
         mean = register(m, "mean", whole + up, Q11_16.width)
         return mean, register(m, "about_mean", about - Mux(up, self.features, 0), SUM.width + 1)
 
     def _deviation(self, m: Module, pipeline: Pipeline, mean: Signal, about: Signal) -> Signal:
-        """Sum of squares about the mean plus the least, at "deviation"."""
+        """Sum of squares about the mean plus the least deviation, at "deviation"."""
         squares = register(m, "squares_least", (self.squares + self.least)[:SQUARES])
-        # each part of the factor goes in a cycle later than the one below it
+        # DSP cascade: each part of the factor enters a cycle after the next lower part
         total = register(m, "mean_product0", mean * about[:_PART])
         product: Value = delayed(m, total[:_PART], 2, "low_product0", reset_less=True)
         parts = about[_PART : 2 * _PART], about[2 * _PART :].as_signed()
         for number, part in enumerate(parts):
             factor = delayed(m, mean, number, f"mean_part{number}", reset_less=True)
-            own = delayed(m, Cat(part), number, f"about_part{number}", reset_less=True)
-            own = own.as_signed() if number else own
-            partial = register(m, f"mean_product{number + 1}", factor * own)
+            operand = delayed(m, Cat(part), number, f"about_part{number}", reset_less=True)
+            operand = operand.as_signed() if number else operand
+            partial = register(m, f"mean_product{number + 1}", factor * operand)
             total = register(m, f"cascade{number}", partial + (total >> _PART))
             product = Cat(product, total if number else delayed(m, total[:_PART], 1, "low_product1", reset_less=True))
         kept = pipeline.place("aligned", squares, "squares", reset_less=True).at("product")

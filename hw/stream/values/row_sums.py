@@ -1,4 +1,4 @@
-"""RTL of a row's sums: of its values and of their squares, exact, in cascades of multipliers over the lanes."""
+"""RTL of exact row sums, of values and of squares, in multiplier cascades over the lanes."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -8,17 +8,17 @@ from ....golden.stream.norms import LARGEST_HIDDEN, Q11_16
 from ...primitives.pipeline import Pipeline, delayed
 
 LOW = 17
-"""Bits of the lower part of a value that is multiplied by the value: unsigned, in the narrow port of a DSP."""
+"""Bits of a value's lower part, an unsigned factor in the narrow port of a DSP."""
 _GROWTH = (LARGEST_HIDDEN - 1).bit_length()
 SUM = signed(Q11_16.width + _GROWTH)
 SQUARES = 2 * Q11_16.width - 1 + _GROWTH
-"""Bits of a sum of squares, which is not negative: that of the smallest numbers is a power of two."""
+"""Bits of a sum of squares, unsigned; the sum of the most negative values is a power of two."""
 
 
 class RowSums(wiring.Component):
-    """Sum values and squares of each row, a word of lanes a cycle, without handshake.
+    """Sum values and squares of each row: a word of lanes a cycle, without handshake.
 
-    A square is two products. Each lane adds its own to those of the lane before, a cycle later.
+    A square is two products. Each lane adds its products to the previous lane's partial sum, a cycle later.
 
     Parameters
     ----------
@@ -28,17 +28,17 @@ class RowSums(wiring.Component):
     Attributes
     ----------
     enable : In(1)
-        The word counts. `value`, `first` and `last` are of the same cycle.
+        The word is valid, with `value`, `first` and `last` in the same cycle.
     value : In, array of lanes of Q11.16
-        Values, 0 where the row has none.
+        Values, 0 beyond the row.
     first, last : In(1)
-        The first and the last word of a row.
+        First and last word of a row.
     valid : Out(1)
         High `latency` cycles after a row's last word.
     sum : Out(SUM)
-        Of the row's values, in the cycle of `valid`.
+        Sum of the row's values, with `valid`.
     squares : Out(SQUARES)
-        Sum of squares, in the cycle of `valid`.
+        Sum of the row's squares, with `valid`.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -57,7 +57,7 @@ class RowSums(wiring.Component):
 
     @property
     def latency(self) -> int:
-        """Cycles: operands, product, a sum a lane, both products, sum of the row."""
+        """Cycles from a row's last word to `valid`: operands, products, a sum per lane, square, row."""
         return self.lanes + 4
 
     def elaborate(self, platform: object) -> Module:
@@ -71,9 +71,9 @@ class RowSums(wiring.Component):
             factors = value[:LOW], value[LOW:].as_signed()
             parts = []
             for name, factor, before in zip(("low", "high"), factors, (low, high), strict=True):
-                own = Signal(signed(len(value) + len(factor)), name=f"{name}_product{lane}", reset_less=True)
-                cascade = Signal(signed(len(own) + growth), name=f"{name}{lane}", reset_less=True)
-                m.d.sync += [own.eq(value * factor), cascade.eq(own + before)]
+                product = Signal(signed(len(value) + len(factor)), name=f"{name}_product{lane}", reset_less=True)
+                cascade = Signal(signed(len(product) + growth), name=f"{name}{lane}", reset_less=True)
+                m.d.sync += [product.eq(value * factor), cascade.eq(product + before)]
                 parts.append(cascade)
             low, high = parts
             sums = Signal(signed(Q11_16.width + growth), name=f"sum{lane}", reset_less=True)
@@ -81,7 +81,7 @@ class RowSums(wiring.Component):
             total = sums
         square = Signal(signed(len(high) + LOW + 1), reset_less=True)
         m.d.sync += square.eq((high << LOW) + low)
-        # the sum has no product
+        # values skip the product and square stages
         word = delayed(m, total, 2, "word", reset_less=True)
         flags = {
             name: pipeline.place("word", getattr(self, name), name, reset_less=name != "enable").at("square")

@@ -1,4 +1,4 @@
-"""RTL of `value_path`: a walk over chunks, a memory of biases, three pipelines without stalls, and a packer."""
+"""RTL of `value_path`: a chunk sequencer, a bias memory, three pipelines without stalls, and a packer."""
 
 from typing import Any, NamedTuple
 
@@ -26,13 +26,13 @@ from .value_walk import ValueWalk, result_layout, words_layout
 
 WORD = VALUES * Q11_16.width
 ABOVE = Q11_16.width - Q8_16.width
-"""Bits of a value that an activation does not take."""
+"""Upper bits of a value, unused by an activation."""
 
 
 class ValuePath(wiring.Component):
-    """Operation after operation, four values a cycle.
+    """Requantize, activate and combine values, four a cycle, one operation after another.
 
-    A word begins where it has a place behind the last stage, so that no stage waits.
+    A word enters only with space reserved in the result queue, so the pipelines never stall.
     """
 
     def __init__(self, spec: ValuePathSpec) -> None:
@@ -41,15 +41,15 @@ class ValuePath(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec, given = self.spec, self.operation
+        spec, operation = self.spec, self.operation
         busy, begin = Signal(), Signal()
-        chosen = settings(given.payload, Mux)
+        chosen = settings(operation.payload, Mux)
         held = Settings(*(_held(name, value) for name, value in chosen._asdict().items()))
         last = Signal(exact_log2(spec.columns), reset_less=True)
-        m.d.comb += [given.ready.eq(~busy), begin.eq(given.valid & ~busy)]
+        m.d.comb += [operation.ready.eq(~busy), begin.eq(operation.valid & ~busy)]
         with m.If(begin):
             m.d.sync += [register.eq(value) for register, value in zip(held, chosen, strict=True)]
-            m.d.sync += last.eq(given.payload.features - 1)
+            m.d.sync += last.eq(operation.payload.features - 1)
         m.d.sync += busy.eq(begin | (busy & ~(self.done.valid & self.done.ready)))
         m.submodules.walk = walk = ValueWalk(spec)
         m.submodules.jobs = jobs = Fifo(words_layout(spec), ASKED)
@@ -58,7 +58,7 @@ class ValuePath(wiring.Component):
         wiring.connect(m, walk.results, places.i)
         wiring.connect(m, walk.sentences, wiring.flipped(self.sentences))
         wiring.connect(m, walk.read, wiring.flipped(self.operands_read))
-        m.d.comb += [walk.begin.eq(begin), walk.operation.eq(given.payload)]
+        m.d.comb += [walk.begin.eq(begin), walk.operation.eq(operation.payload)]
         operands = self._operands(m, walk)
         m.submodules.results = results = Fifo(WORD + 3 * VALUES, UNDER_WAY)
         word = self._enter(m, platform, held, jobs.o, operands, results.o.valid & results.o.ready)
@@ -67,15 +67,15 @@ class ValuePath(wiring.Component):
         return m
 
     def _operands(self, m: Module, walk: ValueWalk) -> tuple[Any, Any]:
-        """Take chunks apart; return the streams of their words, of values and of second values."""
+        """Split chunks into words; returns the streams of first and of second values."""
         queues = [ChunkWords(WORD, self.spec.words, ASKED) for _ in range(2)]
-        given, ready = self.operands, Signal(2)
-        m.d.comb += given.ready.eq(ready.bit_select(given.payload.tag, 1))
+        chunks, ready = self.operands, Signal(2)
+        m.d.comb += chunks.ready.eq(ready.bit_select(chunks.payload.tag, 1))
         for number, (name, queue) in enumerate(zip(("first", "second"), queues, strict=True)):
             m.submodules[name] = queue
             m.d.comb += [
-                queue.i.valid.eq(given.valid & (given.payload.tag == number)),
-                queue.i.payload.eq(Value.cast(given.payload.value)),
+                queue.i.valid.eq(chunks.valid & (chunks.payload.tag == number)),
+                queue.i.payload.eq(Value.cast(chunks.payload.value)),
                 ready[number].eq(queue.i.ready),
                 queue.asked.eq(walk.asked[number]),
                 walk.room[number].eq(queue.room),
@@ -83,34 +83,34 @@ class ValuePath(wiring.Component):
         return queues[0].o, queues[1].o
 
     def _biases(self, m: Module, platform: object, release: Value) -> tuple[Value, Any]:
-        """Fill the memory of biases; return a bit: they are there, and the port that reads them."""
-        spec, given = self.spec, self.biases
+        """Fill the bias memory; returns a flag "complete", and the read port."""
+        spec, vectors = self.spec, self.biases
         m.submodules.biases = memory = ram(platform, spec.bias_memory)
         write, read = memory.write_port(), memory.read_port()
-        full, at = Signal(), Signal.like(write.addr)
+        full, index = Signal(), Signal.like(write.addr)
         m.d.comb += [
-            given.ready.eq(~full),
-            write.en.eq(given.valid & ~full),
-            write.addr.eq(at),
-            write.data.eq(Cat(given.payload.plus, given.payload.minus)),
+            vectors.ready.eq(~full),
+            write.en.eq(vectors.valid & ~full),
+            write.addr.eq(index),
+            write.data.eq(Cat(vectors.payload.plus, vectors.payload.minus)),
         ]
         with m.If(write.en):
-            m.d.sync += at.eq(Mux(given.payload.last, 0, at + 1))
-        m.d.sync += full.eq(Mux(full, ~release, write.en & given.payload.last))
+            m.d.sync += index.eq(Mux(vectors.payload.last, 0, index + 1))
+        m.d.sync += full.eq(Mux(full, ~release, write.en & vectors.payload.last))
         return full, read
 
     def _enter(
         self, m: Module, platform: object, held: Settings, job: Any, operands: tuple[Any, Any], leaves: Value
     ) -> "_Word":
-        """Take a word of a chunk with all that belongs to it, where it has a place behind the last stage."""
+        """Let a word and its operands enter, once the result queue has space for it."""
         spec, (first, second) = self.spec, operands
         word, room = Signal(range(spec.words)), Signal(range(UNDER_WAY + 1), init=UNDER_WAY)
         may, go, release = Signal(), Signal(), Signal()
         full, biases = self._biases(m, platform, release)
-        there = (~held.biased | full) & (~held.joined | second.valid)
+        operands_ready = (~held.biased | full) & (~held.joined | second.valid)
         m.d.comb += [
             release.eq(job.valid & job.payload.release),
-            may.eq(job.valid & ~job.payload.release & room.any() & there),
+            may.eq(job.valid & ~job.payload.release & room.any() & operands_ready),
             go.eq(may & Mux(held.sums, self.sums.valid, first.valid)),
             self.sums.ready.eq(may & held.sums),
             first.ready.eq(may & ~held.sums),
@@ -131,7 +131,7 @@ class ValuePath(wiring.Component):
         return _Word(go, values, bias, second.payload)
 
     def _values(self, m: Module, held: Settings, word: "_Word", results: Fifo) -> None:
-        """Let words pass the three parts, from the first stage to the queue of results."""
+        """Connect the three pipelines, from the entering word to the result queue."""
         made = Requantize(RequantizeSpec(lanes=VALUES))
         passed = ActivationFunction(ActivationFunctionSpec(lanes=VALUES, tag=VALUES * (ABOVE + 1)))
         joined = Elementwise(ElementwiseSpec(lanes=VALUES, tag=2 * VALUES))
@@ -143,40 +143,40 @@ class ValuePath(wiring.Component):
         second = pipeline.place("word", word.second, "second", reset_less=True).at("joined")
         active = Signal(reset_less=True)
         m.d.sync += active.eq(held.activation.any())
-        one, two, three = (part.i.payload for part in (made, passed, joined))
+        sum_in, value_in, pair_in = (part.i.payload for part in (made, passed, joined))
         above = [value[Q8_16.width :] for value in _lanes(made)]
         m.d.comb += [
             made.i.valid.eq(pipeline.place_flag("word", word.go, entering).at("made")),
-            Value.cast(one.sum).eq(pipeline.place("word", sums, "sums", reset_less=True).at("made")),
-            Value.cast(one.bias).eq(word.bias),
-            one.fraction.eq(held.fraction),
-            one.input_shift.eq(held.sum_shift),
-            one.output_shift.eq(held.value_shift),
-            one.form.eq(held.form),
+            Value.cast(sum_in.sum).eq(pipeline.place("word", sums, "sums", reset_less=True).at("made")),
+            Value.cast(sum_in.bias).eq(word.bias),
+            sum_in.fraction.eq(held.fraction),
+            sum_in.input_shift.eq(held.sum_shift),
+            sum_in.output_shift.eq(held.value_shift),
+            sum_in.form.eq(held.form),
             passed.i.valid.eq(made.o.valid),
-            Value.cast(two.value).eq(Cat(value[: Q8_16.width] for value in _lanes(made))),
-            two.kind.eq(held.activation),
-            two.input_shift.eq(held.taken_shift),
-            two.output_shift.eq(held.made_shift),
-            # bits that an activation does not take go round it
-            two.tag.eq(Cat(above, made.o.payload.clipped)),
+            Value.cast(value_in.value).eq(Cat(value[: Q8_16.width] for value in _lanes(made))),
+            value_in.kind.eq(held.activation),
+            value_in.input_shift.eq(held.taken_shift),
+            value_in.output_shift.eq(held.made_shift),
+            # the upper bits bypass the activation
+            value_in.tag.eq(Cat(above, made.o.payload.clipped)),
             joined.i.valid.eq(passed.o.valid),
-            Value.cast(three.second).eq(second),
-            three.kind.eq(held.join),
-            three.first_shift.eq(held.first_shift),
-            three.second_shift.eq(held.second_shift),
-            three.output_shift.eq(held.result_shift),
-            three.tag.eq(Cat(passed.o.payload.tag[VALUES * ABOVE :], passed.o.payload.clipped)),
+            Value.cast(pair_in.second).eq(second),
+            pair_in.kind.eq(held.join),
+            pair_in.first_shift.eq(held.first_shift),
+            pair_in.second_shift.eq(held.second_shift),
+            pair_in.output_shift.eq(held.result_shift),
+            pair_in.tag.eq(Cat(passed.o.payload.tag[VALUES * ABOVE :], passed.o.payload.clipped)),
             *(part.o.ready.eq(1) for part in (made, passed, joined)),
             results.i.valid.eq(joined.o.valid),
             results.i.payload.eq(Cat(joined.o.payload.value, joined.o.payload.clipped, joined.o.payload.tag)),
         ]
         for lane, value in enumerate(_lanes(passed)):
             above = passed.o.payload.tag.word_select(lane, ABOVE)
-            m.d.comb += three.first[lane].eq(Cat(value, Mux(active, value[-1].replicate(ABOVE), above)))
+            m.d.comb += pair_in.first[lane].eq(Cat(value, Mux(active, value[-1].replicate(ABOVE), above)))
 
     def _pack(self, m: Module, last: Signal, place: Any, result: Any, begin: Signal) -> None:
-        """Write words as chunks, and zeros; count what was clipped, and say when all is done."""
+        """Write words as chunks, and zeros; count clipped values, and report completion."""
         spec, write, target = self.spec, self.write, place.payload
         word, step, empty, end = Signal(range(spec.words)), Signal(), Signal(), Signal()
         free, final = ~write.valid | write.ready, word == spec.words - 1
@@ -184,41 +184,41 @@ class ValuePath(wiring.Component):
         m.d.comb += [
             step.eq(place.valid & ~target.end & ~target.empty & result.valid & free),
             empty.eq(place.valid & target.empty & free),
-            # the last write was taken
+            # the last write was accepted
             end.eq(place.valid & target.end & ~write.valid & (~self.done.valid | self.done.ready)),
             result.ready.eq(step),
             place.ready.eq(ends | end),
         ]
         with m.If(step):
             m.d.sync += word.eq(word + 1)
-        # of the word to come, in a register: values wait for it
+        # mask of the next word, registered, as it gates the values
         inside = Signal(VALUES, reset_less=True)
         m.d.sync += inside.eq(Mux(step, self._inside(word + 1, last), self._inside(word, last)))
-        there = [~target.empty & (~target.partial | one) for one in inside]
+        present = [~target.empty & (~target.partial | flag) for flag in inside]
         written = data_register(m, write.payload, "written")
-        values = [Mux(one, _value(result.payload, lane), 0) for lane, one in enumerate(there)]
+        values = [Mux(flag, _value(result.payload, lane), 0) for lane, flag in enumerate(present)]
         for number in range(spec.words):
-            # the last word is written over until it comes: with `ends` alone it would have a long net
+            # the last word is overwritten in every step, which keeps the slow `ends` out of its enable
             with m.If(empty | (step & (word == number if number < spec.words - 1 else 1))):
                 m.d.sync += Value.cast(written.value).word_select(number, WORD).eq(Cat(values))
         with m.If(ends):
             m.d.sync += [written[name].eq(target.place[name]) for name in ("wide", "address", "part")]
-        # two stages: the second one of a count from before a reset of one cycle would come behind the next begin
+        # two stages only: after a reset of one cycle no stale count may arrive after the next begin
         clipped = Signal(3 * VALUES)
         count = Signal(range(len(clipped) + 1), reset_less=True)
         total = data_register(m, self.done.payload.clipped, "clipped")
         m.d.sync += [
             write.valid.eq(ends | (write.valid & ~write.ready)),
             self.done.valid.eq(end | (self.done.valid & ~self.done.ready)),
-            clipped.eq(result.payload[WORD:] & Mux(step, Cat(there), 0).replicate(3)),
+            clipped.eq(result.payload[WORD:] & Mux(step, Cat(present), 0).replicate(3)),
             count.eq(sum(clipped)),
             total.eq(Mux(begin, 0, total + count)),
         ]
 
     def _inside(self, word: Value, last: Value) -> Value:
-        """Which values of a word are within the features; the first one of a chunk always is."""
+        """Mask of a word's values within the features; a chunk's first value always is."""
         places = (Cat(Const(lane, exact_log2(VALUES)), word[: exact_log2(self.spec.words)]) for lane in range(VALUES))
-        # with one word no comparison says so
+        # a chunk of one word needs no comparison for lane 0
         return Cat(place <= last if lane or self.spec.words > 1 else 1 for lane, place in enumerate(places))
 
 
@@ -228,11 +228,11 @@ class _Word(NamedTuple):
     Parameters
     ----------
     go : Value
-        There is one.
+        The word is valid.
     values : list of Value
-        Sums, or values.
+        Sums or values.
     bias : Value
-        Of all lanes, two cycles later.
+        Biases of all lanes, two cycles later.
     second : Value
         Second values of all lanes.
     """
@@ -249,10 +249,9 @@ def _held(name: str, value: Any) -> Signal:
 
 
 def _value(word: Value, lane: int) -> Value:
-    """A lane of a word."""
     return word.word_select(lane, Q11_16.width).as_signed()
 
 
 def _lanes(part: Any) -> list[Value]:
-    """Values that a part gives."""
+    """Values at the output of a pipeline."""
     return elements(part.o.payload.value, part.spec.streams()["o"].fields[0])

@@ -1,4 +1,4 @@
-"""Walk over the chunks of an operation: what is read of each, which words belong to it, and where it is written."""
+"""Chunk sequencer of a value operation: operand reads, words to process, and destination addresses."""
 
 from typing import Any
 
@@ -15,45 +15,45 @@ from ..memory.chunk_line import ChunkLine
 
 
 def chunk_layout(spec: ValuePathSpec) -> data.StructLayout:
-    """Layout of a chunk's place."""
+    """Layout of a chunk's address."""
     chunks = spec.layout
     return data.StructLayout({"wide": 1, "address": shape(chunks.address), "part": shape(chunks.part)})
 
 
 def words_layout(spec: ValuePathSpec) -> data.StructLayout:
-    """Layout of what the first stage knows of a chunk: place and side of its biases, or that these are done with."""
+    """Layout of a chunk's job for the first stage: bias group and sign, or `release` of the biases."""
     return data.StructLayout({"group": (spec.bias_groups - 1).bit_length(), "side": 1, "release": 1})
 
 
 def result_layout(spec: ValuePathSpec) -> data.StructLayout:
-    """Layout of what the last stage knows of a chunk.
+    """Layout of a chunk's job for the last stage.
 
-    Its place; whether the features end in it, it is behind them, or all chunks are done.
+    The chunk's address, and flags: the features end in the chunk, it lies beyond them, or all chunks are done.
     """
     return data.StructLayout({"place": chunk_layout(spec), "partial": 1, "empty": 1, "end": 1})
 
 
 class ValueWalk(wiring.Component):
-    """A chunk a cycle, or as many as can be asked for and queued.
+    """Step through the chunks of an operation, a chunk a cycle if reads and queues allow.
 
-    Of positions a sentence takes another cycle for each position, and all of them one for each.
+    With positions, a sentence takes one more cycle per position, and each position takes one more cycle.
 
     Attributes
     ----------
     begin : In(1)
-        An operation begins. Only behind the end of the one before.
+        An operation begins; only after the end of the previous operation.
     operation : In
-        Its word, with `begin`.
+        With `begin`: the operation.
     sentences : In, stream of ``first``, ``length``
-        As the block has it.
+        As in `ValuePath`.
     room, asked : In(2), Out(2)
-        Of the queues of values and second values, see `ChunkWords`.
+        Credits of the queues of first and second values, see `ChunkWords`.
     read : Out, stream of ``wide``, ``address``, ``part``, ``tag``
-        As the block's `operands_read`.
+        `operands_read` of `ValuePath`.
     words : Out, stream of `words_layout`
-        Chunks whose words pass. `ready` does not depend on `valid`, here and below.
+        Chunks to process. `ready` must not depend on `valid`, here and below.
     results : Out, stream of `result_layout`
-        Chunks that are written, and the operation's end.
+        Chunks to write, and the operation's end.
     """
 
     def __init__(self, spec: ValuePathSpec) -> None:
@@ -87,15 +87,15 @@ class ValueWalk(wiring.Component):
                 "writes": 1,
             }
         )
-        # long paths begin and end here
+        # the queue cuts long paths
         m.submodules.jobs = jobs = Fifo(job, 2)
         self._issue(m, jobs.o)
         self._walk(m, jobs.i)
         return m
 
-    def _issue(self, m: Module, given: Any) -> None:
-        """Ask for what a job reads, then queue it."""
-        valid, job, again, done = given.valid, given.payload, Signal(), Signal()
+    def _issue(self, m: Module, source: Any) -> None:
+        """Request a job's operands, then queue the job."""
+        valid, job, again, done = source.valid, source.payload, Signal(), Signal()
         second = ~job.asks[0] | again
         space = (~job.passes | self.words.ready) & (~job.writes | self.results.ready)
         asked = self.read.valid & self.read.ready
@@ -115,34 +115,34 @@ class ValueWalk(wiring.Component):
         ]
         with m.If(asked):
             m.d.sync += again.eq(job.asks.all() & ~again)
-        m.d.comb += given.ready.eq(done)
+        m.d.comb += source.ready.eq(done)
 
     def _walk(self, m: Module, into: Any) -> None:
-        """Go through groups and rows, or through positions, sentences and groups; give a job a step.
+        """Iterate over groups and rows, or over positions, sentences and groups; output a job per step.
 
-        Longer than most, as it is one state machine, whose states share its counters.
+        One long method, as the states of a single state machine share its counters.
         """
-        spec, given = self.spec, self.operation
+        spec, operation = self.spec, self.operation
         step, free, job = into.valid, into.ready, into.payload
-        chosen = settings(given, Mux)
+        chosen = settings(operation, Mux)
         flags = {name: Signal(name=name, reset_less=True) for name in ("sums", "positions", "biased", "joined")}
         positions = flags["positions"]
-        one = Signal.like(given, reset_less=True)
-        # of the features: the last chunk, and the last one of its row in the memory
+        held = Signal.like(operation, reset_less=True)
+        # last chunk of the features, and last chunk of its memory row
         chunks = exact_log2(spec.columns)
         last, end, group = (
-            Signal(len(given.features) - chunks, name=name, reset_less=True) for name in ("last", "end", "group")
+            Signal(len(operation.features) - chunks, name=name, reset_less=True) for name in ("last", "end", "group")
         )
-        final = (given.features - 1)[chunks : len(given.features)]
-        fill = Mux(given.destination_wide, 0, spec.layout.parts - 1)
-        # of rows, or of sentences: a side's last one, and the last of both
+        final = (operation.features - 1)[chunks : len(operation.features)]
+        fill = Mux(operation.destination_wide, 0, spec.layout.parts - 1)
+        # last row or sentence: of the plus sign, and of both signs
         names = ("half", "whole", "count", "row")
         half, whole, count, row = (Signal(range(spec.sums), name=name, reset_less=True) for name in names)
         side, behind, position = Signal(), Signal(), Signal(range(spec.sums))
-        of_side = Mux(chosen.positions, given.sentences, given.rows)
+        of_side = Mux(chosen.positions, operation.sentences, operation.rows)
         with m.If(self.begin):
             m.d.sync += [
-                one.eq(given),
+                held.eq(operation),
                 *(flag.eq(getattr(chosen, name)) for name, flag in flags.items()),
                 last.eq(final),
                 end.eq(final | fill),
@@ -159,7 +159,7 @@ class ValueWalk(wiring.Component):
         with m.Elif(turns):
             m.d.sync += [group.eq(group + 1), behind.eq(behind | (group == last))]
         entry, mark = self.sentences.payload, Signal()
-        over, final_position = group == end, position == one.longest - 1
+        over, final_position = group == end, position == held.longest - 1
         with m.FSM():
             with m.State("idle"), m.If(self.begin):
                 m.next = "next"
@@ -203,10 +203,10 @@ class ValueWalk(wiring.Component):
             m.submodules[name] = line = ChunkLine(spec.layout)
             m.d.comb += [
                 line.start.eq(start),
-                line.wide.eq(one[f"{name}_wide"]),
-                line.base.eq(one[name]),
+                line.wide.eq(held[f"{name}_wide"]),
+                line.base.eq(held[name]),
                 line.advance.eq(turns),
-                line.stride.eq(one.stride),
+                line.stride.eq(held.stride),
                 place.wide.eq(line.in_wide),
                 place.address.eq(line.line + number),
                 place.part.eq(line.part),

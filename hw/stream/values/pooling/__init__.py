@@ -1,1 +1,1 @@
-"""RTL of parts of `pool_head`: means of tokens, and rows divided by their L2 norm."""
+"""RTL of `pool_head` submodules: means of tokens, and division of rows by their L2 norm."""

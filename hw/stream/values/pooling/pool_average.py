@@ -1,4 +1,4 @@
-"""RTL of sums of tokens and their division by the number of tokens, a bit of all quotients a cycle."""
+"""RTL of token averages: sums, divided by the token count, one quotient bit a cycle."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -12,10 +12,10 @@ _WIDTH = Q11_16.width
 
 
 class PoolAverage(wiring.Component):
-    """Sum chunks, then divide the sums by their number in place.
+    """Sum chunks, then divide the sums by their count in place.
 
-    A value has its highest bit inverted, so that a sum is not negative, and the quotient is ahead by the same half of
-    its range. A register has the quotient's bits below, and above them the rest, which is less than the number.
+    Values are stored with the sign bit inverted, so sums are unsigned and quotients are offset by half the range.
+    During the division a register holds quotient bits at the bottom and the remainder, less than the count, at the top.
 
     Parameters
     ----------
@@ -29,15 +29,15 @@ class PoolAverage(wiring.Component):
     value : In, array of Q11.16
         A chunk.
     add, first : In(1)
-        Add it; to 0 where `first`.
+        Add the chunk, to 0 with `first`.
     divide : In(1)
-        Compute the next bit of the quotients, in `STEPS` cycles; not beside `add`.
+        Compute the next quotient bit; `STEPS` cycles in total, never together with `add`.
     round : In(1)
-        Round them by what is left of the division, to the nearest, ties to even; two cycles after the last `divide`.
+        Round to nearest, ties to even, by the remainder; two cycles after the last `divide`.
     count : In(range(longest + 1))
-        Chunks of the sum. It stays from a cycle before `divide` to `round`.
+        Chunks of the sum, stable from a cycle before `divide` until `round`.
     o : Out, array of Q11.16
-        The value that was added alone, or the quotients.
+        Quotients; without a division the only added chunk.
     """
 
     STEPS = _WIDTH

@@ -1,4 +1,4 @@
-"""RTL of the division of a row by its L2 norm: its largest value, its sum of squares, then a product a value."""
+"""RTL of a row's division by its L2 norm: largest value, sum of squares, then a product per value."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -17,30 +17,29 @@ from ...pwl import PiecewiseLinear
 from ..normalise import normalise, normalise_latency
 
 _NEAR = Format(19, 0)
-"""Format of a value shifted so that its row's largest has 17 bits, and rounded: up to 2**17."""
+"""Format of a rounded value, scaled to 17 bits of the row's largest: up to 2**17."""
 
 
 class UnitLanes(wiring.Component):
-    """Divide rows by their L2 norm, a word of `UNIT_LANES` values a cycle, each row in three passes.
+    """Divide rows by their L2 norm: a word of `UNIT_LANES` values a cycle, three passes per row.
 
-    A multiplier a lane makes the squares, and the results of the next pass. What a pass gives to the next one is there
-    `spec.pass_latency` cycles after its last word.
+    One multiplier per lane computes squares in the second pass and results in the third. The result of a pass is ready
+    for the next pass `spec.pass_latency` cycles after its last word.
 
     Attributes
     ----------
     step : In(range(PASSES))
-        The pass: largest value, squares, results. It stays from a pass's first word until what it gives is
-        there.
+        Pass: largest value, squares, results. Stable from the pass's first word until its result is ready.
     begin : In(1)
-        Before a row's first pass: forget the row before. In a cycle without a word under way.
+        Clear the state before a row's first pass, with no word in progress.
     enable : In(1)
-        There is a word.
+        The word is valid.
     value : In, array of Q11.16
-        Its values, 0 where the row has none.
+        Values, 0 beyond the row.
     valid : Out(1)
-        There is a word of results, of the third pass.
+        A word of results is present, in the third pass.
     o : Out, array of Q8.16
-        Its values, from -1 to 1.
+        Results from -1 to 1.
     """
 
     def __init__(self, spec: PoolHeadSpec) -> None:
@@ -81,7 +80,7 @@ class UnitLanes(wiring.Component):
                 _NEAR.width + INVERSE.width, drops[-1], Q8_16, drops[0]
             )
             near, squares = nearer.o, self.step == 1
-            # the largest may have 18 bits, which a DSP's narrow port has for negative numbers alone
+            # 2**17 fits the DSP's narrow port only as a negative number
             below = Mux(near[-1], near, -near)[: _NEAR.width - 1].as_signed()
             wide = register(m, f"wide{lane}", Mux(squares, below, near), _NEAR.width)
             factor = register(m, f"factor{lane}", Mux(squares, below, mantissa), INVERSE.width + 1)
@@ -109,15 +108,15 @@ class UnitLanes(wiring.Component):
         return m
 
     def _largest(self, m: Module) -> Signal:
-        """Bits of all magnitudes of the row, whose leading one is that of the largest."""
+        """OR of all magnitudes of the row; its leading one is the leading one of the largest."""
         largest = Signal(self.spec.squares, reset_less=True)
         magnitudes: Value = Const(0)
         for lane in range(UNIT_LANES):
             value = self.value[lane]
             magnitudes |= register(m, f"magnitude{lane}", Mux(value[-1], -value, value)[: Q11_16.width])
-        there = Signal()
-        m.d.sync += there.eq(self.enable & (self.step == 0))
-        with m.If(there):
+        present = Signal()
+        m.d.sync += present.eq(self.enable & (self.step == 0))
+        with m.If(present):
             m.d.sync += largest.eq(largest | magnitudes)
         with m.If(self.begin):
             m.d.sync += largest.eq(0)
@@ -127,11 +126,11 @@ class UnitLanes(wiring.Component):
         """Sum of the row's squares."""
         pairs = [register(m, f"pair{first}", products[first] + products[first + 1]) for first in (0, 2)]
         four = register(m, "four", pairs[0] + pairs[1])
-        total, there = (
+        total, present = (
             Signal(self.spec.squares, reset_less=True),
             delayed(m, flag & (self.step == 1), 2, "squares_there"),
         )
-        with m.If(there):
+        with m.If(present):
             m.d.sync += total.eq(total + four)
         with m.If(self.begin):
             m.d.sync += total.eq(0)

@@ -1,4 +1,4 @@
-"""RTL of the division of rows by their L2 norm: words of chunks to the lanes, and their results to chunks."""
+"""RTL of the division of rows by their L2 norm: chunks to words for the lanes, and results back to chunks."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -13,26 +13,26 @@ from ....probe import probe
 from .unit_lanes import UnitLanes
 
 _RESULT = Q8_16.fraction + 2
-"""Bits of a result, which is from -1 to 1 but for what is rounded."""
+"""Bits of a result from -1 to 1, with margin for rounding."""
 
 
 class UnitRows(wiring.Component):
-    """Take each row's chunks three times, and give those of the results the third time.
+    """Accept each row's chunks three times, and output the chunks of results in the third pass.
 
-    Results wait in a queue: a chunk is taken only where it has room for what it becomes.
+    Results are queued; a chunk is accepted only with space reserved for its result.
 
     Attributes
     ----------
     step : In(range(PASSES))
-        Number of the pass: it changes while `idle`.
+        Number of the pass; changes only while `idle`.
     begin : In(1)
-        Forget the row before; while `idle`.
+        Clear the state of the previous row, while `idle`.
     i : In, stream of columns of Q11.16
         Chunks; values beyond the row are 0.
     o : Out, stream of columns of Q11.16
-        Of the third pass the results, from -1 to 1.
+        Results of the third pass, from -1 to 1.
     idle : Out(1)
-        What the pass gives to the next one is there, and all of its results were taken.
+        The result of the pass is ready for the next pass, and all outputs were accepted.
     """
 
     def __init__(self, spec: PoolHeadSpec) -> None:
@@ -48,20 +48,20 @@ class UnitRows(wiring.Component):
         m.submodules.queue = queue = Fifo(columns * _RESULT, spec.unit_chunks)
         line, filled = Signal(columns * width, reset_less=True), Signal(range(words + 1))
         waits, room = Signal(range(spec.pass_latency + 1)), Signal(range(spec.unit_chunks + 1), init=spec.unit_chunks)
-        # a flag beside both counts: what gives a chunk waits for it
+        # registered beside both counts, as `i.ready` is slow
         ready = Signal(init=1)
-        results, at = Signal((columns - UNIT_LANES) * _RESULT, reset_less=True), Signal(range(words))
-        chunk, taken, given = Signal(columns * _RESULT), Signal(), Signal()
+        results, index = Signal((columns - UNIT_LANES) * _RESULT, reset_less=True), Signal(range(words))
+        chunk, taken, leaves = Signal(columns * _RESULT), Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(ready),
             taken.eq(self.i.valid & self.i.ready),
-            given.eq(self.o.valid & self.o.ready),
+            leaves.eq(self.o.valid & self.o.ready),
             lanes.step.eq(self.step),
             lanes.begin.eq(self.begin),
             lanes.enable.eq(filled.any()),
             lanes.value.eq(line[: UNIT_LANES * width]),
             chunk.eq(Cat(results, *(value[:_RESULT] for value in lanes.o))),
-            queue.i.valid.eq(lanes.valid & (at == words - 1)),
+            queue.i.valid.eq(lanes.valid & (index == words - 1)),
             queue.i.payload.eq(chunk),
             self.o.valid.eq(queue.o.valid),
             queue.o.ready.eq(self.o.ready),
@@ -77,18 +77,18 @@ class UnitRows(wiring.Component):
             filled.eq(Mux(taken, words, Mux(filled.any(), filled - 1, 0))),
             waits.eq(Mux(filled.any(), spec.pass_latency, Mux(waits.any(), waits - 1, 0))),
             line.eq(Mux(taken, Cat(self.i.payload), line >> UNIT_LANES * width)),
-            # chunks of results that have a place
-            room.eq(room + Cat(fills ^ given, (fills & ~given).replicate(len(room) - 1))),
-            # behind a chunk there is no room before its last word; what takes one is late
+            # free places for result chunks
+            room.eq(room + Cat(fills ^ leaves, (fills & ~leaves).replicate(len(room) - 1))),
+            # busy until a chunk's last word; the late `taken` selects last
             ready.eq(
                 Mux(
                     taken,
-                    Const(0) if words > 1 else ~final | given | (room != 1),
-                    (filled <= 2) & (given | room.any()) if words > 1 else given | room.any(),
+                    Const(0) if words > 1 else ~final | leaves | (room != 1),
+                    (filled <= 2) & (leaves | room.any()) if words > 1 else leaves | room.any(),
                 )
             ),
         ]
         with m.If(lanes.valid):
-            m.d.sync += [at.eq(Mux(at == words - 1, 0, at + 1)), results.eq(chunk[UNIT_LANES * _RESULT :])]
+            m.d.sync += [index.eq(Mux(index == words - 1, 0, index + 1)), results.eq(chunk[UNIT_LANES * _RESULT :])]
         probe(self, filled=filled, waits=waits, room=room)
         return m
