@@ -27,16 +27,18 @@ class LowRank(nn.Module):
     a : array, (rank, inputs)
     outputs : int
         Output values of the layer for one sample.
+    fixed : bool
+        A is not trained.
     """
 
-    def __init__(self, layer: nn.Module, a: Floats, outputs: int) -> None:
+    def __init__(self, layer: nn.Module, a: Floats, outputs: int, fixed: bool) -> None:
         super().__init__()
         self.layer = layer
-        self.a = nn.Parameter(torch.tensor(a))
+        self.a = nn.Parameter(torch.tensor(a), requires_grad=not fixed)
         self.b = nn.Parameter(torch.zeros(outputs, len(a)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Output of the layer plus that of the adapter."""
+        """Sum of layer and adapter, in the layer's output shape."""
         y: Tensor = self.layer(x)
         adapter = functional.linear(functional.linear(x.flatten(1), self.a), self.b)
         return y + adapter.view_as(y)
@@ -48,13 +50,17 @@ class PropagateEngine:
     Parameters
     ----------
     module : NetworkModule
-        The pre-trained network, with batch norm; trained in place. Batch norm keeps the statistics of pre-training, as
-        methods with a cache require, and its parameters are frozen.
-    method : Method
+        Pre-trained network with batch norm, trained in place. Batch norm keeps the statistics of pre-training, as
+        methods with a cache require; its parameters are frozen.
     a : mapping of int to (array (rank, inputs), int)
-        By stage: A of its adapter, and the number of outputs of the layer in parallel.
+        A of each stage's adapter, and the number of outputs of the parallel layer.
     rate : float
-        Learning rate for the gradient of one sample: that for the mean of a batch, divided by the batch.
+        Learning rate for the gradient of one sample: the rate for a batch's mean, divided by the batch.
+
+    Raises
+    ------
+    UserError
+        If the adapters of the method skip to the logits.
     """
 
     saturations = 0
@@ -63,23 +69,24 @@ class PropagateEngine:
     def __init__(self, module: NetworkModule, method: Method, a: Mapping[int, tuple[Floats, int]], rate: float) -> None:
         if method.skips:
             raise UserError(f"{method.title} does not propagate: SkipEngine runs it")
-        layers = [at for at, layer in enumerate(module) if isinstance(layer, nn.Conv2d | nn.Linear)]
+        layers = [index for index, layer in enumerate(module) if isinstance(layer, nn.Conv2d | nn.Linear)]
         for parameter in module.parameters():
             parameter.requires_grad_(False)
-        for stage, at in enumerate(layers):
-            layer = module[at]
+        for stage, index in enumerate(layers):
+            layer = module[index]
             for name, parameter in layer.named_parameters():
                 reach = method.weights if name == "weight" else method.biases
-                parameter.requires_grad_(at in reach.of(layers))
+                parameter.requires_grad_(index in reach.of(layers))
             if stage in a:
-                module[at] = LowRank(layer, *a[stage])
+                module[index] = LowRank(layer, *a[stage], fixed=method.fixed_a)
         self.module = module.eval()
-        self._trained = {name: one for name, one in module.named_parameters() if one.requires_grad}
+        tensors = dict(module.named_parameters())
+        self._saved = {name: one for name, one in tensors.items() if one.requires_grad or not method.trains(name)}
         self._rate = rate
-        self._optimiser = torch.optim.SGD(self._trained.values(), lr=rate)
+        self._optimiser = torch.optim.SGD([one for one in tensors.values() if one.requires_grad], lr=rate)
 
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
-        """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
+        """Take a gradient step on a batch and return the logits before the step, see `Engine.batch`."""
         logits: Tensor = self.module(torch.from_numpy(samples.values()))
         loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels), reduction="sum")
         self._optimiser.zero_grad()
@@ -91,29 +98,29 @@ class PropagateEngine:
         return result
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
-        """Logits of a batch that is not learnt from, see `Engine.validate`."""
+        """Logits of a batch that is not trained on, see `Engine.validate`."""
         return self.logits(samples)
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
-        """Return the loss as it is, see `Engine.end_epoch`."""
+        """The same loss, see `Engine.end_epoch`."""
         return loss
 
     def logits(self, samples: Samples) -> Floats:
-        """Logits of the network as tuned so far, (n, classes)."""
+        """Logits of the network in its present state, (n, classes)."""
         with torch.no_grad():
             result: Floats = self.module(torch.from_numpy(samples.values())).numpy()
         return result
 
     def tensors(self) -> Tensors:
-        """Trained parameters by PyTorch's names."""
-        return {name: np.array(one.detach().numpy()) for name, one in self._trained.items()}
+        """Trained parameters, and each fixed A, by PyTorch's names."""
+        return {name: np.array(parameter.detach().numpy()) for name, parameter in self._saved.items()}
 
     def kept(self) -> list[NDArray[np.generic]]:
         """Copies of the trained parameters, see `Engine.kept`."""
         return list(self.tensors().values())
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
-        """Take trained parameters that `kept` gave."""
+        """Overwrite the trained parameters with copies from `kept`."""
         with torch.no_grad():
-            for own, one in zip(self._trained.values(), kept, strict=True):
-                own.copy_(torch.from_numpy(one))
+            for parameter, copy in zip(self._saved.values(), kept, strict=True):
+                parameter.copy_(torch.from_numpy(copy))

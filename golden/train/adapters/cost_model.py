@@ -1,7 +1,7 @@
 """Cost model of a method on a network, counted as in InstantFT (table 1).
 
-Operations are counted for one sample; a multiply-accumulate is two. Bytes are those of float32. Batch norm counts as
-folded, as in the deployed network.
+Operations are counted for one sample; a multiply-accumulate counts as two. Values are float32. Batch norm is folded, as
+in the deployed network.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ class Cost:
 
     Parameters
     ----------
-    trainable_parameters : int
     forward_flops : int
         Operations of network and adapters.
     forward_flops_on_a_hit : int or None
-        Operations of the adapters alone, where the rest comes from a cache; None without a cache.
+        Operations of the adapters alone, where a cache holds the rest; None without a cache.
     backward_flops : int
-        Operations as the paper counts them, with the gradient of the adapters' inputs, which is never used.
+        Operations as the paper counts them, with the unused gradient of the adapters' inputs.
     backward_flops_needed : int
-        Operations without that gradient.
+        Operations without this gradient.
     memory_bytes : int
-        Parameters, their gradients, activations, and the state of the backward pass; without the cache.
+        Parameters, their gradients, activations and the state of the backward pass; without the cache.
     cache_bytes : int
         Record of one sample in the forward cache.
     """
@@ -47,12 +46,12 @@ class Cost:
 
 
 def cost(network: Network, method: Method, rank: int = 4) -> Cost:
-    """Count parameters, operations and bytes of a method on a network, with adapters of a rank."""
+    """Parameters, operations and bytes of a method on a network, with adapters of a rank."""
     adapters = adapter_shapes(network, method, rank)
     adapter_parameters = sum(adapter.parameters for adapter in adapters)
     through_adapters = 2 * adapter_parameters
     network_forward = sum(stage.forward_flops for stage in network.stages)
-    trainable = _own_trainable(network, method) + adapter_parameters
+    trainable = _own_trainable(network, method) + sum(adapter.trained(method) for adapter in adapters)
     needed = _own_backward(network, method) + _adapter_backward(adapters, method)
     unused = 2 * sum(a.rank * a.inputs for a in adapters if a.stage) if method.skips else 0
     codec = codec_of(network, method)
@@ -73,23 +72,26 @@ def _own_trainable(network: Network, method: Method) -> int:
 
 
 def _own_backward(network: Network, method: Method) -> int:
-    """Operations of the gradients of the network's own weights, biases and activations."""
+    """Operations of the gradients of the network's weights, biases and activations, without adapters."""
     stages = network.stages
     flops = sum(2 * stage.macs for stage in method.weights.of(stages))
     flops += sum(prod(stage.computed_shape) for stage in method.biases.of(stages))
     if method.propagates:
-        # to the inputs of every stage but the first
+        # gradients of the inputs of every stage except the first
         flops += sum(2 * stage.macs for stage in stages[1:])
         flops += sum(prod(stage.computed_shape) for stage in stages if stage.activation is not None)
     return flops
 
 
 def _adapter_backward(adapters: tuple[AdapterShape, ...], method: Method) -> int:
-    """Operations of dB, dh and dA; with parallel adapters also of A times dh, except at the network's input."""
-    flops = sum(2 * a.parameters + 2 * a.rank * a.outputs for a in adapters)
-    if not method.ends_in_logits:
-        flops += sum(2 * a.rank * a.inputs for a in adapters if a.stage)
-    return flops
+    """Operations of dB, dA and dh; with parallel adapters also of A times dh, except at the network's input.
+
+    With a fixed A, dA is not computed, and dh only where the gradient goes on to the adapter's input.
+    """
+    passed = [] if method.ends_in_logits else [a for a in adapters if a.stage]
+    flops = sum(2 * a.trained(method) for a in adapters)
+    flops += sum(2 * a.rank * a.outputs for a in (passed if method.fixed_a else adapters))
+    return flops + sum(2 * a.rank * a.inputs for a in passed)
 
 
 def _floats_in_memory(network: Network, method: Method, adapters: tuple[AdapterShape, ...], trainable: int) -> int:
@@ -97,6 +99,6 @@ def _floats_in_memory(network: Network, method: Method, adapters: tuple[AdapterS
     pooled = [prod(stage.output_shape) for stage in network.stages if stage.pool is not None]
     outputs = sum(prod(stage.computed_shape) for stage in network.stages) + sum(pooled)
     activations = prod(network.input_shape) + outputs
-    # gradients of all activations and the position of each maximum, or the gradient of the logits alone
+    # gradients of all activations and the index of each maximum, or the gradient of the logits alone
     backward = outputs + sum(pooled) if method.propagates else network.classes
     return parameters + trainable + activations + backward + 2 * sum(adapter.rank for adapter in adapters)

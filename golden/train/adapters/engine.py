@@ -22,53 +22,48 @@ class Engine(Protocol):
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far; 0 in float."""
+        """Values clipped so far; 0 in float."""
 
     @property
     def cache_bytes(self) -> int:
         """Size of the forward cache in bytes."""
 
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
-        """Take a gradient step on a batch.
+        """Take a gradient step on a batch and return the logits before the step, float32 (n, classes).
 
         Parameters
         ----------
-        samples : Samples
         indices : array of int, (n,)
             Cache entries of the samples.
         factor : float
             Factor of the learning rate, see `rate_factors`.
-
-        Returns
-        -------
-        array of float32, (n, classes)
-            Logits before the step.
         """
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
-        """Run a batch that is not learnt from, with parameters as in `batch`; return its logits, (n, classes)."""
+        """Logits of a batch that is not trained on, (n, classes), by the parameters before the next step of `batch`."""
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
-        """End an epoch with a loss, the sum over its samples; return that loss, or the engine's own in its place.
+        """End an epoch and return its loss; an integer engine returns its own loss instead.
 
         Parameters
         ----------
         loss : float
+            Sum over the samples.
         validated : bool
-            It is that of the samples that were validated behind the epoch.
+            True if the loss is that of the validation samples after the epoch.
         """
 
     def logits(self, samples: Samples) -> Floats:
-        """Logits of the network as tuned so far, (n, classes)."""
+        """Logits of the network in its present state, (n, classes)."""
 
     def tensors(self) -> Tensors:
         """Trained parameters by name."""
 
     def kept(self) -> list[NDArray[np.generic]]:
-        """Copies of the trained parameters, to come back to with `restore`."""
+        """Copies of the trained parameters, for `restore`."""
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
-        """Take trained parameters that `kept` gave."""
+        """Overwrite the trained parameters with copies from `kept`."""
 
 
 def codec_of(network: Network, method: Method) -> Codec | None:
@@ -79,8 +74,8 @@ def codec_of(network: Network, method: Method) -> Codec | None:
 
 
 def initial_adapters(inputs: tuple[int, ...], rank: int, rng: np.random.Generator) -> list[Floats]:
-    """Draw the initial A of each adapter, (rank, inputs); B starts at 0.
+    """Random initial A of each adapter, (rank, inputs), float32; B starts at 0.
 
-    The variance of the Gaussian is 1 / inputs, so that h has the magnitude of x.
+    The variance of the Gaussian is 1 / inputs: h has the magnitude of x.
     """
     return [rng.normal(0, width**-0.5, (rank, width)).astype(np.float32) for width in inputs]

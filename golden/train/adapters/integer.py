@@ -1,4 +1,4 @@
-"""Engine that runs the integer job: converts floats once, and counts those that do not fit."""
+"""Integer engine: converts floats once, counts values outside their format, and runs the job."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class IntegerEngine:
     network : Network
         Network without batch norm.
     parameters : Parameters
-        Weights and biases of the frozen network, floats.
-    method : Method
+        Float weights and biases of the frozen network.
     a : sequence of array, (rank, inputs)
         Initial A for the inputs of the last ``len(a)`` stages; empty where the last layer itself is trained.
     rank : int
@@ -44,11 +43,7 @@ class IntegerEngine:
     urng : UrngSpec, optional
         Generator for stochastic rounding of updates.
     loss : str
-        See `nn.loss`; an autoencoder does not use labels.
-
-    Attributes
-    ----------
-    job : Job
+        See `nn.loss`; an autoencoder ignores labels.
     """
 
     def __init__(
@@ -68,9 +63,9 @@ class IntegerEngine:
         if method.last_layer:
             adapters = untuned_layer(last_layer_sizes(network.stages[-1], method.last_layer, rank))
         else:
-            shape = AdapterSizes(tuple(one.shape[1] for one in a), network.classes, rank)
+            shape = AdapterSizes(tuple(values.shape[1] for values in a), network.classes, rank)
             zeros = np.zeros((network.classes, rank), np.int64)
-            adapters = Adapters.of(shape, [self._converter.convert(one, Q4_12) for one in a], [zeros] * len(a))
+            adapters = Adapters.of(shape, [self._converter.convert(values, Q4_12) for values in a], [zeros] * len(a))
         codec = codec_of(network, method)
         cache = ForwardCache(network, codec, samples) if codec else None
         noise = UpdateNoise.by_parameter(urng, adapters.shape.updated) if urng else None
@@ -78,51 +73,50 @@ class IntegerEngine:
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far, including the conversion."""
+        """Values clipped so far, including the conversion."""
         return self._converter.clipped + self.job.saturations
 
     @property
     def cache_bytes(self) -> int:
-        """Size of the forward cache in bytes."""
         return self.job.cache.records.nbytes if self.job.cache else 0
 
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
-        """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
+        """Take a gradient step on a batch and return the logits before the step, see `Engine.batch`."""
         rate = scheduled_rate(self.job.rate, factor)
         labels = np.zeros_like(samples.labels) if self.job.loss == "mse" else samples.labels
         return _floats(self.job.batch(self.integers(samples), labels, indices, rate).logits)
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
-        """Run a batch that is not learnt from, see `Engine.validate`."""
+        """Logits of a batch that is not trained on, see `Engine.validate`."""
         return _floats(self.job.validate(self.integers(samples), samples.labels, indices).logits)
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
-        """Return the loss in integers, as the core has it, see `Job.end_epoch`."""
+        """Loss in the core's integers, see `Job.end_epoch`."""
         own = self.job.end_epoch()
         return (self.job.validation.loss if validated else own) / (1 << LOSS.fraction)
 
     def logits(self, samples: Samples) -> Floats:
-        """Logits of the network as tuned so far, (n, classes); the cache is not used."""
+        """Logits of the network in its present state, (n, classes); the cache is not used."""
         return _floats(self.job.logits(self.integers(samples)))
 
     def tensors(self) -> Tensors:
-        """Trained parameters in Q4.12, named by the stage.
+        """Trained parameters by name.
 
-        A (rank, inputs) and B (classes, rank) of each adapter, of the stage whose input it reads. Or the last layer's
-        weights and biases with what was added to them, in 32 bits, so that none is clipped.
+        Adapters: A (rank, inputs) and B (classes, rank) in Q4.12, named by the stage whose input they read. A trained
+        last layer: weights and biases with their updates, 12 fraction bits in 32 bits so that no sum is clipped.
         """
         stages, adapters = self.job.network.stages, self.job.adapters
         if adapters.shape.selects:
             last, (weight, bias) = self.job.frozen[-1], added(adapters)
             named = {"weight": last.weight + weight} if weight.size else {}
             named["bias"] = last.bias + bias
-            return {f"layer.{len(stages) - 1}.{name}": one.astype(np.int32) for name, one in named.items()}
+            return {f"layer.{len(stages) - 1}.{name}": values.astype(np.int32) for name, values in named.items()}
         pairs = adapters.pairs()
         first = len(stages) - len(pairs)
         return {
-            f"adapter.{at}.{name}": one.astype(np.int16)
-            for at, pair in enumerate(pairs, first)
-            for name, one in zip("ab", pair, strict=True)
+            f"adapter.{stage}.{name}": values.astype(np.int16)
+            for stage, pair in enumerate(pairs, first)
+            for name, values in zip("ab", pair, strict=True)
         }
 
     def kept(self) -> list[NDArray[np.generic]]:
@@ -130,11 +124,11 @@ class IntegerEngine:
         return [self.job.adapters.flat.copy()]
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
-        """Take adapters that `kept` gave."""
+        """Overwrite the adapters with a copy from `kept`."""
         (self.job.adapters.flat[:],) = kept
 
     def integers(self, samples: Samples) -> Integers:
-        """Convert samples to Q8.16, see `Converter.samples`."""
+        """Samples in Q8.16, see `Converter.samples`."""
         return self._converter.samples(samples)
 
 

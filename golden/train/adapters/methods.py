@@ -1,6 +1,6 @@
-"""Fine-tuning methods: one table entry for each, all that others ask of a method, and default settings by network.
+"""Fine-tuning methods, one table entry each, and default settings by network.
 
-Sources: InstantFT, sections 2 and 3; Skip2-LoRA, sections 2 to 4.
+Sources: InstantFT, sections 2 and 3; Skip2-LoRA, sections 2 to 4; LoRA-FA, arXiv 2308.03303, section 3.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Reach(StrEnum):
     ALL = "all"
 
     def of(self, layers: Sequence[Layer]) -> Sequence[Layer]:
-        """Layers of a network that are in the set."""
+        """Layers of a network that belong to the set."""
         return {Reach.NONE: layers[:0], Reach.LAST: layers[-1:], Reach.ALL: layers}[self]
 
 
@@ -45,7 +45,7 @@ class AdapterPlacement(StrEnum):
 
 
 class Cache(StrEnum):
-    """Forward cache: form in which results of the frozen network are stored."""
+    """Forward cache: format of the frozen network's stored results."""
 
     NONE = "none"
     FULL = "full"
@@ -65,9 +65,9 @@ class Method:
     title : str
         Name in the papers.
     weights, biases : Reach
-        Parameters of the network itself that are trained.
-    adapters : AdapterPlacement
-    cache : Cache
+        Trained parameters of the network itself.
+    fixed_a : bool
+        A of each adapter stays as it was drawn; B alone is trained.
     """
 
     name: str
@@ -76,42 +76,45 @@ class Method:
     biases: Reach = Reach.NONE
     adapters: AdapterPlacement = AdapterPlacement.NONE
     cache: Cache = Cache.NONE
+    fixed_a: bool = False
+
+    def trains(self, name: str) -> bool:
+        """Whether a tensor of `Engine.tensors` is trained; a fixed A is not."""
+        return not (self.fixed_a and name.endswith(".a"))
 
     @property
     def last_layer(self) -> Tuned | None:
-        """Part of the last layer that is trained itself."""
+        """Trained part of the last layer itself."""
         if self.weights is Reach.LAST:
             return "layer"
         return "biases" if self.biases is Reach.LAST else None
 
     @property
     def propagates(self) -> bool:
-        """Whether gradients propagate through the network. Otherwise integers and cores run the method."""
+        """True if gradients propagate back through the network."""
         return Reach.ALL in (self.weights, self.biases) or not self.ends_in_logits
 
     @property
     def has_adapters(self) -> bool:
-        """Whether there are low-rank adapters."""
         return self.adapters is not AdapterPlacement.NONE
 
     @property
     def skips(self) -> bool:
-        """Whether an adapter leads from every layer's input to the logits."""
+        """True if an adapter leads from every layer's input to the logits."""
         return self.adapters is AdapterPlacement.SKIP
 
     @property
     def ends_in_logits(self) -> bool:
-        """Whether adapters, if there are any, add to the logits; otherwise each adds to its layer's output."""
+        """True if adapters add to the logits, or none exist; otherwise each adapter adds to its layer's output."""
         return self.adapters is not AdapterPlacement.PARALLEL
 
     @property
     def caches(self) -> bool:
-        """Whether there is a forward cache."""
         return self.cache is not Cache.NONE
 
     @property
     def caches_raw(self) -> bool:
-        """Whether a core's records have Q8.16, as they have without a cache, too."""
+        """True if a core's records are in Q8.16: with a cache at full width, and without a cache."""
         return self.cache is not Cache.NF4
 
     @property
@@ -130,6 +133,7 @@ METHODS = {
         Method("ft-bias-last", "FT-Bias-Last", biases=Reach.LAST),
         Method("ft-all-lora", "FT-All-LoRA", Reach.ALL, Reach.ALL, AdapterPlacement.PARALLEL),
         Method("lora-all", "LoRA-All", adapters=AdapterPlacement.PARALLEL),
+        Method("lora-fa", "LoRA-FA", adapters=AdapterPlacement.PARALLEL, fixed_a=True),
         Method("lora-last", "LoRA-Last", adapters=AdapterPlacement.LAST),
         Method("skip-lora", "Skip-LoRA", adapters=AdapterPlacement.SKIP),
         Method("skip2-lora", "Skip2-LoRA", adapters=AdapterPlacement.SKIP, cache=Cache.FULL),
@@ -137,9 +141,9 @@ METHODS = {
     )
 }
 DEFAULT = "instantft"
-"""Method that `fabtune tune` and a sweep take by default."""
+"""Default method of `fabtune tune` and of a sweep."""
 BACKPROPAGATION = METHODS["ft-all"]
-"""Training of all parameters, with which the cost of others is compared."""
+"""Training of all parameters: the reference of the cost table."""
 
 
 def method_of(name: str) -> Method:
@@ -157,7 +161,6 @@ class AdapterShape:
     ----------
     stage : int
         Stage whose input the adapter reads.
-    inputs, outputs, rank : int
     """
 
     stage: int
@@ -170,11 +173,20 @@ class AdapterShape:
         """Number of parameters of A and B."""
         return self.rank * (self.inputs + self.outputs)
 
+    def trained(self, method: Method) -> int:
+        """Number of parameters that a method trains."""
+        return self.rank * self.outputs if method.fixed_a else self.parameters
+
 
 def adapter_shapes(network: Network, method: Method, rank: int = 4) -> tuple[AdapterShape, ...]:
     """Adapters that a method adds to a network, in the order of their inputs.
 
     Parallel adapters of a convolution read and write whole feature maps, before the max-pool, as InstantFT counts them.
+
+    Raises
+    ------
+    UserError
+        If the rank is below 1.
     """
     if rank < 1:
         raise UserError(f"an adapter's rank is at least 1, not {rank}")
@@ -183,21 +195,15 @@ def adapter_shapes(network: Network, method: Method, rank: int = 4) -> tuple[Ada
         return ()
     if method.adapters is AdapterPlacement.LAST:
         stages = stages[-1:]
-    outputs = {at: prod(stage.computed_shape) for at, stage in stages}
+    outputs = {number: prod(stage.computed_shape) for number, stage in stages}
     if method.skips:
         outputs = dict.fromkeys(outputs, network.classes)
-    return tuple(AdapterShape(at, stage.inputs, outputs[at], rank) for at, stage in stages)
+    return tuple(AdapterShape(number, stage.inputs, outputs[number], rank) for number, stage in stages)
 
 
 @dataclass(frozen=True)
 class AdapterDefaults:
-    """Epochs and learning rate for batches of 20.
-
-    Parameters
-    ----------
-    epochs : int
-    rate : float
-    """
+    """Epochs and learning rate for batches of 20."""
 
     epochs: int
     rate: float
@@ -214,5 +220,5 @@ _OTHER = AdapterDefaults(10, 0.05)
 
 
 def adapter_defaults(network: str) -> AdapterDefaults:
-    """Defaults of a preset network, or those for any other network."""
+    """Defaults of a preset network, or of any other network."""
     return _DEFAULTS.get(network, _OTHER)

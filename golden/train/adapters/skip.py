@@ -1,6 +1,6 @@
-"""Float engine for adapters from every layer's input to the logits, with or without a forward cache.
+"""Float engine for adapters from every layer's input to the logits: Skip-LoRA, Skip2-LoRA, InstantFT.
 
-No gradient propagates through the network, so a step is four products of small matrices (InstantFT, equation 3;
+No gradient propagates through the network. A step is four products of small matrices (InstantFT, equation 3;
 Skip2-LoRA, equations 10 to 12), computed with NumPy.
 """
 
@@ -29,13 +29,11 @@ class SkipEngine:
     network : Network
         Network without batch norm.
     module : NetworkModule
-        The frozen network; see `models.folding.deployed_module`.
+        The frozen network, see `models.folding.deployed_module`.
     a : sequence of array, (rank, inputs)
         Initial A for the input of each stage.
     rate : float
         Learning rate for the gradient of one sample.
-    codec : Codec, optional
-        Of the cache; by default there is none.
     samples : int
         Entries of the cache.
     """
@@ -51,7 +49,7 @@ class SkipEngine:
         codec: Codec | None,
         samples: int,
     ) -> None:
-        self.a = [one.T.copy() for one in a]
+        self.a = [values.T.copy() for values in a]
         self.rank = self.a[0].shape[1]
         self.b = np.zeros((network.classes, self.rank * len(self.a)), np.float32)
         self.rate = rate
@@ -66,13 +64,13 @@ class SkipEngine:
 
     @property
     def cache_bytes(self) -> int:
-        """Size in bytes of the forward cache as the method stores it; here, NF4 values are kept dequantised."""
+        """Size in bytes of the forward cache in the method's format; this engine stores NF4 values dequantised."""
         return self._codec.bytes * len(self._cache) if self._codec else 0
 
-    # a run that diverges overflows float32; the caller sees it by the loss of the logits, not by NumPy's warnings
+    # a diverging run overflows float32; the caller detects it by the loss, not by NumPy's warnings
     @np.errstate(over="ignore", invalid="ignore")
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
-        """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
+        """Take a gradient step on a batch and return the logits before the step, see `Engine.batch`."""
         values = samples.values()
         read, base = self._read(values, self._outputs(values, indices))
         h = self._hidden(read)
@@ -88,40 +86,44 @@ class SkipEngine:
         return logits
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
-        """Logits of a batch that is not learnt from, see `Engine.validate`."""
+        """Logits of a batch that is not trained on, see `Engine.validate`."""
         return self.logits(samples)
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
-        """Return the loss as it is, see `Engine.end_epoch`."""
+        """The same loss, see `Engine.end_epoch`."""
         return loss
 
     @np.errstate(over="ignore", invalid="ignore")  # as in `batch`
     def logits(self, samples: Samples) -> Floats:
-        """Logits of the network as tuned so far, (n, classes); the cache is not used."""
+        """Logits of the network in its present state, (n, classes); the cache is not used."""
         values = samples.values()
         read, base = self._read(values, self._run(values))
         result: Floats = base + self._hidden(read) @ self.b.T
         return result
 
     def tensors(self) -> Tensors:
-        """A (rank, inputs) and B (classes, rank) of each adapter, named by the stage whose input it reads."""
+        """A (rank, inputs) and B (classes, rank) of each adapter, named by the stage whose input the adapter reads."""
         pairs = zip(self.a, np.split(self.b, len(self.a), axis=1), strict=True)
-        named = {f"adapter.{at}.{name}": one for at, (a, b) in enumerate(pairs) for name, one in (("a", a.T), ("b", b))}
-        return {name: np.ascontiguousarray(one) for name, one in named.items()}
+        named = {
+            f"adapter.{stage}.{name}": values
+            for stage, (a, b) in enumerate(pairs)
+            for name, values in (("a", a.T), ("b", b))
+        }
+        return {name: np.ascontiguousarray(values) for name, values in named.items()}
 
     def kept(self) -> list[NDArray[np.generic]]:
         """Copies of all A and of B, see `Engine.kept`."""
-        return [one.copy() for one in (*self.a, self.b)]
+        return [values.copy() for values in (*self.a, self.b)]
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
-        """Take adapters that `kept` gave."""
-        for own, one in zip((*self.a, self.b), kept, strict=True):
-            own[:] = one
+        """Overwrite the adapters with copies from `kept`."""
+        for values, copy in zip((*self.a, self.b), kept, strict=True):
+            values[:] = copy
 
     def _read(self, values: Floats, outputs: Floats) -> tuple[list[Floats], Floats]:
-        """Inputs of the adapters and base logits, from the inputs of the network and the outputs of all stages."""
+        """Inputs of the adapters, and base logits, from the network's inputs and all stages' outputs."""
         seen = [values.reshape(len(values), -1), *(outputs[:, where] for where in self._places)]
-        return [np.concatenate([seen[one + 1] for one in source], axis=1) for source in self._sources], seen[-1]
+        return [np.concatenate([seen[stage + 1] for stage in source], axis=1) for source in self._sources], seen[-1]
 
     def _hidden(self, read: Sequence[Floats]) -> Floats:
         return np.concatenate([x @ a for x, a in zip(read, self.a, strict=True)], axis=1)
@@ -137,7 +139,7 @@ class SkipEngine:
         return self._cache[indices]
 
     def _run(self, values: Floats) -> Floats:
-        """Run the frozen network: outputs of all stages, flattened and concatenated, (n, cached values)."""
+        """Outputs of all stages of the frozen network, flattened and concatenated, (n, cached values)."""
         with torch.no_grad():
             outputs = self._module.outputs(torch.from_numpy(values))
         result: Floats = torch.cat([outputs[end].flatten(1) for end in self._ends], dim=1).numpy()

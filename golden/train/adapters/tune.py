@@ -31,15 +31,18 @@ from .methods import DEFAULT, METHODS, adapter_shapes, method_of
 from .skip import SkipEngine
 
 ENGINES = ("float", "golden", "rtl", "golden-core")
-"""float32; the hardware's integers; the hardware's integers together with a simulation of its RTL (`fabtune tune`)."""
+"""float32; the hardware's integers; these integers with a simulation of the RTL (`fabtune tune`)."""
 MAXIMUM_RANK = 64
 STOCHASTIC = UrngSpec(bits=NOISE_NUMBER_BITS)
-"""Generator for stochastic rounding of updates; a core's has as many numbers as it updates in a cycle."""
+"""Generator for stochastic rounding of updates; a core's generator has one number per parallel update."""
 
 
 @dataclass(frozen=True)
 class AdapterSettings:
     """Settings of fine-tuning.
+
+    With a validation or patience, the result has the parameters of the epoch with the smallest loss, the first among
+    equals. The loss is the validation's, or without one the epoch's.
 
     Parameters
     ----------
@@ -47,27 +50,28 @@ class AdapterSettings:
         Name in `METHODS`.
     engine : "float", "golden", "rtl" or "golden-core"
         One of `ENGINES`.
-    epochs, batch : int
     rate : float
-        Learning rate of plain gradient descent on the mean loss of a batch. A smaller last batch uses the same
-        ``rate / batch`` for each sample, so that all samples have equal weight.
+        Learning rate of plain gradient descent on the mean loss of a batch. A smaller last batch uses the same ``rate /
+        batch`` for each sample: all samples have equal weight.
     rank : int
         Rank of the adapters.
     seed : int
-        Seed of the initial adapters and of the order of the samples.
+        Seed of the initial adapters and of the sample order.
     stochastic : bool
         Round integer updates stochastically instead of to nearest.
     schedule : str
         Schedule of the learning rate, see `rate_factors`.
     stop_at : float, optional
-        Mean loss of an epoch that ends fine-tuning; where there is a validation, that of its samples.
+        Mean loss of an epoch at which fine-tuning ends; with a validation, the loss of its samples.
     validate : float
-        Share of the samples that is not learnt from and measured behind each epoch, 0 for none.
+        Share of the samples kept for validation after each epoch, 0 for none.
     patience : int
-        Epochs in a row without a smaller loss than all before that end fine-tuning, 0 for any number.
+        Fine-tuning ends after this many epochs in a row without a new smallest loss; 0 for no limit.
 
-    With a validation or patience, what is kept at the end are the parameters behind the epoch of the smallest loss, the
-    first one among equals: of its validation, or of the epoch itself where there is none.
+    Raises
+    ------
+    UserError
+        If a setting is unknown, out of range or not possible with the engine.
     """
 
     method: str = DEFAULT
@@ -113,16 +117,16 @@ class AdapterSettings:
 
     @property
     def keeps_best(self) -> bool:
-        """Whether the parameters of the epoch with the smallest loss are kept, not those of the last one."""
+        """True if the result has the parameters of the epoch with the smallest loss, not of the last epoch."""
         return self.validate > 0 or self.patience > 0
 
     def split(self, samples: int) -> tuple[Integers, Integers]:
-        """Draw which of so many samples are learnt from and which are validated: indices of both, in their order.
+        """Sorted indices of the samples for training and for validation.
 
         Raises
         ------
         UserError
-            If none would be left of one of them.
+            If either part is empty although a validation is set.
         """
         if not self.validate:
             return np.arange(samples), np.arange(0)
@@ -133,13 +137,13 @@ class AdapterSettings:
         return np.sort(order[count:]), np.sort(order[:count])
 
     def batches(self, samples: int) -> list[list[Integers]]:
-        """Indices of each batch of each epoch over so many samples."""
+        """Sample indices of each batch of each epoch."""
         learnt, _ = self.split(samples)
         epochs = epoch_batches(len(learnt), self.batch, self.epochs, self.seed)
         return [[learnt[batch] for batch in epoch] for epoch in epochs]
 
     def early_stop(self, samples: int) -> EarlyStop:
-        """Make the rule that ends fine-tuning on so many samples: of losses in the last places of `epoch_loss.LOSS`."""
+        """Rule that ends fine-tuning, on losses in the last places of `epoch_loss.LOSS`."""
         counted = round(self.validate * samples) or samples
         limit = None if self.stop_at is None else min(int(self.stop_at * counted * 2**LOSS.fraction), LARGEST_SUM)
         return EarlyStop(limit, self.patience)
@@ -157,11 +161,11 @@ class Epoch:
     Parameters
     ----------
     loss, accuracy : float
-        Mean cross entropy and accuracy on the samples that are learnt from, from the logits before each step.
+        Mean cross entropy and accuracy on the training samples, from the logits before each step.
     validation : tuple of (float, float), optional
-        Mean cross entropy and accuracy on the samples that are not, after the epoch, where there are some.
+        Mean cross entropy and accuracy on the validation samples after the epoch.
     held_out : float, optional
-        Accuracy on held-out samples after the epoch, where it was measured.
+        Accuracy on held-out samples after the epoch, where measured.
     """
 
     loss: float
@@ -180,12 +184,10 @@ class AdapterResult:
         Fractions of held-out samples classified correctly, by the engine that tuned.
     seconds : float
         Time of fine-tuning alone, without pre-training and tests.
-    cache_bytes, saturations : int
     tensors : dict of str to array
-        Trained parameters.
-    epochs : list of Epoch
+        Trained parameters, and each fixed A.
     kept_epoch : int
-        Number, from 1, of the epoch behind which the parameters are kept: the last, see `AdapterSettings`.
+        Number, from 1, of the epoch whose parameters are the result, see `AdapterSettings`.
     """
 
     accuracy_before: float
@@ -194,29 +196,23 @@ class AdapterResult:
     cache_bytes: int
     saturations: int
     tensors: Tensors
+    trained_parameters: int
     epochs: list[Epoch] = field(default_factory=list)
     kept_epoch: int = 0
 
     @property
-    def trained_parameters(self) -> int:
-        """Number of trained parameters."""
-        return sum(one.size for one in self.tensors.values())
-
-    @property
     def curve(self) -> list[float]:
-        """Accuracy on held-out samples before fine-tuning and after each epoch in which it was measured."""
+        """Accuracy on held-out samples before fine-tuning and after each measured epoch."""
         return [self.accuracy_before, *(epoch.held_out for epoch in self.epochs if epoch.held_out is not None)]
 
 
 def engine_of(network: Network, module: nn.Module, settings: AdapterSettings, samples: int) -> Engine:
-    """Create the engine for a pre-trained network.
+    """Engine for a pre-trained network.
 
     Parameters
     ----------
-    network : Network
     module : torch.nn.Module
         Pre-trained; not modified.
-    settings : AdapterSettings
     samples : int
         Number of tuning samples: the entries of the forward cache.
     """
@@ -232,9 +228,9 @@ def engine_of(network: Network, module: nn.Module, settings: AdapterSettings, sa
     if method.skips:
         frozen, plain = deployed_module(network, module), deployed(network)
         return SkipEngine(plain, frozen, a, settings.rate / settings.batch, codec_of(plain, method), samples)
-    parallel = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
-    own = copy.deepcopy(described(network, module))
-    return PropagateEngine(own, method, parallel, settings.rate / settings.batch)
+    parallel = {shape.stage: (values, shape.outputs) for shape, values in zip(shapes, a, strict=True)}
+    trained = copy.deepcopy(described(network, module))
+    return PropagateEngine(trained, method, parallel, settings.rate / settings.batch)
 
 
 def tune(
@@ -251,19 +247,16 @@ def tune(
 
     Parameters
     ----------
-    network : Network
     module : torch.nn.Module
         Pre-trained; not modified.
-    task : Task
-    settings : AdapterSettings
     progress : callable, optional
         Called after each epoch.
     watch : bool
         Measure the accuracy on held-out samples after each epoch, too.
     before : float, optional
-        Accuracy before fine-tuning, where it is already known.
+        Accuracy before fine-tuning, if known.
     engine : Engine, optional
-        Engine to run; by default that of `engine_of`.
+        By default from `engine_of`.
 
     Raises
     ------
@@ -278,9 +271,9 @@ def tune(
     learnt, checked = settings.split(samples)
     logits = np.empty((samples, network.classes), np.float32)
 
-    def measured(some: Integers) -> tuple[float, float]:
-        labels = task.tune.labels[some]
-        return metrics.cross_entropy(logits[some], labels), metrics.accuracy(logits[some], labels)
+    def measured(indices: Integers) -> tuple[float, float]:
+        labels = task.tune.labels[indices]
+        return metrics.cross_entropy(logits[indices], labels), metrics.accuracy(logits[indices], labels)
 
     for number, order in enumerate(settings.batches(samples)):
         started = time.perf_counter()
@@ -304,27 +297,32 @@ def tune(
             break
     if kept:
         engine.restore(kept)
-    after, saturations = accuracy(engine, task.test), engine.saturations
-    return AdapterResult(before, after, seconds, engine.cache_bytes, saturations, engine.tensors(), epochs, kept_epoch)
+    tensors, method = engine.tensors(), method_of(settings.method)
+    return AdapterResult(
+        accuracy_before=before,
+        accuracy_after=accuracy(engine, task.test),
+        seconds=seconds,
+        cache_bytes=engine.cache_bytes,
+        saturations=engine.saturations,
+        tensors=tensors,
+        trained_parameters=sum(values.size for name, values in tensors.items() if method.trains(name)),
+        epochs=epochs,
+        kept_epoch=kept_epoch,
+    )
 
 
 class AdapterTuning:
-    """Fine-tuning run with gradients, by any engine; as `FineTuning` of zeroth order in use.
+    """Fine-tuning run with gradients, by any engine; used like the zeroth order's `FineTuning`.
 
     Parameters
     ----------
-    network : Network
     module : torch.nn.Module
         Pre-trained; not modified.
-    task : Task
-    settings : AdapterSettings
 
     Attributes
     ----------
-    network, task, settings
-        As given.
     engine : Engine
-        What is tuned, see `engine_of`.
+        From `engine_of`; holds the trained parameters.
     stages : tuple of StageTensors
     state : dict of str to Tensor
         The user's tensors before tuning, by name.
@@ -332,16 +330,16 @@ class AdapterTuning:
 
     def __init__(self, network: Network, module: nn.Module, task: Task, settings: AdapterSettings) -> None:
         self.network, self.task, self.settings = network, task, settings
-        self._module = own = described(network, module)
-        self.stages, self.state = stage_tensors(network, own), user_state(module, own)
-        self.engine = engine_of(network, own, settings, len(task.tune))
+        self._module = float_module = described(network, module)
+        self.stages, self.state = stage_tensors(network, float_module), user_state(module, float_module)
+        self.engine = engine_of(network, float_module, settings, len(task.tune))
 
     def run(self, progress: Callable[[Epoch], None] | None = None, watch: bool = False) -> AdapterResult:
         """Run all epochs, see `tune`."""
         return tune(self.network, self._module, self.task, self.settings, progress, watch, engine=self.engine)
 
     def held_out_loss(self) -> float:
-        """Mean cross entropy of the held-out samples by the network as tuned so far."""
+        """Mean cross entropy of the held-out samples by the network in its present state."""
         logits = np.concatenate([self.engine.logits(part) for part in _parts(self.task.test)])
         return metrics.cross_entropy(logits, self.task.test.labels)
 
@@ -353,5 +351,4 @@ def accuracy(engine: Engine, samples: Samples) -> float:
 
 
 def _parts(samples: Samples) -> Iterator[Samples]:
-    """Samples in parts of 100."""
     return (samples[start : start + 100] for start in range(0, len(samples), 100))

@@ -1,7 +1,8 @@
 """Zeroth-order optimisers in PyTorch's manner: MeZO, and PeZO (equations 1 and 2), for any module on any device.
 
-A step evaluates the loss at the parameters plus and minus eps times a perturbation z, or at plus eps z and at the
-parameters themselves; the slope between them times z estimates the gradient. All updates are in place.
+With central differences a step evaluates the loss at the parameters plus and minus eps times a perturbation z.
+One-sided differences use plus eps times z and the parameters themselves. The loss difference over the distance, times
+z, estimates the gradient. All updates are in place.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .weights import FloatWeights, IntegerWeights, Weights
 
 DIFFERENCES = ("central", "one-sided")
 MINIMUM_EPS = 16
-"""Smallest eps in multiples of the resolution of integer parameters; eps is rounded to a multiple of it."""
+"""Smallest eps in units of the resolution of integer parameters; eps is rounded to a multiple of the resolution."""
 
 
 class ZerothOrderOptions(TypedDict, total=False):
@@ -43,25 +44,24 @@ class ZerothOrderOptions(TypedDict, total=False):
 class ZerothOrder(Optimizer):
     """Zeroth-order stochastic gradient descent.
 
-    ``p -= lr * (mean of slope * z + weight_decay * p)``. As in MeZO, biases and norms do not decay: the second term is
-    for tensors of two dimensions or more. Parameters that do not require gradients are not changed.
+    ``p -= lr * (mean of slope * z + weight_decay * p)``. As in MeZO, only tensors of two dimensions or more decay:
+    biases and norms do not. Parameters that do not require gradients stay unchanged.
 
     Parameters
     ----------
     params : iterable of Tensor or of dict
         Parameters, or groups with their own `lr` and `weight_decay`. Flattened in this order they are the vector that
         is perturbed.
-    source : Perturbations
     lr : float
         Learning rate, at least 0.
     eps : float
-        Length of a perturbation, above 0; with integer parameters it is rounded, see the attribute.
+        Length of a perturbation, above 0; rounded for integer parameters, see the attribute.
     queries : int
-        Perturbations per step, all at the same parameters; their estimates are averaged.
+        Perturbations per step, all at the same parameters; the estimates are averaged.
     weight_decay : float
         At least 0.
     differences : "central" or "one-sided"
-        Two loss evaluations per query, or one per query and one per step.
+        Central: two loss evaluations per query. One-sided: one per query and one per step.
     format : Format, optional
         Format of integer parameters, see `weights.IntegerWeights`; needs a `Periodic` source, one parameter group and
         no weight decay.
@@ -75,14 +75,14 @@ class ZerothOrder(Optimizer):
     position : int
         Position of the next perturbation.
     slopes : list of float
-        Slopes of the last step's queries.
+        Projected gradients of the last step's queries.
     moves : list of (int, int)
         Position and coefficient of each perturbation that the last step added to integer parameters; empty with floats.
 
     Raises
     ------
     UserError
-        If a setting is out of range, or there are no parameters, or one is not a contiguous float tensor.
+        If a setting is out of range, no parameter can be tuned, or a parameter is not a contiguous float tensor.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class ZerothOrder(Optimizer):
             raise UserError(f"position = {position} is negative")
         if format is not None and not isinstance(source, Periodic):
             raise UserError(f"{source} gives floats, which cannot be added to integer parameters: take PeZO's")
-        given: list[Any] = list(params)
-        if not given:
+        parameters: list[Any] = list(params)
+        if not parameters:
             raise UserError("there are no parameters to tune")
         self.source = source
         self.queries = queries
@@ -120,7 +120,7 @@ class ZerothOrder(Optimizer):
         self.moves: list[tuple[int, int]] = []
         self._ends = [0]
         self._tensors: list[Tensor] = []
-        super().__init__(given, {"lr": lr, "weight_decay": weight_decay})
+        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
         if not self._tensors:
             raise UserError("none of the parameters requires gradients: there is nothing to tune")
         if eps < MINIMUM_EPS * self.weights.resolution:
@@ -137,7 +137,7 @@ class ZerothOrder(Optimizer):
         Raises
         ------
         UserError
-            As the constructor does, and if there are integer parameters already.
+            As the constructor does, and if integer parameters already have their group.
         """
         if self.format is not None and self.param_groups:
             raise UserError("integer parameters are one group, so that a step is one coefficient")
@@ -148,12 +148,12 @@ class ZerothOrder(Optimizer):
                 raise UserError(f"{name} = {group[name]} is not 0 or more")
         if self.format is not None and group["weight_decay"]:
             raise UserError("integer parameters have no weight decay: the sum of steps would depend on their order")
-        for one in group["params"]:
-            if not one.is_floating_point():
-                raise UserError(f"a parameter of {tuple(one.shape)} is {one.dtype}: only floats are tuned")
-            if not one.is_contiguous():
-                raise UserError(f"a parameter of {tuple(one.shape)} is not contiguous: call contiguous() first")
-        self._tensors += [one for one in group["params"] if one.requires_grad]
+        for parameter in group["params"]:
+            if not parameter.is_floating_point():
+                raise UserError(f"a parameter of {tuple(parameter.shape)} is {parameter.dtype}: only floats are tuned")
+            if not parameter.is_contiguous():
+                raise UserError(f"a parameter of {tuple(parameter.shape)} is not contiguous: call contiguous() first")
+        self._tensors += [parameter for parameter in group["params"] if parameter.requires_grad]
         self._ends.append(len(self._tensors))
         self.weights = self._make_weights()
 
@@ -169,7 +169,7 @@ class ZerothOrder(Optimizer):
         Parameters
         ----------
         closure : callable
-            Returns the loss; called without gradients. Within a step it must use the same samples, and the same dropout
+            Returns the loss; called without gradients. Within a step it must use the same samples and the same dropout
             masks.
 
         Returns
@@ -180,8 +180,8 @@ class ZerothOrder(Optimizer):
         Raises
         ------
         UserError
-            If a loss is not finite. Then, as after an exception in the closure, parameters and `position` are as before
-            the step; floats up to rounding.
+            If a loss is not finite. After this error or an exception of the closure, `position` and the parameters are
+            as before the step, float parameters up to rounding.
         """
         central = self.differences == "central"
         before = 0.0 if central else float(closure())
@@ -202,15 +202,15 @@ class ZerothOrder(Optimizer):
         return sum(means) / len(means)
 
     def _losses(self, closure: Callable[[], float | Tensor], position: int, sides: tuple[int, ...]) -> list[float]:
-        """Evaluate the loss at multiples of eps along a perturbation; restore the parameters, even after an error."""
-        at, losses = 0, []
+        """Loss at each multiple of eps along a perturbation; the parameters are restored, even after an error."""
+        current, losses = 0, []
         try:
             for side in sides:
-                self.weights.add(position, (side - at) * self.eps)
-                at = side
+                self.weights.add(position, (side - current) * self.eps)
+                current = side
                 losses.append(float(closure()))
         finally:
-            self.weights.add(position, -at * self.eps)
+            self.weights.add(position, -current * self.eps)
         return losses
 
     def _descend(self, positions: list[int], slopes: list[float]) -> None:
@@ -220,7 +220,7 @@ class ZerothOrder(Optimizer):
                 for tensor in self._tensors[first:last]:
                     if tensor.dim() >= 2:
                         tensor.mul_(1 - group["lr"] * group["weight_decay"])
-            # all amounts first: an overflow is refused before any update
+            # all amounts before the first update: an overflow leaves the parameters as they were
             amounts = [self.weights.snap(-group["lr"] * slope / self.queries) for slope in slopes]
             for position, amount in zip(positions, amounts, strict=True):
                 self.weights.add(position, amount, first, last)
@@ -231,9 +231,9 @@ class ZerothOrder(Optimizer):
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """State of the optimiser: PyTorch's, and position, settings and integer parameters.
+        """PyTorch's state of an optimiser with position, settings and integer parameters.
 
-        Together with the module's state dict, a run resumes from it bit for bit.
+        With the module's state dict, a run resumes bit for bit.
         """
         integers = self.weights.integers if isinstance(self.weights, IntegerWeights) else []
         return super().state_dict() | {
@@ -241,12 +241,12 @@ class ZerothOrder(Optimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore a saved state; with integer parameters, the module's parameters too.
+        """Restore a saved state; integer parameters overwrite the module's parameters too.
 
         Raises
         ------
         UserError
-            If it is from another optimiser, or from another source, format or number of parameters.
+            If the state is from another kind of optimiser, or from another source, format or number of parameters.
         """
         saved = state_dict.get("zeroth_order")
         if saved is None:
@@ -273,7 +273,6 @@ class MeZO(ZerothOrder):
 
     Parameters
     ----------
-    params : iterable of Tensor or of dict
     seed : int
         Seed of the numbers.
     **settings
@@ -289,7 +288,6 @@ class PeZO(ZerothOrder):
 
     Parameters
     ----------
-    params : iterable of Tensor or of dict
     source : PezoSpec, PoolSpec or ScaleSpec, optional
         The generator; by default the paper's 31 generators of 8 bits.
     lanes, fraction

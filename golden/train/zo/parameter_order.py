@@ -1,7 +1,7 @@
 """Order in which a core perturbs parameters.
 
-Of a network of layers it is the order of the words in the multipliers' memories; of a transformer tile by tile, as they
-are read, beside their frozen base.
+For a network of layers: the word order of the multipliers' memories. For a transformer: tile by tile in the order of
+reading, alongside the frozen base.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class ArrayOrder:
     lanes, columns : int
         Size of the array.
     cut : int
-        First stage of the second part, where both parts of the network have perturbations of their own; 0 without.
+        First stage of the second part, where each part has its own perturbations; 0 for a single part.
 
     Raises
     ------
     UserError
-        If the network, the array or the cut is none.
+        If the network, the array or the cut is invalid.
     """
 
     network: str
@@ -64,7 +64,7 @@ class ArrayOrder:
 
     @classmethod
     def of(cls, network: Network, lanes: int, columns: int, cut: int = 0) -> ArrayOrder:
-        """Make the order of a network, with batch norm folded."""
+        """Order of a network, with batch norm folded."""
         return cls(text_of(deployed(network)), lanes, columns, cut)
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class ArrayOrder:
 
     @classmethod
     def parse(cls, network: str, array: str) -> ArrayOrder:
-        """Make the order of a network's description, and an array as text gives it."""
+        """Order from a network's description and the array's text, as `str` gives it."""
         size, _, cut = array.partition(" cut ")
         lanes, columns = map(int, size.split(" x "))
         return cls(network, lanes, columns, int(cut or 0))
@@ -85,39 +85,33 @@ class ArrayOrder:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of weight and bias of all stages, one after the other."""
+        """Shapes of weight and bias of each stage, in order."""
         stages = self.mapping.forward.network_stages
         return [shape for stage in stages for shape in (stage.weight_shape, (stage.biases,))]
 
     def weights(self, tensors: Sequence[Tensor], part: int, source: Periodic, format: Format) -> ArrayWeights:
-        """Parameters of the first or the second part, 0 or 1, as integers in this order; see `ArrayWeights`.
+        """Parameters of one part (0 or 1) as integers in this order, see `ArrayWeights`.
 
         Raises
         ------
         UserError
-            If they are not those of the part.
+            If the tensors do not have the shapes of the part.
         """
         mappings = self.mapping.parts(self.cut)
-        own = (mappings if self.cut else [None, *mappings])[part]
-        return ArrayWeights(tensors, own, source, format)
+        mapping = (mappings if self.cut else [None, *mappings])[part]
+        return ArrayWeights(tensors, mapping, source, format)
 
     def tuned(self, tensors: Sequence[Tensor], source: PerturbationSource, total: Integers) -> list[Tensor]:
-        """Tune parameters by a sum of updates, as the core does.
+        """Tensors in Q4.12 after a sum of updates, with the types of the inputs, as the core tunes them.
 
         Parameters
         ----------
         tensors : sequence of Tensor
             Weight and bias of all stages before the updates, in the `shapes`.
-        source : PerturbationSource
-        total : array (times, n) of int, with a cut (2, times, n)
+        total : array (times, n) of int; with a cut (2, times, n)
             Sum of updates in `golden.zo.deltas.DELTA`.
-
-        Returns
-        -------
-        list of Tensor
-            The tensors in Q4.12, in their types.
         """
-        arrays = [one.detach().cpu().double().numpy() for one in tensors]
+        arrays = [tensor.detach().cpu().double().numpy() for tensor in tensors]
         stages = tuple(StageParameters(*pair) for pair in zip(arrays[::2], arrays[1::2], strict=True))
         model = NetworkModel(self.mapping, Converter().stages(stages))
         job = ZerothOrderJob(model, source, StepSettings(split=Split(self.cut)), deltas=total)
@@ -128,14 +122,14 @@ class ArrayOrder:
 
 
 class ArrayWeights(IntegerWeights):
-    """Parameters in the words of an array, as `IntegerWeights` in use: one vector, 0 where there is no parameter.
+    """Parameters in the words of an array, used like `IntegerWeights`: one vector, with 0 in unused positions.
 
     Parameters
     ----------
     tensors : sequence of Tensor
         Weight and bias of each stage; rounded to Q4.12 at construction, and overwritten after every change.
     part : PerturbationMapping or None
-        Their places; None for no parameters.
+        Indices of the parameters in the vector; None for no parameters.
     source, format
         See `IntegerWeights`.
 
@@ -148,30 +142,31 @@ class ArrayWeights(IntegerWeights):
     def __init__(
         self, tensors: Sequence[Tensor], part: PerturbationMapping | None, source: Periodic, format: Format
     ) -> None:
-        places = [one for pair in part.positions for one in pair] if part else []
-        if [one.shape for one in places] != [tuple(one.shape) for one in tensors]:
-            raise UserError(f"parameters of {[tuple(one.shape) for one in tensors]} are not those of the array's order")
-        self._owned = list(zip(tensors, (torch.from_numpy(one.reshape(-1)) for one in places), strict=True))
+        positions = [indices for pair in part.positions for indices in pair] if part else []
+        shapes = [tuple(tensor.shape) for tensor in tensors]
+        if [indices.shape for indices in positions] != shapes:
+            raise UserError(f"parameters of {shapes} are not those of the array's order")
+        self._owned = list(zip(tensors, (torch.from_numpy(indices.reshape(-1)) for indices in positions), strict=True))
         vector = torch.zeros(part.words * part.width if part else 0)
-        for tensor, at in self._owned:
+        for tensor, indices in self._owned:
             values = tensor.detach().double().numpy().reshape(-1)
-            vector[at] = torch.from_numpy(Q4_12.to_float(Q4_12.from_float(values)).astype(np.float32))
+            vector[indices] = torch.from_numpy(Q4_12.to_float(Q4_12.from_float(values)).astype(np.float32))
         super().__init__([vector], source, format)
 
     def _update_tensors(self, first: int = 0, last: int | None = None) -> None:
         super()._update_tensors(first, last)
-        for tensor, at in self._owned:
-            tensor.detach().view(-1).copy_(self.tensors[0][at])
+        for tensor, indices in self._owned:
+            tensor.detach().view(-1).copy_(self.tensors[0][indices])
 
 
 def flat(stages: Sequence[StageIntegers]) -> list[Integers]:
-    """Weight and bias of all stages, one after the other."""
+    """Weight and bias of each stage in one list."""
     return [values for stage in stages for values in (stage.weight, stage.bias)]
 
 
 @dataclass(frozen=True)
 class TileOrder:
-    """Order of a transformer's parameters, see `golden.stream.words`, and what they are offsets of.
+    """Order of a transformer's parameters, see `golden.stream.words`, with the base to which deltas are added.
 
     Parameters
     ----------
@@ -180,14 +175,14 @@ class TileOrder:
     base : str
         Kind of the frozen matrices, see `golden.stream.frozen_base`.
     sensitive : tuple of (str, tuple of int)
-        Of tensors that are tuned in part their name and the places of the values, ascending.
+        Name of each partly tuned tensor, with the ascending indices of its tuned values.
     cut : int
-        First operation of the part with perturbations of its own; 0: there is none.
+        First operation of the part with its own perturbations; 0 for a single part.
 
     Raises
     ------
     UserError
-        If places are not ascending.
+        If indices are not ascending.
     """
 
     lanes: int
@@ -206,19 +201,19 @@ class TileOrder:
 
     @classmethod
     def parse(cls, text: str, sensitive: Mapping[str, NDArray[Any]]) -> TileOrder:
-        """Make the order of a text, and of places by name."""
+        """Order from its text, as `str` gives it, and from sensitive indices by tensor name."""
         text, _, cut = text.partition(" cut ")
         size, base = text.rsplit(" ", 1)
         lanes, columns = map(int, size.split(" x "))
-        own = sorted((name, tuple(map(int, places))) for name, places in sensitive.items())
-        return cls(lanes, columns, base, tuple(own), int(cut or 0))
+        pairs = sorted((name, tuple(map(int, places))) for name, places in sensitive.items())
+        return cls(lanes, columns, base, tuple(pairs), int(cut or 0))
 
     @property
     def width(self) -> int:
-        """Parameters of a word; where tensors are tuned in part, of a word of these."""
+        """Parameters of a perturbation word; with partly tuned tensors, of a word of sensitive values."""
         return sensitive_word(self.columns) if self.sensitive else self.lanes * self.columns
 
     @property
     def places(self) -> dict[str, Integers]:
-        """Places of the sensitive values of each tensor."""
+        """Indices of the sensitive values of each tensor."""
         return {name: np.array(places) for name, places in self.sensitive}

@@ -1,16 +1,16 @@
 """PeZO's perturbations for PyTorch: the integers of `golden.rng.perturbation`, added as views of one short table.
 
-The generators are periodic, and weight i takes lane ``i mod L`` of cycle ``i div L``: a perturbation of any length is
-a table, read cyclically from the row of its position on. No numbers are drawn, and no temporary of a perturbation's
-size is allocated.
+The generators are periodic, and weight i takes lane ``i mod L`` of cycle ``i div L``. A perturbation of any length is
+therefore a table, read cyclically from the row of its position. No numbers are drawn, and no temporary has the size of
+a perturbation.
 
-Sums are periodic too. With c times the perturbation of position s for every step (s, c), number j of cycle t of
-the sum is::
+Sums are periodic too. With c times the perturbation of position s for every step (s, c), number j of cycle t of the sum
+is::
 
     sum of c * base[(t + s) mod times, (j + t + s) mod n] = total[t mod times, (j + t) mod n]
 
-(without the column's ``t + s`` and ``t`` where the source does not rotate): `total`, of the base's shape, holds
-the sum of any number of steps, and applying it is one pass over the weights.
+(without ``t + s`` and ``t`` in the column index where the source does not rotate). `total` has the base's shape and
+holds the sum of any number of steps; one pass over the weights applies it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...rng.perturbation import FoldableSource, cycles_of
 from .sources import Perturbations
 
 FLAT_LIMIT = 1 << 21
-"""Longest joint period, in numbers, that is stored whole; a longer one is read along the diagonals of the base."""
+"""Longest joint period, in numbers, stored as a whole table; longer periods are read along the base's diagonals."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class PeriodicTable:
     rows : Tensor (times, width)
         Cycle t is in row ``t mod times``, from column ``t mod turn`` on.
     lanes : int
-        Numbers of a cycle; with a `turn` of 1 also the width.
+        Numbers of a cycle; equals the width if `turn` is 1.
     turn : int
-        Cycles until a row is read from column 0 again.
+        Cycles until reading starts at column 0 again.
     """
 
     rows: Tensor
@@ -53,7 +53,7 @@ class PeriodicTable:
 
     @classmethod
     def spread(cls, base: Tensor, rotates: bool, period: int, lanes: int) -> PeriodicTable:
-        """Make the table of a base (times, n), see `perturbation.FoldableSource.base`."""
+        """Table of a base (times, n), see `perturbation.FoldableSource.base`."""
         times, n = base.shape
         if rotates and period * lanes > FLAT_LIMIT:
             return cls(base[:, torch.arange(n - 1 + lanes, device=base.device) % n], lanes, n)
@@ -62,52 +62,52 @@ class PeriodicTable:
         return cls(base[cycles % times, columns % n], lanes, 1)
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of the sequence to `flat`, starting `offset` numbers after cycle `position`; integers wrap."""
+        """Add a multiple of the sequence to `flat`, from `offset` numbers after cycle `position` on; integers wrap."""
         done = 0
         for view in self._views(position + offset // self.lanes, offset % self.lanes, len(flat)):
             flat[done : done + view.numel()].view(view.shape).add_(view, alpha=coefficient)
             done += view.numel()
 
     def _views(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
-        """Views of the table that together are `count` numbers of the sequence, from a lane of a cycle on."""
+        """Views of the table that join to `count` numbers of the sequence, from a lane of a cycle on."""
         return self._flat(cycle, lane, count) if self.turn == 1 else self._diagonal(cycle, lane, count)
 
     def _flat(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
         whole = self.rows.view(-1)
         head = whole[cycle % len(self.rows) * self.lanes + lane :][:count]
         yield head
-        turns, rest = divmod(count - len(head), len(whole))
-        if turns:
-            yield whole.expand(turns, -1)
+        repeats, rest = divmod(count - len(head), len(whole))
+        if repeats:
+            yield whole.expand(repeats, -1)
         if rest:
             yield whole[:rest]
 
     def _diagonal(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
-        # the next cycle is one row and one column further: a turn is a matrix with a row stride of width + 1
+        # the next cycle is one row and one column further: a full turn is a matrix with a row stride of width + 1
         times, width = self.rows.shape
         if lane or count < self.lanes:
             part = self.rows[cycle % times, cycle % self.turn :][lane : min(self.lanes, lane + count)]
             yield part
             cycle, count = cycle + 1, count - len(part)
-        left, rest = divmod(count, self.lanes)
-        while left:
+        remaining, rest = divmod(count, self.lanes)
+        while remaining:
             time, column = cycle % times, cycle % self.turn
-            here = min(left, times - time)
-            turns = 0 if column else here // self.turn
-            here = turns * self.turn or min(here, self.turn - column)
-            shape = (turns or 1, here // (turns or 1), self.lanes)
+            cycles = min(remaining, times - time)
+            turns = 0 if column else cycles // self.turn
+            cycles = turns * self.turn or min(cycles, self.turn - column)
+            shape = (turns or 1, cycles // (turns or 1), self.lanes)
             yield self.rows.as_strided(shape, (self.turn * width, width + 1, 1), time * width + column)
-            cycle, left = cycle + here, left - here
+            cycle, remaining = cycle + cycles, remaining - cycles
         if rest:
             yield self.rows[cycle % times, cycle % self.turn :][:rest]
 
 
 @dataclass(frozen=True)
 class Periodic(Perturbations):
-    """Perturbations from a generator of PeZO, element for element equal to those of its RTL.
+    """Perturbations from a generator of PeZO, element for element equal to its RTL's.
 
     Added to float tensors, the numbers are scaled values rounded to the tensor's type. Added to int32, they are
-    integers with `fraction_bits` fraction bits, the coefficient is an integer, and sums are modulo 2**32.
+    integers with `fraction_bits` fraction bits; the coefficient is then an integer, and sums are modulo 2**32.
 
     Parameters
     ----------
@@ -116,8 +116,13 @@ class Periodic(Perturbations):
     lanes : int
         Width of a tile: weight i takes lane ``i mod lanes`` of cycle ``i div lanes`` (`golden.rng.perturbation`).
     fraction : int, optional
-        Fraction bits to which the numbers are narrowed, half to even; by default those of the generator. Fewer bits
-        allow larger integer coefficients, see `weights.IntegerWeights`.
+        Fraction bits to which the numbers are narrowed, half to even; by default the generator's. Fewer bits allow
+        larger integer coefficients, see `weights.IntegerWeights`.
+
+    Raises
+    ------
+    UserError
+        If lanes are not in 1 to 4096, or fraction bits not in 1 to the generator's.
     """
 
     spec: FoldableSource
@@ -136,13 +141,13 @@ class Periodic(Perturbations):
         return self.spec.fraction_bits if self.fraction is None else self.fraction
 
     def span(self, weights: int) -> int:
-        """Cycles of the tile for so many weights."""
+        """Cycles of the tile for a number of weights."""
         return cycles_of(weights, self.lanes)
 
     def directions(self, weights: int) -> int:
         """Number of consecutive perturbations of a vector before the first repeats.
 
-        They span at most so many dimensions, and at most as many as the base has numbers.
+        It bounds the dimensions that they span, as do the numbers of the base.
         """
         return self.spec.period // gcd(self.spec.period, self.span(weights))
 
@@ -151,17 +156,16 @@ class Periodic(Perturbations):
         self._table(flat.dtype, flat.device).add_(flat, position, offset, coefficient)
 
     def accumulate(self, steps: Iterable[tuple[int, int]]) -> Tensor:
-        """Sum integer multiples of perturbations into one short table.
+        """Sum of integer multiples of perturbations as one short table, the argument of `table_of`.
 
         Parameters
         ----------
         steps : iterable of (int, int)
-            Position and coefficient of each; the order has no effect.
+            Position and coefficient of each perturbation; the order has no effect.
 
         Returns
         -------
         Tensor (times, n) of int32, modulo 2**32, with `fraction_bits` fraction bits
-            Argument of `table_of`.
         """
         coefficients: defaultdict[int, int] = defaultdict(int)
         for position, coefficient in steps:
@@ -181,7 +185,7 @@ class Periodic(Perturbations):
         Raises
         ------
         UserError
-            If the sum has not the base's shape or is not int32.
+            If the sum does not have the base's shape, or is not int32.
         """
         if total.shape != self._base.shape or total.dtype != torch.int32:
             raise UserError(
@@ -213,5 +217,5 @@ class Periodic(Perturbations):
 
 
 def wrapped(value: int) -> int:
-    """Reduce an integer modulo 2**32 to the range of int32."""
+    """Integer modulo 2**32, in the range of int32."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)

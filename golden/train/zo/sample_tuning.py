@@ -21,19 +21,16 @@ from .transformer_tuning import COMPARED, LabelledInputs, Selection, Transformer
 
 
 class SampleTuning(TransformerTuning):
-    """Fine-tuning run of a transformer on samples in integers; as `FineTuning` in use.
+    """Fine-tuning run of a transformer on samples in integers; used like `FineTuning`.
 
     Parameters
     ----------
     samples : SampleTransformer
-        Pre-trained; all its tensors have names.
-    task : Task
-    settings : ZoSettings
-    selection : Selection
+        Pre-trained; all tensors have names.
     mask : Mask, optional
-        Sensitive weights, by the names of the layers in a `SampleModule`: only they are tuned.
+        Sensitive weights by layer name of a `SampleModule`; all other weights are frozen.
     lanes, columns : int
-        Size of the core's array, whose tiles are words of a perturbation.
+        Size of the core's array; its tiles are the words of a perturbation.
 
     Raises
     ------
@@ -52,14 +49,14 @@ class SampleTuning(TransformerTuning):
         columns: int = 16,
     ) -> None:
         self.samples, self.task = samples, task
-        network, parameters, chosen = samples.network, samples.parameters, selection or Selection()
+        network, parameters, choice = samples.network, samples.parameters, selection or Selection()
         sensitive = {} if mask is None else places_of(mask, samples.tensor_names)
-        tuned = chosen.tunes(network, sensitive)
-        some = task.tune[:COMPARED]
-        largest = largest_outputs(network, parameters, *self._rows(some))
-        usual = IntegerTransformer(network, weight_formats(parameters))
-        activations = activation_formats(usual, largest)
-        self.frozen = frozen_base(network, parameters, chosen.base, sensitive=sensitive, activations=activations)
+        tuned = choice.tunes(network, sensitive)
+        compared = task.tune[:COMPARED]
+        largest = largest_outputs(network, parameters, *self._rows(compared))
+        unlimited = IntegerTransformer(network, weight_formats(parameters))
+        activations = activation_formats(unlimited, largest)
+        self.frozen = frozen_base(network, parameters, choice.base, sensitive=sensitive, activations=activations)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
         model = TransformerModel(
             self.frozen.transformer,
@@ -70,8 +67,8 @@ class SampleTuning(TransformerTuning):
             lanes=lanes,
             columns=columns,
         )
-        tune, test = (self._inputs(some) for some in (task.tune, task.test))
-        super().__init__(model, tune, test, settings, samples.tensor_names, chosen.cached(model), chosen.base)
+        tune, test = (self._inputs(part) for part in (task.tune, task.test))
+        super().__init__(model, tune, test, settings, samples.tensor_names, choice.cached(model), choice.base)
 
     def _rows(self, some: Samples) -> tuple[NDArray[Any], tuple[int, ...]]:
         rows = self.samples.rows(some.values())
@@ -81,14 +78,14 @@ class SampleTuning(TransformerTuning):
         return LabelledInputs(self.samples.rows(Converter().samples(some)), some.labels.astype(np.int64))
 
     def facts(self) -> dict[str, Any]:
-        """Errors of the base, forward work, and what was clipped, by their keys in ``--json``."""
-        some = self.task.tune[:COMPARED]
-        exact = last_float(self.samples.network, self.samples.parameters, *self._rows(some))
-        places = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
+        """Errors of the base, forward work and clipped values, by their keys in ``--json``."""
+        compared = self.task.tune[:COMPARED]
+        exact = last_float(self.samples.network, self.samples.parameters, *self._rows(compared))
+        saturated = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
         return {
             "base": self.base,
-            **base_error(self.model, self.tune.inputs[:COMPARED], some.labels, exact),
+            **base_error(self.model, self.tune.inputs[:COMPARED], compared.labels, exact),
             "errors": {self.names[name]: round(error, 6) for name, error in self.frozen.errors.items()},
             **self.cache_facts(),
-            "saturated": places,
+            "saturated": saturated,
         }

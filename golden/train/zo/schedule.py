@@ -1,4 +1,4 @@
-"""Schedule of a zeroth-order run: number of steps and the samples of each."""
+"""Schedule of a zeroth-order run: number of steps and samples of each step."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ class Schedule:
 
     Parameters
     ----------
-    steps : int
     batch : int
-        Samples of a step; the last step of an epoch has the rest.
+        Samples of a step; the last step of an epoch takes the remainder.
     seed : int
-        Seed of the order of the samples.
+        Seed of the sample order.
+
+    Raises
+    ------
+    UserError
+        If steps or batch are below 1.
     """
 
     steps: int = 500
@@ -38,12 +42,12 @@ class Schedule:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1")
 
     def indices(self, samples: int) -> Iterator[Integers]:
-        """Indices of the samples of each step, out of `samples`."""
+        """Sample indices of each step, out of `samples`."""
         rng = np.random.default_rng([self.seed, 2])
-        left = self.steps
-        while left > 0:
-            epoch = batches(samples, self.batch, rng)[:left]
-            left -= len(epoch)
+        remaining = self.steps
+        while remaining > 0:
+            epoch = batches(samples, self.batch, rng)[:remaining]
+            remaining -= len(epoch)
             yield from epoch
 
 
@@ -53,27 +57,20 @@ def descend(
     samples: int,
     schedule: Schedule,
 ) -> Iterator[float]:
-    """Take the steps of a schedule.
+    """Take the steps of a schedule and yield the loss of each, see `ZerothOrder.step`.
 
     Parameters
     ----------
-    optimiser : ZerothOrder
     closure_of : callable
-        Maps the indices of a step's samples to a closure that returns their loss.
+        Maps the sample indices of a step to a closure that returns their loss.
     samples : int
         Number of samples.
-    schedule : Schedule
-
-    Yields
-    ------
-    float
-        Loss of a step, see `ZerothOrder.step`.
 
     Raises
     ------
     UserError
-        With the step's number, if `ZerothOrder.step` refuses it, as for a loss that is not finite, and leaves the
-        parameters as before; or if its loss shows that the run has diverged, see `refuse_diverged`.
+        With the step's number. Either `ZerothOrder.step` refuses the step, as for a loss that is not finite, and the
+        parameters stay as before. Or the loss shows that the run has diverged, see `refuse_diverged`.
     """
     for number, indices in enumerate(schedule.indices(samples), start=1):
         where = f"fine-tuning diverged in step {number} of {schedule.steps}"

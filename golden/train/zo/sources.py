@@ -1,7 +1,7 @@
 """Sources of perturbations for PyTorch tensors: the interface, and sources of independent numbers.
 
-All parameters of a model, flattened one after the other, are one vector. A perturbation of it is named by the
-position at which it starts. Any part of it can be added in place, in any pieces, without computing what is before it.
+All parameters of a model, flattened and concatenated, are one vector. The start position names a perturbation of the
+vector. Any part of a perturbation can be added in place, in pieces of any length, without computing the numbers before.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ...errors import UserError
 class Perturbations(ABC):
     """Source of perturbations for an optimiser.
 
-    Its ``repr`` contains everything that its numbers depend on: sources with equal ``repr`` give equal numbers.
+    Its ``repr`` contains everything on which the numbers depend: sources with equal ``repr`` give equal numbers.
     """
 
     @abstractmethod
     def span(self, weights: int) -> int:
-        """Number of positions of a perturbation of so many weights; the next perturbation starts that much later."""
+        """Positions that a perturbation of `weights` numbers takes, and so the distance to the next perturbation."""
 
     @abstractmethod
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
@@ -40,8 +40,7 @@ class Perturbations(ABC):
         position : int
             Position of the perturbation, at least 0.
         offset : int
-            Index of the number that is added to ``flat[0]``.
-        coefficient : float
+            Index of the number added to ``flat[0]``.
         """
 
     def draw(
@@ -52,7 +51,7 @@ class Perturbations(ABC):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> Tensor:
-        """Numbers of a perturbation from an offset on: (weights,).
+        """Numbers of a perturbation from an offset on, (weights,).
 
         Raises
         ------
@@ -70,12 +69,8 @@ class Perturbations(ABC):
 class CachedPerturbations(Perturbations):
     """Another source, with its last perturbation cached in memory.
 
-    A step adds one perturbation four times. Where drawing dominates the time, as with Gaussian numbers, the cache makes
-    a step nearly four times as fast; it takes as much memory as the weights.
-
-    Parameters
-    ----------
-    source : Perturbations
+    A step adds one perturbation four times. Where drawing takes most of the time, as with Gaussian numbers, the cache
+    makes a step nearly four times as fast; it needs as much memory as the weights.
     """
 
     source: Perturbations
@@ -84,11 +79,10 @@ class CachedPerturbations(Perturbations):
         return repr(self.source)
 
     def span(self, weights: int) -> int:
-        """Span of the cached source."""
         return self.source.span(weights)
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation; draw it if it is not the cached one."""
+        """Add a multiple of a part of a perturbation, drawn unless it is cached."""
         if self._last.get("position") != position:
             self._last.clear()
             self._last["position"] = position
@@ -107,15 +101,15 @@ class Independent(Perturbations):
     """Sequence of independent numbers without a period, drawn in blocks by PyTorch's generator for the device.
 
     Positions count blocks. Each block has its own seed, the hash of `seed` plus the block's number, and is always drawn
-    whole, so the numbers do not depend on how a perturbation is cut. They depend on the *kind* of device and on
-    PyTorch's version. On the CPU PyTorch's generator has 2**32 seeds: no block repeats within 2**48 numbers.
+    whole; the numbers do not depend on how a perturbation is cut. They depend on the *kind* of device and on PyTorch's
+    version. On the CPU PyTorch's generator has 2**32 seeds: no block repeats within 2**48 numbers.
 
     Parameters
     ----------
     seed : int
-        Seed, at least 0.
+        At least 0.
     block : int
-        Numbers per block.
+        Numbers per block, 16 to 2**24.
     """
 
     seed: int = 0
@@ -136,11 +130,13 @@ class Independent(Perturbations):
         """Draw a block of float32 numbers."""
 
     def span(self, weights: int) -> int:
-        """Number of whole blocks for so many weights."""
+        """Whole blocks for a number of weights."""
         return -(-weights // self.block)
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation; numbers are float32, converted to the type of `flat`."""
+        """Add a multiple of a part of a perturbation; float32 numbers are converted to the type of `flat`, which must
+        be float.
+        """
         if not flat.is_floating_point():
             raise UserError(f"{type(self).__name__} numbers are floats and cannot be added to {flat.dtype}")
         generator = torch.Generator(flat.device)
@@ -165,7 +161,7 @@ class Gaussian(Independent):
 
 @dataclass(frozen=True)
 class Rademacher(Independent):
-    """Plus or minus one with equal probability."""
+    """Plus or minus 1 with equal probability."""
 
     def _fill(self, block: Tensor, generator: torch.Generator) -> None:
         block.random_(0, 2, generator=generator).mul_(2).sub_(1)
@@ -175,8 +171,8 @@ class Rademacher(Independent):
 class Uniform(Independent):
     """Uniform numbers without scaling to a Gaussian's modulus (PeZO, table 3).
 
-    In [-1, 1) a perturbation is sqrt(3) times shorter than a Gaussian one: with the same settings, steps are three
-    times shorter and training is slower. With the integers of a b-bit generator, `half_width` = 2**(b - 1),
+    In [-1, 1) a perturbation is sqrt(3) times shorter than a Gaussian perturbation: with equal settings, steps are
+    three times shorter and training is slower. With the integers of a b-bit generator, `half_width` = 2**(b - 1),
     perturbations are so long that training collapses.
 
     Parameters

@@ -35,16 +35,16 @@ from .parameter_order import TileOrder
 TunedKind = Literal["all", "norms"]
 TUNED: tuple[TunedKind, ...] = get_args(TunedKind)
 LARGEST_EPS = 2.0**-8
-"""Above it the loss is not straight enough: a slope is 88 % off at 2**-6, and 7 % at 2**-8."""
+"""Largest eps for an almost linear loss: the projected gradient is 88 % off at 2**-6, and 7 % at 2**-8."""
 COMPARED = 48
 """Samples on which a frozen base is compared with the floats."""
 _AT_ONCE = 32
-"""Samples that are evaluated together."""
+"""Samples in one forward pass."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledInputs:
-    """Inputs of a transformer, see `TransformerModel.forward`, and their labels."""
+    """Inputs of a transformer, see `TransformerModel.forward`, with their labels."""
 
     inputs: Integers
     labels: Integers
@@ -52,22 +52,22 @@ class LabelledInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Choice of what is tuned of a transformer, and of how its frozen base is kept.
+    """Choice of a transformer's tuned tensors, and of the form of its frozen base.
 
     Parameters
     ----------
     base : "nf4" or "18-bit"
     tuned : "all" or "norms"
-        All tensors, or norms and biases alone.
+        All tensors, or only norms and biases.
     from_layer : int, optional
-        First layer that is tuned, counted from 0: what is below it is frozen, and its outputs are cached. By default
-        all layers are tuned, and what is before them.
+        First tuned layer, counted from 0. Everything before is frozen, and its outputs are cached. By default
+        everything is tuned, the operations before layer 0 included.
     cache : "exact" or "nf4"
 
     Raises
     ------
     UserError
-        If there is no such choice.
+        If `tuned` is unknown.
     """
 
     base: BaseKind = "nf4"
@@ -80,12 +80,12 @@ class Selection:
             raise UserError(f"--tune {self.tuned} is not one of {', '.join(TUNED)}")
 
     def start(self, network: Transformer) -> int:
-        """Find the first operation that is tuned.
+        """Index of the first tuned operation.
 
         Raises
         ------
         UserError
-            If there is no such layer.
+            If the network does not have the layer.
         """
         if self.from_layer is None:
             return 0
@@ -95,7 +95,7 @@ class Selection:
         return starts[self.from_layer]
 
     def tunes(self, network: Transformer, sensitive: Collection[TensorName]) -> Callable[[TensorName], bool]:
-        """Choose the tensors that are tuned: where some have sensitive weights, those alone."""
+        """Predicate of tuned tensors; with sensitive weights, of the tensors that hold them."""
         start = self.start(network)
 
         def tuned(name: TensorName) -> bool:
@@ -107,24 +107,22 @@ class Selection:
         return tuned
 
     def cached(self, model: TransformerModel) -> CachedModel | None:
-        """Give a model a forward cache, where something below what is tuned is left to keep."""
+        """The model with a forward cache; None if nothing before the tuned operations is frozen."""
         start = self.start(model.transformer.network)
         return CachedModel(model, start, self.cache) if start else None
 
 
 class TransformerTuning(IntegerRun):
-    """Fine-tuning run of a transformer; as `FineTuning` in use.
+    """Fine-tuning run of a transformer; used like `FineTuning`.
 
     Parameters
     ----------
     model : TransformerModel
-        Its frozen parameters, and which of them are tuned.
-    tune, test : LabelledInputs
-    settings : ZoSettings
+        Frozen parameters, and the choice of tuned tensors.
     names : mapping of (int, str) to str
         Name of each tensor, for files.
     cached : CachedModel, optional
-        The same model with a forward cache, on which the steps run then.
+        The same model with a forward cache, used by the steps.
     base : str
         Kind of the frozen matrices, for files.
 
@@ -156,7 +154,7 @@ class TransformerTuning(IntegerRun):
         check_transformer_settings(settings, len(tune.labels))
         self.model, self.tune, self.test, self.settings = model, tune, test, settings
         self.names, self.cached, self.base = names, cached, base
-        # apart from the job's, exact, and so with the same logits as without
+        # a second, exact cache for tests: the logits are the same as without a cache
         self._tested = CachedModel(cached.model, cached.start) if cached else model
         self.source = source_of(settings, self.order.width)
         steps = step_settings(settings)
@@ -167,80 +165,73 @@ class TransformerTuning(IntegerRun):
 
     @property
     def job(self) -> ZerothOrderJob:
-        """The job."""
         return self._job
 
     @property
     def order(self) -> TileOrder:
         """Order in which the parameters are perturbed."""
-        sensitive = sorted((self.names[name], tuple(map(int, own))) for name, own in self.model.sensitive.items())
+        sensitive = sorted(
+            (self.names[name], tuple(map(int, indices))) for name, indices in self.model.sensitive.items()
+        )
         cut = self.settings.split.cut
         return TileOrder(self.model.lanes, self.model.columns, self.base, tuple(sensitive), cut)
 
     @property
     def trained_parameters(self) -> int:
-        """Number of values that are perturbed."""
+        """Number of perturbed values."""
         return sum(int(np.prod(shape)) for shape in self.model.order.shapes.values())
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far in the steps."""
+        """Values clipped so far in the steps."""
         return self._job.saturations
 
     @property
     def forward_work(self) -> float:
-        """Products of matrices of a step from the second epoch on, as a fraction of those of all operations."""
+        """Matrix products of a step from the second epoch on, as a fraction of those of all operations."""
         network = self.model.transformer.network
         lengths = self.model.lengths(self.tune.inputs)
-        all_of_them = products(network, lengths)
-        return sum(all_of_them[self.cached.start if self.cached else 0 :]) / sum(all_of_them)
+        counts = products(network, lengths)
+        return sum(counts[self.cached.start if self.cached else 0 :]) / sum(counts)
 
     def cache_facts(self) -> dict[str, Any]:
-        """Forward work, and what the cache takes, by their keys in ``--json``."""
+        """Forward work and size of the cache in bytes, by their keys in ``--json``."""
         cache = {"cache": self.cached.kind, "cache_bytes": self.cached.size} if self.cached else {}
         return {"forward_work": round(self.forward_work, 4), **cache}
 
     def take_steps(self, progress: ZerothOrderProgress) -> None:
-        """Take all steps."""
         take_steps(self._job, self.tune.inputs, self.orders, progress)
 
     def logits(self, inputs: Integers) -> Integers:
-        """Outputs of the whole model as tuned so far, (samples, classes) in Q8.16."""
+        """Outputs of the whole model in its present state, (samples, classes) in Q8.16."""
         parameters = self.parameters()
         groups = range(0, len(inputs), _AT_ONCE)
-        return np.concatenate([self._tested.run(inputs[at : at + _AT_ONCE], parameters, Narrower()) for at in groups])
+        return np.concatenate(
+            [self._tested.run(inputs[start : start + _AT_ONCE], parameters, Narrower()) for start in groups]
+        )
 
     def accuracy(self) -> float:
-        """Fraction of held-out samples that the transformer as tuned so far classifies correctly."""
         return accuracy(self.logits(self.test.inputs).astype(np.float64), self.test.labels)
 
     def held_out_loss(self) -> float:
-        """Mean cross entropy of the held-out samples by the transformer as tuned so far."""
         return cross_entropy(Q8_16.to_float(self.logits(self.test.inputs)), self.test.labels)
 
     def images(self, size: CoreSize) -> StreamImages:
-        """Images of the model for a core, see `StreamImages.of`: cut below what is tuned, or where steps are."""
+        """Images of the model for a core, see `StreamImages.of`; cut before the tuned operations or at the cut."""
         cut = self.cached.start if self.cached else self._job.settings.split.cut
         return StreamImages.of(self.model, self.frozen, size, cut)
 
     def parameters(self) -> Mapping[TensorName, Integers]:
-        """Parameters as tuned so far, as they are multiplied."""
+        """Parameters in their present state, in the format of the products."""
         return tuned_parameters(self.model, self._job)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """Tuned tensors by name."""
-        form, moved = self.model.transformer.format_of, self.parameters()
+        """Tuned tensors by name, float32."""
+        form, parameters = self.model.transformer.format_of, self.parameters()
         tuned = self.model.order.shapes
-        return {self.names[name]: form(name).to_float(moved[name]).astype(np.float32) for name in tuned}
+        return {self.names[name]: form(name).to_float(parameters[name]).astype(np.float32) for name in tuned}
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
-        """Sum of the updates so far.
-
-        Parameters
-        ----------
-        run : mapping of str to str
-            Other metadata of the run's start.
-        """
         shapes = self.model.transformer.network.parameter_shapes
         parameters = tuple((self.names[name], shapes[name]) for name in self.model.order.shapes)
         total = self._job.total.astype(np.int32)
@@ -251,22 +242,22 @@ class TransformerTuning(IntegerRun):
 def base_error(
     model: TransformerModel, inputs: Integers, labels: Integers, exact: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Loss and logits of a base against those of the floats; without deltas."""
-    found = Q8_16.to_float(model.run(inputs, model.frozen, Narrower()))
+    """Loss of the base and of the floats, and the root mean square error of the base's logits; without deltas."""
+    logits = Q8_16.to_float(model.run(inputs, model.frozen, Narrower()))
     return {
         "loss_float": round(cross_entropy(exact, labels), 6),
-        "loss_base": round(cross_entropy(found, labels), 6),
-        "logits_error": round(float(np.sqrt(np.mean((found - exact) ** 2))), 6),
+        "loss_base": round(cross_entropy(logits, labels), 6),
+        "logits_error": round(float(np.sqrt(np.mean((logits - exact) ** 2))), 6),
     }
 
 
 def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
-    """Parameters of a transformer with the updates of a delta, as they are multiplied.
+    """Parameters of a transformer with the updates of a delta, in the format of the products.
 
     Parameters
     ----------
     model : TransformerModel
-        Its base; what is tuned, the tiles, and how often words return are the delta's.
+        The base. Tuned tensors, tiles and the period of words are the delta's.
     delta : Delta
         In a `TileOrder`.
     names : mapping of (int, str) to str
@@ -275,18 +266,18 @@ def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName,
     Raises
     ------
     UserError
-        If the delta is that of another base, or has another order.
+        If the delta is of another base, or has another order.
     """
     order = delta.order
     if not isinstance(order, TileOrder):
         raise UserError("this delta is none of a transformer's tiles: give --weights, the tensors that it started from")
-    if (found := integers_digest(model, names)) != delta.base:
+    if (digest := integers_digest(model, names)) != delta.base:
         raise UserError(
-            f"this is another base: its integers ({order.base}) have the digest {found}, the delta's {delta.base}"
+            f"this is another base: its integers ({order.base}) have the digest {digest}, the delta's {delta.base}"
         )
     numbers = {name: number for number, name in names.items()}
     tuned = {numbers[name] for name, _ in delta.parameters}
-    own = replace(
+    tuned_model = replace(
         model,
         tuned=tuned.__contains__,
         sensitive={numbers[name]: places for name, places in order.places.items()},
@@ -295,20 +286,20 @@ def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName,
         times=delta.total.shape[-2],
     )
     shapes = model.transformer.network.parameter_shapes
-    if (expected := tuple((names[name], shapes[name]) for name in own.order.shapes)) != delta.parameters:
+    if (expected := tuple((names[name], shapes[name]) for name in tuned_model.order.shapes)) != delta.parameters:
         raise UserError(f"the delta's tensors are in another order, or of other shapes, than {expected}")
     total = delta.total.astype(np.int64)
     settings = step_settings(ZoSettings(eps=LARGEST_EPS, split=Split(order.cut)))
-    return tuned_parameters(own, ZerothOrderJob(own, delta.source.spec, settings, deltas=total))
+    return tuned_parameters(tuned_model, ZerothOrderJob(tuned_model, delta.source.spec, settings, deltas=total))
 
 
 def tuned_parameters(model: TransformerModel, job: ZerothOrderJob) -> dict[TensorName, Integers]:
-    """Parameters of a whole model as a job has tuned it or its parts so far, as they are multiplied."""
-    moved = dict(model.frozen)
+    """Parameters of a whole model, in the format of the products, after a job has tuned it or its parts."""
+    parameters = dict(model.frozen)
     for part, offsets in zip(model.parts(job.settings.split.cut), job.offsets(), strict=True):
-        own = part.parameters(offsets)
-        moved |= {name: own[name] for name in part.order.places}
-    return moved
+        tensors = part.parameters(offsets)
+        parameters |= {name: tensors[name] for name in part.order.places}
+    return parameters
 
 
 def integers_digest(model: TransformerModel, names: Mapping[TensorName, str]) -> str:
@@ -321,12 +312,12 @@ def integers_digest(model: TransformerModel, names: Mapping[TensorName, str]) ->
 
 
 def check_transformer_settings(settings: ZoSettings, samples: int) -> None:
-    """Refuse settings that a transformer's integers cannot run, see `check_steps`.
+    """Refuse settings that a transformer's integers cannot run.
 
     Raises
     ------
     UserError
-        If eps is too large for a slope, or as `check_steps` says.
+        If eps is above `LARGEST_EPS`, or as `check_steps` says.
     """
     check_steps(settings, samples)
     if settings.eps > LARGEST_EPS:
@@ -334,25 +325,25 @@ def check_transformer_settings(settings: ZoSettings, samples: int) -> None:
 
 
 def places_of(mask: Mask, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
-    """Places of a mask's weights, by tensor of the normal form.
+    """Indices of a mask's weights, by tensor of the normal form.
 
     Parameters
     ----------
     mask : Mask
-        By name of the layer in a `TextClassifier`, in which the user's model is ``encoder``.
+        By layer name of a `TextClassifier`, where the user's model is ``encoder``.
     names : mapping of (int, str) to str
-        Name of each tensor in the user's file, which may put a prefix before that of the model.
+        Name of each tensor in the user's file, which may put a prefix before the model's name.
 
     Raises
     ------
     UserError
-        If a layer is none of the network's.
+        If the network does not have a layer of the mask.
     """
-    found = {}
+    places = {}
     for layer, chosen in mask.items():
         ending = f"{layer.removeprefix('encoder.')}.weight"
-        own = [name for name, file in names.items() if file == ending or file.endswith(f".{ending}")]
-        if len(own) != 1:
+        matches = [name for name, file in names.items() if file == ending or file.endswith(f".{ending}")]
+        if len(matches) != 1:
             raise UserError(f"the mask's layer {layer!r} is none of the network's")
-        found[own[0]] = chosen.cpu().numpy().astype(np.int64)
-    return found
+        places[matches[0]] = chosen.cpu().numpy().astype(np.int64)
+    return places

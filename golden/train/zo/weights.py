@@ -1,4 +1,4 @@
-"""Parameters of a model as one vector that is moved along perturbations: floats, or integers shown as floats."""
+"""Parameters of a model as one vector that moves along perturbations: floats, or integers shown as floats."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .periodic import Periodic, PeriodicTable
 from .sources import Perturbations
 
 CHUNK = 1 << 16
-"""Weights converted at a time; their temporaries fit in the CPU's cache."""
+"""Weights converted at once; their temporaries fit the CPU's cache."""
 
 
 class Weights(ABC):
-    """Vector of parameters, moved along perturbations in place.
+    """Vector of parameters that moves along perturbations in place.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Weights(ABC):
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors = tensors
-        self.offsets = [0, *accumulate(one.numel() for one in tensors)]
+        self.offsets = [0, *accumulate(tensor.numel() for tensor in tensors)]
 
     @property
     def count(self) -> int:
@@ -43,20 +43,11 @@ class Weights(ABC):
 
     @abstractmethod
     def snap(self, amount: float) -> float:
-        """Round an amount to the nearest one by which the vector can be moved."""
+        """Nearest amount by which the vector can move."""
 
     @abstractmethod
     def add(self, position: int, amount: float, first: int = 0, last: int | None = None) -> None:
-        """Add a multiple of a perturbation of the vector.
-
-        Parameters
-        ----------
-        position : int
-            Position of the perturbation.
-        amount : float
-        first, last : int
-            Range of the tensors that are moved, `last` excluded.
-        """
+        """Add `amount` times the perturbation at `position` to the tensors from `first` to before `last`."""
 
 
 class FloatWeights(Weights):
@@ -68,15 +59,12 @@ class FloatWeights(Weights):
 
     @property
     def resolution(self) -> float:
-        """Zero: any amount is possible."""
         return 0.0
 
     def snap(self, amount: float) -> float:
-        """Return the amount."""
         return amount
 
     def add(self, position: int, amount: float, first: int = 0, last: int | None = None) -> None:
-        """Add a multiple of a perturbation, see `Weights.add`."""
         for tensor, offset in list(zip(self.tensors, self.offsets, strict=False))[first:last]:
             self.source.add_(tensor.detach().view(-1), position, offset, amount)
 
@@ -84,22 +72,21 @@ class FloatWeights(Weights):
 class IntegerWeights(Weights):
     """Parameters as 32-bit integers modulo 2**32; the model's tensors hold their values.
 
-    Every update adds an integer multiple of a perturbation's integers. Subtracting it restores the same bits, and a sum
-    of such updates is the same in any order, with or without overflow.
+    Every update adds an integer multiple of a perturbation's integers. Subtracting the same multiple restores the same
+    bits. A sum of updates is the same in any order, with or without overflow.
 
     Parameters
     ----------
     tensors : sequence of Tensor
-        Rounded to the format at construction, half to even. After every change of the integers, the tensors are
-        overwritten with their values, rounded to the tensors' type.
-    source : Periodic
+        Rounded to the format at construction, half to even. After every change the integers' values overwrite the
+        tensors, rounded to the tensors' type.
     format : Format
         Format of the integers: signed, 32 bits.
 
     Raises
     ------
     UserError
-        If the format is not signed with 32 bits, or a weight is outside it or NaN.
+        If the format is not signed with 32 bits, or a weight is outside the format or NaN.
     """
 
     def __init__(self, tensors: Sequence[Tensor], source: Periodic, format: Format) -> None:
@@ -108,7 +95,7 @@ class IntegerWeights(Weights):
             raise UserError(f"format = {format}: parameters are kept in a signed format of 32 bits, such as Q4.28")
         self.source = source
         self.format = format
-        self.integers = [self._rounded(one) for one in tensors]
+        self.integers = [self._rounded(tensor) for tensor in tensors]
         self._update_tensors()
 
     @property
@@ -122,7 +109,7 @@ class IntegerWeights(Weights):
         Raises
         ------
         UserError
-            If it does not fit 32 bits.
+            If the coefficient does not fit 32 bits.
         """
         scaled = amount / self.resolution
         if not abs(scaled) < 1 << 31:
@@ -130,7 +117,6 @@ class IntegerWeights(Weights):
         return round(scaled)
 
     def snap(self, amount: float) -> float:
-        """Amount of the nearest coefficient."""
         return self.coefficient(amount) * self.resolution
 
     def add(self, position: int, amount: float, first: int = 0, last: int | None = None) -> None:
@@ -152,32 +138,35 @@ class IntegerWeights(Weights):
         Raises
         ------
         UserError
-            If their shapes or types do not fit; nothing is changed then.
+            If shapes or types do not fit; the integers then stay unchanged.
         """
-        shapes, own = ([(one.shape, one.dtype) for one in some] for some in (integers, self.integers))
-        if shapes != own:
+        shapes, expected = (
+            [(tensor.shape, tensor.dtype) for tensor in tensors] for tensors in (integers, self.integers)
+        )
+        if shapes != expected:
             raise UserError("the saved integers do not fit the shapes of these parameters")
         for mine, theirs in zip(self.integers, integers, strict=True):
             mine.copy_(theirs)
         self._update_tensors()
 
     def _update_tensors(self, first: int = 0, last: int | None = None) -> None:
-        """Write the values of the integers to the tensors from `first` to before `last`."""
         for integers, tensor in list(zip(self.integers, self.tensors, strict=True))[first:last]:
             values = tensor.detach().view(-1)
-            # computed in float32 at least: the largest float16 is 65,504
+            # at least float32: float16 overflows above 65,504
             wide = torch.promote_types(tensor.dtype, torch.float32)
-            for at in range(0, len(integers), CHUNK):
-                values[at : at + CHUNK] = integers[at : at + CHUNK].to(wide).mul_(2.0**-self.format.fraction)
+            for start in range(0, len(integers), CHUNK):
+                values[start : start + CHUNK] = (
+                    integers[start : start + CHUNK].to(wide).mul_(2.0**-self.format.fraction)
+                )
 
     def _rounded(self, tensor: Tensor) -> Tensor:
         values = tensor.detach().view(-1)
         integers = torch.empty(len(values), dtype=torch.int32, device=values.device)
-        for at in range(0, len(values), CHUNK):
-            exact = torch.round(values[at : at + CHUNK].double() * 2.0**self.format.fraction)
+        for start in range(0, len(values), CHUNK):
+            exact = torch.round(values[start : start + CHUNK].double() * 2.0**self.format.fraction)
             inside = (exact >= self.format.minimum) & (exact <= self.format.maximum)
             if not inside.all():
-                worst = float(values[at : at + CHUNK][~inside][0])
+                worst = float(values[start : start + CHUNK][~inside][0])
                 raise UserError(f"a weight is {worst:g}, outside {self.format}: give a format with more integer bits")
-            integers[at : at + CHUNK] = exact
+            integers[start : start + CHUNK] = exact
         return integers
