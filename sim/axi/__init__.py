@@ -1,1 +1,1 @@
-"""Stimulus and benches of AXI blocks."""
+"""Benches and rules of the AXI blocks."""

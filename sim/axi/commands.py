@@ -1,4 +1,4 @@
-"""Random commands of `axi_read` and `axi_write` to a region of memory, and the steps that end their phases."""
+"""Random commands of `axi_read` and `axi_write` to a memory region, and the final steps of their phases."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from ...golden.fixed import Integers
 from ..phase import Phase, Step
 
 REGION = 1 << 15
-"""Bytes of the memory that a scenario uses."""
+"""Bytes of memory used by a scenario."""
 PATIENCE = 10_000
-"""Cycles that a scenario waits for the last response."""
+"""Cycles to wait for the last response."""
 END = (Step("until", "idle", PATIENCE), Step("get", "idle"), Step("get", "error"), Step("get", "error_address"))
-"""Steps at the end of a phase: what the block says once nothing is in progress."""
+"""Final steps of a phase: read `idle`, `error` and `error_address` after all transfers."""
 EXOKAY, SLVERR, DECERR = 1, 2, 3
 STOP = Phase(script=(Step("set", "stop", 1),))
-"""Phase behind which no burst is issued."""
+"""Phase that raises `stop`: no burst is issued afterwards."""
 
 
 def end_answers(error: int = 0, address: int = 0) -> Words:
-    """Give the expected values of the steps of `END`."""
+    """Expected answers to the steps of `END`."""
     return {"response": np.zeros((3, 1), np.int64), "value": np.array([[1], [error], [address]])}
 
 
 def first_error(commands: Words, base: int) -> tuple[tuple[int, int, int], ...]:
-    """Make all of the region answer with an error, and the first beat of all with another one than the rest."""
+    """Responses of a region: an error everywhere, with a different code for the very first beat."""
     first = int(commands["address"][0, 0])
     return (first, first + 1, DECERR), (base, base + REGION, SLVERR)
 
 
 def random_bases(rng: np.random.Generator, address: int) -> tuple[int, int]:
-    """Draw first byte addresses of two regions, multiples of its size, that differ in all the other `address` bits."""
+    """Base addresses of two regions, aligned to `REGION`, different in all higher bits of `address`."""
     places = 1 << (address - REGION.bit_length() + 1)
     first = int(rng.integers(0, places))
     return first * REGION, (places - 1 - first) * REGION
 
 
 def random_commands(rng: np.random.Generator, base: int, size: int, beats: int, longest: int = 200) -> Words:
-    """Draw commands for about so many beats, of `size` bytes each, anywhere in the region from `base` on.
+    """Commands for about `beats` beats of `size` bytes, anywhere in the region at `base`.
 
-    The first two have `longest` beats, or as many as the region.
+    The first two have `longest` beats, or the region's if fewer.
     """
     places = REGION // size
     lengths = 2 * [min(longest, places)]
@@ -52,7 +52,7 @@ def random_commands(rng: np.random.Generator, base: int, size: int, beats: int, 
 
 
 def byte_indices(commands: Words, base: int, size: int) -> Integers:
-    """Indices into the region of the bytes of all commands' beats, (beats, size)."""
+    """Indices into the region of the bytes of all beats, (beats, size)."""
     starts, lengths = (commands[name][:, 0] for name in ("address", "beats"))
     beats = np.concatenate([start - base + size * np.arange(n) for start, n in zip(starts, lengths, strict=True)])
     indices: Integers = beats[:, None] + np.arange(size)

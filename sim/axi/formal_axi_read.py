@@ -1,9 +1,8 @@
-"""Rules of `axi_read`: legal bursts, room for every beat, each beat once and in order, faults, `stop` and `idle`.
+"""Rules of `axi_read`: legal bursts, a slot for every beat, each beat once and in order, faults, `stop` and `idle`.
 
-Commands may have any number of beats. Two parts have proofs of their own, on which these rules build: that the bursts
-of the splitter are the beats of the commands, see `formal_bursts`, and that a FIFO keeps its words and their order, see
-`formal_fifo`. Here the bursts of the splitter come out at `bus.ar`, what is kept of them meets the beats that answer
-them, and what goes into the FIFO of beats is what came, with the mark of its command's last.
+Commands have any number of beats. The rules build on two proofs: the splitter's bursts are the commands' beats
+(`formal_bursts`), and a FIFO keeps words and order (`formal_fifo`). Proved here: bursts of the splitter appear at
+`bus.ar`, stored burst data match the answering beats, and received beats enter the FIFO with the command's last mark.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ CUT = ("memories",)
 
 
 def check(checker: Checker, spec: AxiReadSpec) -> None:
-    """Add the rules."""
     block, parts, bus = checker.block, parts_of(checker.block), Bus(spec.address, spec.data, spec.burst)
     inner = {"bursts": parts.splitter.o, "kept": parts.outstanding.i, "answered": parts.outstanding.o}
     for name, port in inner.items():
@@ -41,7 +39,7 @@ def check(checker: Checker, spec: AxiReadSpec) -> None:
     same = (stored.payload.data == beat.data) & (stored.payload.last == (beat.last & answered.last))
     checker.rule("stored", (stored.valid == arrived) & (~arrived | (same & (over | stored.ready))))
     checker.handshake("o", unless=block.stop | bad)
-    # `over` counts as a gain of nothing, so that it ends what must drain
+    # `over` is a gain of 0: it suspends the drain rule
     gains = [(arrived & ~over, 1), (over | block.stop | bad | edge.memory.bad, 0)]
     checker.balance("o", gains, [(block.o.valid, checker.moves("o"), 1)], spec.depth, spec.depth + 4)
     delivered = parts.beats.o
@@ -51,8 +49,8 @@ def check(checker: Checker, spec: AxiReadSpec) -> None:
     first_error(checker, bad, beat.response, Cat(Const(0, bus.low), answered.beat_address))
     checker.rule("over_no_beat", ~(stopped & block.o.valid))
     checker.rule("over_accepts", ~over | block.command.ready)
-    r, owed = block.bus.r, edge.memory.owed
-    willing = ~over & ~block.stop & ~block.hold & block.bus.ar.ready & block.o.ready & (r.valid | (owed == 0))
+    r, outstanding = block.bus.r, edge.memory.owed
+    willing = ~over & ~block.stop & ~block.hold & block.bus.ar.ready & block.o.ready & (r.valid | (outstanding == 0))
     willing &= block.command.valid | ~block.idle
     still = ~Cat(checker.moves(name) for name in ("command", "bus_ar", "bus_r", "o")).any()
     checker.passes("progress", willing & still, 5)

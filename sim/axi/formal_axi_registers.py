@@ -1,7 +1,7 @@
-"""Rules of `axi_registers`: one answer for each access, at its time and with its effect, the lock, interrupts.
+"""Rules of `axi_registers`: an answer and an effect for each access, at the right time, plus locking and interrupts.
 
-The map has each kind of register, some of them locked, and addresses without one; the rules are for any map. Both
-halves of a write come in any order and at any distance, reads beside writes, `locked`, `clear` and events at any time.
+The map has a register of each kind, some locked, and unmapped addresses; the rules hold for any map. Both halves of a
+write come in any order and distance; reads, `locked`, `clear` and events come at any time.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ SPEC = AxiRegistersSpec(registers=MAP, signature=0x12345678)
 
 
 def check(checker: Checker, spec: AxiRegistersSpec) -> None:
-    """Add the rules."""
     m, b = checker.m, checker.block.bus.b
     moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b", "ar", "r")}
     for half in ("aw", "w"):
-        # an answer may wait, and behind it the next write
+        # an answer may wait, followed by the next write
         checker.balance(f"b_of_{half}", [(moves[half], 1)], [(b.valid, moves["b"], 1)], 2)
     checker.words("bus_ar", "bus_r", capacity=1, drained=2)
 
-    # a write acts in the cycle after the later of its halves, once the answer before it is taken
+    # a write acts in the cycle after its later half, once the previous answer is taken
     held = {half: Signal(name=f"{half}_held") for half in ("aw", "w")}
     word, write = Signal(spec.map.address_bits - 2, name="word"), Signal.like(checker.payload("bus_w"), name="write")
     act, answered = held["aw"] & held["w"] & ~b.valid, Signal(name="answered")
@@ -69,7 +68,7 @@ def check(checker: Checker, spec: AxiRegistersSpec) -> None:
 
 
 def _register(checker: Checker, item: Register, hit: Value, data: Value, mask: Value) -> Value:
-    """Give what a register holds, for a write to it; rules ``NAME_value``, ``NAME_locked`` and ``NAME_strobe``."""
+    """Value of a register under writes; rules ``NAME_value``, ``NAME_locked`` and ``NAME_strobe``."""
     m, block = checker.m, checker.block
     if item.access == "R":
         return Value.cast(getattr(block, item.name))
@@ -96,12 +95,12 @@ def _register(checker: Checker, item: Register, hit: Value, data: Value, mask: V
         m.d.sync += value.eq(data & mask & bits | kept)
     checker.rule(f"{item.name}_value", port == value)
     if item.locked:
-        # whatever else is proved of it: a register that was locked is what it was
+        # independent of the value rule: a locked register keeps its value
         checker.rule(f"{item.name}_locked", fresh | ~locked | (port == before))
     if item.access == "W":
         strobe, due, strobed = getattr(block, f"{item.name}_strobe"), Signal(name="due"), Signal(name="strobed")
         m.d.sync += [due.eq(hit & mask.any() & ~block.clear), strobed.eq(strobe)]
-        # never twice in a row, so that a core which locks in the cycle after a strobe takes no second one
+        # never twice in a row: a core locking in the cycle after a strobe must not see a second strobe
         checker.rule(f"{item.name}_strobe", (strobe == due) & ~(strobe & strobed))
         return Const(0, 32)
     return value
@@ -115,7 +114,7 @@ def _interrupts(checker: Checker, registers: RegisterMap, values: dict[str, Valu
 
 
 def _reads(checker: Checker, registers: RegisterMap, values: dict[str, Value]) -> None:
-    """A read gives what its register holds in the cycle after its address was taken; rule ``read``."""
+    """A read returns the register's value of the cycle after its address was taken; rule ``read``."""
     m, r = checker.m, checker.block.bus.r
     asked, word = Signal(name="asked"), Signal(registers.address_bits - 2, name="read_word")
     data, response = Signal(32, name="read_data"), Signal(2, name="read_response")

@@ -1,9 +1,8 @@
-"""Rules of `axi_write`: legal bursts, beats exactly as announced, one answer for each, faults, `stop` and `idle`.
+"""Rules of `axi_write`: legal bursts, beats exactly as announced, an answer for each burst, faults, `stop` and `idle`.
 
-Commands may have any number of beats. Two parts have proofs of their own, on which these rules build: that the bursts
-of the splitter are the beats of the commands, see `formal_bursts`, and that a FIFO keeps its words and their order, see
-`formal_fifo`. Here the bursts of the splitter come out at `bus.aw`, the beats that are stored come out at `bus.w`, and
-what is kept of the bursts meets their answers.
+Commands have any number of beats. The rules build on two proofs: the splitter's bursts are the commands' beats
+(`formal_bursts`), and a FIFO keeps words and order (`formal_fifo`). Proved here: bursts of the splitter appear at
+`bus.aw`, stored beats appear at `bus.w`, and stored burst addresses match the answers.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ CUT = ("memories",)
 
 
 def check(checker: Checker, spec: AxiWriteSpec) -> None:
-    """Add the rules."""
     block, parts, bus = checker.block, parts_of(checker.block), Bus(spec.address, spec.data, spec.burst)
     outstanding, beats = parts.outstanding, parts.beats
     inner = {"bursts": parts.splitter.o, "kept": outstanding.i, "answered": outstanding.o}

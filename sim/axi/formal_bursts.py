@@ -1,8 +1,8 @@
-"""Rules of `BurstSplitter`: its bursts are the beats of the commands, each once and in order, as long as can be.
+"""Rules of `BurstSplitter`: its bursts are the commands' beats, each once and in order, with maximal length.
 
-The bursts are compared with what a command asks for, counted beat by beat: a burst begins where the one before it
-ended, goes up to the next multiple of the longest burst or to the end of the command, and is marked if it is the last.
-Commands may have any number of beats; `drop` comes at any time.
+The reference counts each command beat by beat. A burst begins after the previous burst, extends to the next multiple of
+the maximal burst or to the end of the command, and is marked if it is the last. Commands have any number of beats;
+`drop` comes at any time.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from ..formal.axi import Bus, legal_bursts, legal_command
 from ..formal.checker import Checker
 
 COMPLETE = True
-# wide beats, so that a page has few of them: nine bits of address count
+# wide beats: with few beats a page only 9 address bits matter
 BUS = Bus(address=16, data=1024, burst=4)
 _BITS = 14
-"""Bits of an address on the bus."""
+"""Address bits on the bus."""
 
 
 def part() -> BurstSplitter:
-    """Make a splitter with few address bits, of which the bus has fewer."""
+    """Splitter whose bus has fewer address bits than its commands."""
     return BurstSplitter(*BUS, bus=_BITS)
 
 
 def check(checker: Checker, part: BurstSplitter) -> None:
-    """Add the rules."""
     m, o, command = checker.m, part.o, part.command
     legal_command(checker, "command", BUS)
     checker.handshake("o", unless=part.drop)
-    # the command in progress: its next beat, the beats left less one; and the burst that is on offer
+    # command in progress: next beat and remaining beats - 1; then the offered burst
     place, left = Signal(BUS.address - BUS.low, name="place"), Signal(BEAT_COUNT_BITS, name="left")
     busy, offers, dropped = Signal(name="busy"), Signal(name="offers"), Signal(name="dropped")
     first, length, last = Signal.like(place, name="first"), Signal(8, name="length"), Signal(name="last")

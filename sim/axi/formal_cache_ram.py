@@ -1,8 +1,8 @@
-"""Rules of `CacheRam`: the beats of each read command as they were written, the last one marked, and each write's once.
+"""Rules of `CacheRam`: each read returns the written beats, the last marked; each write is stored once.
 
-Commands may have any number of beats; reads and writes run beside each other. What a row gives is open in the cycle in
-which it is written. The FIFO of beats keeps its words and their order, see `formal_fifo`: here a beat enters it that is
-the next of its command, and it never overflows. Two bits of a beat stand for all.
+Commands have any number of beats; reads and writes overlap. A row read during its own write has an open value.
+`formal_fifo` covers the order within the FIFO of beats: here the next beat of the command enters, and the FIFO never
+overflows. Two bits of a beat stand for all.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ ROWS, FIFO_DEPTH, BITS = 4, 8, 2
 
 
 def part() -> CacheRam:
-    """Make a RAM of four rows."""
     return CacheRam(ROWS)
 
 
 def check(checker: Checker, part: CacheRam) -> None:
-    """Add the rules."""
     m = checker.m
     for name in ("read", "write"):
         port = checker.streams[name]
@@ -36,7 +34,7 @@ def check(checker: Checker, part: CacheRam) -> None:
 
 
 def _write(checker: Checker, part: CacheRam) -> tuple[Value, Signal]:
-    """Rules of the writing half; high as a beat is written, and its row."""
+    """Rules of the write side; returns the flag of a written beat, and its row."""
     m = checker.m
     row, left = Signal(range(ROWS), name="write_row"), Signal(BEAT_COUNT_BITS, name="write_left")
     with m.If(checker.moves("write")):
@@ -49,7 +47,6 @@ def _write(checker: Checker, part: CacheRam) -> tuple[Value, Signal]:
 
 
 def _read(checker: Checker, part: CacheRam, rows: Array[Signal], written: Value, write_row: Signal) -> None:
-    """Rules of the reading half."""
     m, beats = checker.m, parts_of(checker.block).beats_read
     checker.inner("stored", beats.i)
     row, left = Signal(range(ROWS), name="read_row"), Signal(BEAT_COUNT_BITS, name="read_left")
@@ -62,14 +59,14 @@ def _read(checker: Checker, part: CacheRam, rows: Array[Signal], written: Value,
         m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
     checker.lemma("read_takes", part.read.ready == (left == 0))
 
-    # beats on their way through the memory's registers: valid, last, known, data
+    # beats in the memory's pipeline registers: valid, last, known, data
     now = (reads, left == 1, ~(written & (row == write_row)), rows[row])
     stages = [
         [Signal(width, name=f"{name}{at}") for name, width in (("valid", 1), ("last", 1), ("known", 1), ("data", BITS))]
         for at in range(CacheRam.LATENCY)
     ]
     for before, after in zip([now, *stages], stages, strict=False):
-        m.d.sync += [one.eq(other) for one, other in zip(after, before, strict=True)]
+        m.d.sync += [register.eq(previous) for register, previous in zip(after, before, strict=True)]
     valid, last, known, data = stages[-1]
     checker.lemma("read_beats", beats.i.valid == valid)
     stored = checker.words("stored", "o", capacity=FIFO_DEPTH, drained=0)

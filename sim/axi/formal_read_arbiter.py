@@ -1,7 +1,7 @@
-"""Rules of `ReadArbiter`: each command once, the highest rank first, and each beat to its command's requester.
+"""Rules of `ReadArbiter`: each command once, highest rank first, and each beat to the requester of its command.
 
-The FIFO of requesters keeps its order, see `formal_fifo`: here a requester enters it with its command, and leaves it
-with the last beat.
+`formal_fifo` covers the order of the FIFO of requesters: here a requester enters with its command and leaves with the
+last beat.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ NAMES = ("first", "second", "third")
 
 
 def part() -> ReadArbiter:
-    """Make an arbiter of three requesters: one above, one below, one between."""
     return ReadArbiter(NAMES)
 
 
 def check(checker: Checker, part: ReadArbiter) -> None:
-    """Add the rules."""
     m, i = checker.m, part.i
     requesters = parts_of(checker.block).requesters
     checker.inner("kept", requesters.i)
@@ -32,7 +30,7 @@ def check(checker: Checker, part: ReadArbiter) -> None:
     entered = (checker.moves("kept") == checker.moves("command")) & (requesters.i.payload == number)
     checker.rule("kept", entered | ~(checker.moves("kept") | checker.moves("command")))
 
-    # a beat comes only for a command that was passed on and whose last beat has not come
+    # beats come only for forwarded commands with beats outstanding
     missing = Signal(range(32), name="missing")
     ends = checker.moves("i") & i.payload.last
     m.d.sync += missing.eq(missing + checker.moves("command") - ends)
@@ -48,25 +46,23 @@ def check(checker: Checker, part: ReadArbiter) -> None:
         checker.rule(f"{name}_beats", to_it & (~port.valid | (port.payload == i.payload.data)))
         checker.handshake(f"{name}_read_beats")
     checker.rule("beat_once", i.ready == Cat(owns & port.ready for owns, port in zip(owner, beats, strict=True)).any())
-    # a requester is known soon enough: with that, a beat waits for its requester alone
+    # the requester is known in time: a beat waits for no other reason than its receiver
     checker.passes("owner_known", (missing != 0) & ~requesters.o.valid, 2)
 
 
 def grants(checker: Checker, names: Sequence[str], free: Value) -> Value:
-    """Prove that commands are passed on once, by rank, and as soon as can be; give the number of the one passed on.
+    """Prove that commands are forwarded once, by rank and without delay; return the index of the granted requester.
 
-    Rules ``command_rank`` (the highest of those that ask, with its payload), ``command_once`` (what it moves, the other
-    side takes), ``command_served`` (it waits for nothing but ranks above, the other side, and `free`),
-    ``command_held``, ``command_stable`` (as long as the same requesters ask).
+    Rules: ``command_rank`` (payload of the highest-ranked active requester), ``command_once`` (requester and receiver
+    move together), ``command_served`` (no wait except for higher ranks, the receiver and `free`), ``command_held`` and
+    ``command_stable`` (while the set of active requesters is unchanged).
 
     Parameters
     ----------
-    checker : Checker
-        Of the arbiter, with the output stream ``command``.
     names : sequence of str
-        The requesters' streams, the highest rank first.
+        Requester streams, highest rank first.
     free : Value
-        High while the arbiter takes commands.
+        High while the arbiter accepts commands.
     """
     m, command = checker.m, checker.streams["command"]
     ports = [checker.streams[name] for name in names]

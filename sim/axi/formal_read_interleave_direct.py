@@ -1,4 +1,4 @@
-"""Rules of a `ReadInterleave` in which no command waits: each goes to its port in its cycle."""
+"""Rules of `ReadInterleave` with `direct`: each command reaches its port in the same cycle."""
 
 from __future__ import annotations
 
@@ -9,5 +9,4 @@ __all__ = ["CUT", "check", "part"]
 
 
 def part() -> ReadInterleave:
-    """Make one of as many ports, of which no command waits, and whose reads are short."""
     return ReadInterleave(PORTS, most=100, direct=True)

@@ -1,4 +1,4 @@
-"""Rules of `WriteArbiter`: each command once, the highest rank first, then exactly its beats from its requester."""
+"""Rules of `WriteArbiter`: each command once, highest rank first, then exactly its beats from its requester."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from .formal_read_arbiter import NAMES, grants
 
 
 def part() -> WriteArbiter:
-    """Make an arbiter of three requesters: one above, one below, one between."""
     return WriteArbiter(NAMES)
 
 
 def check(checker: Checker, part: WriteArbiter) -> None:
-    """Add the rules. Commands may have any number of beats from 1 up."""
+    """Assumes commands with at least one beat."""
     m, o = checker.m, part.o
     for name in NAMES:
         command = getattr(part, f"{name}_write").command
         checker.assume(~command.valid | (command.payload.beats != 0))
-    # the command whose beats are missing, and how many are
+    # requester and missing beats of the current command
     left, owner = Signal(BEAT_COUNT_BITS, name="missing"), Signal(range(len(NAMES)), name="owner")
     number = grants(checker, [f"{name}_write_command" for name in NAMES], left == 0)
     with m.If(checker.moves("command")):

@@ -1,4 +1,4 @@
-"""Bench of `axi_read`: random commands to random memories, errors, and commands behind a stop."""
+"""Bench of `axi_read`: random commands to random memories, errors, and commands after a stop."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .commands import (
 
 
 def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs, long commands that a stop ends, two jobs that errors end at their first beat, one behind a stop.
+    """Two jobs, long commands ended by a stop, two jobs failing at the first beat, and a job after a stop.
 
-    The addresses of a pair of jobs differ in each bit. The first one begins with so many bursts that a miscounted beat
-    of each would be a burst's room. The second begins with a command that fills the FIFO, and is answered as if it were
-    exclusive.
+    The addresses of a pair of jobs differ in every bit. The first job begins with enough bursts that one miscounted
+    beat each would lose a burst of FIFO space. The second begins with a command that fills the FIFO, and gets EXOKAY
+    responses.
     """
     size = spec.data // 8
     phases = list[Phase]()
@@ -40,8 +40,8 @@ def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Ph
         last[np.cumsum(commands["beats"][:, 0]) - 1] = 1
         expected = {"o": {"data": data, "last": last}, HOST: end_answers()}
         exclusive = () if reset else ((base, base + REGION, EXOKAY),)
-        given = {"command": commands}
-        phases.append(Phase(given, expected, reset, quiet=True, memory={base: memory}, responses=exclusive, script=END))
+        sent = {"command": commands}
+        phases.append(Phase(sent, expected, reset, quiet=True, memory={base: memory}, responses=exclusive, script=END))
     bases = random_bases(rng, spec.address)
     phases += [_busy(spec, bases[0]), *_long_commands(spec, rng, bases[0])]
     for error, base in zip((DECERR, DECERR, 0), (*bases, bases[0]), strict=True):
@@ -53,7 +53,7 @@ def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Ph
 
 
 def _busy(spec: AxiReadSpec, base: int) -> Phase:
-    """Make a command behind which `idle` is low at once, before any burst is out; a stop ends it."""
+    """A command with `idle` read as low before its first burst; a stop ends the phase."""
     command = {"address": np.array([[base]]), "beats": np.array([[4 * spec.depth]])}
     answers = {name: np.concatenate([np.zeros((1, 1), np.int64), words]) for name, words in end_answers().items()}
     script = (Step("get", "idle"), *STOP.script, *END)
@@ -61,14 +61,14 @@ def _busy(spec: AxiReadSpec, base: int) -> Phase:
 
 
 def _long_commands(spec: AxiReadSpec, rng: np.random.Generator, base: int) -> list[Phase]:
-    """Make commands with each bit of the number of beats that a job is too short for, and a stop after a few beats."""
+    """Commands with each higher bit of the beat count set, stopped after a few beats."""
     size, phases = spec.data // 8, list[Phase]()
     beats = 3 * spec.burst
     memory = rng.integers(0, 256, REGION)
     data = memory[: beats * size].reshape(beats, size)
     expected = {"o": {"data": data, "last": np.zeros((beats, 1), np.int64)}, HOST: end_answers()}
     for bit in range((REGION // size).bit_length() - 1, BEAT_COUNT_BITS):
-        # without the bit it is over before the stop
+        # if the bit were ignored, the command would end before the stop
         command = {"address": np.array([[base]]), "beats": np.array([[(1 << bit) + beats - 1]])}
         script = (*STOP.script, *END)
         phases.append(Phase({"command": command}, expected, True, quiet=True, memory={base: memory}, script=script))

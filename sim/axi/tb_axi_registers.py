@@ -1,4 +1,4 @@
-"""Bench of `axi_registers`: random accesses while what the core drives and its lock change; more without a reset."""
+"""Bench of `axi_registers`: random accesses while the core's inputs and the lock change; more without a reset."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ...golden.axi.register_map import WORD
 from ..phase import ANSWERING, HOST, Phase, Step
 
 STROBES = (0b1111, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
-"""Byte strobes of an access: a whole word, single bytes, neighbouring bytes."""
+"""Byte strobes: the whole word, single bytes, adjacent bytes."""
 WHOLE = STROBES[0]
 LINE = "_line"
-"""Ending of the name of an interrupt line, behind its register's."""
+"""Suffix of an interrupt line's name, after the register's."""
 
 
 def answer(model: Model, step: Step) -> tuple[int, int]:
-    """Apply a step to the model: AXI response and value, 0 where it has none."""
+    """Apply a step to the model; return AXI response and value, 0 where not defined."""
     if isinstance(step.at, int):
         return model.read(step.at) if step.kind == "read" else (model.write(step.at, step.value, step.strobe), 0)
     if step.kind == "set":
@@ -34,8 +34,9 @@ def answer(model: Model, step: Step) -> tuple[int, int]:
 
 
 def scenario(spec: AxiRegistersSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Each bit of each register, then random accesses, one in ten to no register, while what the core drives and its
-    lock change; random accesses again, without a reset.
+    """Each bit of each register, then random accesses, a tenth to unmapped addresses; then more without a reset.
+
+    The core's inputs and the lock change meanwhile.
     """
     model = Model(spec.map, spec.signature)
     return [_phase(spec, rng, model, max(words // 2, 8), reset) for reset in (True, False)]
@@ -60,7 +61,7 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
             offset = int(rng.choice(acting))
         value = int(rng.integers(1 << 32))
         if kind in ("write", "read"):
-            # all of an answer is compared
+            # reads compare the whole word
             strobe = int(rng.choice(STROBES)) if kind == "write" else WHOLE
             steps.append(Step(kind, offset, value, strobe))
             while rng.random() < 0.3:
@@ -79,14 +80,14 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
         else:
             steps.append(Step(kind, str(rng.choice([*settings, "command", "interrupt_line", "soft_reset"]))))
     steps.append(Step("count", "command_strobe"))
-    answers = [found for step in steps for found in [answer(model, step)] if step.kind in ANSWERING]
+    answers = [result for step in steps for result in [answer(model, step)] if step.kind in ANSWERING]
     responses, values = np.array(answers).T
     expected = {HOST: {"response": responses[:, None], "value": values[:, None]}}
     return Phase({}, expected, reset, script=tuple(steps), midway=(len(steps) // 2, 0, 12))
 
 
 def _each_bit(spec: AxiRegistersSpec, rng: np.random.Generator) -> list[Step]:
-    """Write both values of each bit, and all ones byte by byte where bytes that are not written are not kept."""
+    """Write both values of each bit; write all ones bytewise where unwritten bytes are cleared."""
     steps = []
     for item in spec.map.accessed("RW", "W", "W1S"):
         value = int(rng.integers(1 << 32))

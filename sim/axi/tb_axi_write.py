@@ -1,4 +1,4 @@
-"""Bench of `axi_write`: random commands and data, all of the memory compared, errors, and commands behind a stop."""
+"""Bench of `axi_write`: random commands and data, full memory comparison, errors, and commands after a stop."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .commands import (
 
 
 def scenario(spec: AxiWriteSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs, overlapping writes too, two of errors alone, and one that a stop keeps from the bus.
+    """Two jobs with overlapping writes, two jobs of errors only, and a job blocked by a stop.
 
-    The addresses of a pair of jobs differ in each bit, and all of the memory there is compared. Both begin with a
-    command that fills the FIFO; the second is answered as if it were exclusive. The first is done again with as much
-    data as the FIFO holds ahead of the commands.
+    The addresses of a pair of jobs differ in every bit, and the whole region is compared. Both begin with a command
+    that fills the FIFO; the second gets EXOKAY responses. The first is repeated with a full FIFO of data before its
+    commands.
     """
     bases = (*random_bases(rng, spec.address), *random_bases(rng, spec.address))
     first, second = (_job(spec, rng, words, base) for base in bases[:2])
@@ -48,7 +48,7 @@ def scenario(spec: AxiWriteSpec, rng: np.random.Generator, words: int) -> list[P
 
 
 def _job(spec: AxiWriteSpec, rng: np.random.Generator, words: int, base: int) -> Phase:
-    """Make random commands and data, from reset."""
+    """Random commands and data, from reset."""
     size, memory = spec.data // 8, rng.integers(0, 256, REGION)
     commands = random_commands(rng, base, size, words, spec.depth + 2 * spec.burst)
     before, indices = memory.copy(), byte_indices(commands, base, size)
@@ -66,9 +66,9 @@ def _job(spec: AxiWriteSpec, rng: np.random.Generator, words: int, base: int) ->
 
 
 def _refused(spec: AxiWriteSpec, rng: np.random.Generator, words: int, base: int, error: int) -> Phase:
-    """Make a job that leaves the memory as it was: each access gets an error, `error` the first one."""
+    """A job that leaves memory unchanged: each access gets an error, the first with code `error`."""
     job = _job(spec, rng, words, base)
     commands = job.inputs["command"]
-    told = end_answers(error, int(commands["address"][0, 0]) if error else 0)
+    answers = end_answers(error, int(commands["address"][0, 0]) if error else 0)
     before = {"byte": job.memory[base][:, None]}
-    return replace(job, expected={"memory": before, HOST: told}, responses=first_error(commands, base))
+    return replace(job, expected={"memory": before, HOST: answers}, responses=first_error(commands, base))

@@ -1,6 +1,5 @@
-"""The bench of every block: `plan` writes what it does, the other modules run inside the simulator.
+"""The bench of every block: `plan` describes a run, the other modules execute it inside the simulator.
 
-The simulator loads `tests`, which needs neither golden nor NumPy: a bench plan says which integers go into which wires
-and how many words come out. What came out is written to a file and compared outside, by the code that compares a
-board's capture.
+The simulator loads `tests`, without golden models or NumPy: a bench plan lists integers for each wire and the number of
+output words. Outputs go to a file, and the code for board captures compares them outside.
 """

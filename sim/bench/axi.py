@@ -1,4 +1,4 @@
-"""Memories and a host around a core's AXI buses: those of cocotbext-axi, with the monitors of what the core drives."""
+"""Memories and a register host on a core's AXI buses, from cocotbext-axi, with protocol monitors."""
 
 from __future__ import annotations
 
@@ -21,29 +21,27 @@ from cocotbext.axi.sparse_memory import SparseMemory
 from .monitors import BurstMonitor, HandshakeMonitor, response_monitors
 
 ACCESS_LIMIT = 1024
-"""Cycles that an access to a register may take."""
+"""Maximum cycles of a register access."""
 OKAY, SLVERR = 0, 2
 PERIPHERAL = "s_axi"
-"""Prefix of a bus on which the core is accessed; all others lead to memory."""
+"""Name prefix of register buses; all other buses lead to memory."""
 
 _Call = Callable[..., Awaitable[Any]]
 
 
 class AxiSurroundings:
-    """One memory behind all memory ports, and a host on the register bus.
+    """One memory shared by all memory ports, and a host on the register bus.
 
     Parameters
     ----------
     dut : handle
-        The top module.
-    test : str
-        Name of the test, for messages.
+        Top module.
     plan : dict
-        The bench plan.
+        Bench plan.
     period : int
-        Nanoseconds of a cycle.
+        Clock period in ns.
     stall : float
-        Probability that a channel pauses in a cycle, on this side.
+        Probability that the bench pauses a channel in a cycle.
     rng : Random
         Source of the pauses.
 
@@ -52,9 +50,9 @@ class AxiSurroundings:
     memory : SparseMemory
         Bytes by address.
     responses : list of (int, int, int)
-        Ranges of addresses, first and end, with the response that their accesses get; the first range counts.
+        Address ranges, first and end, and the AXI response to their accesses; the first matching range counts.
     monitors : list
-        What must `sample` every cycle and `forget` at a reset.
+        Monitors to `sample` every cycle and to `forget` at a reset.
     """
 
     def __init__(
@@ -92,26 +90,26 @@ class AxiSurroundings:
             self._pause(writes.aw_channel, writes.w_channel, writes.b_channel)
 
     def _filled(self, send: _Call) -> _Call:
-        """Make what sends a word to the registers, with anything in the bytes that are not written."""
-        own = random.Random(self._random.random())
+        """Register sender that fills unwritten byte lanes with random bits."""
+        random_bytes = random.Random(self._random.random())
 
         async def filled(word: Any) -> None:
             for lane in range(4):
-                word.wdata |= 0 if word.wstrb >> lane & 1 else own.getrandbits(8) << 8 * lane
+                word.wdata |= 0 if word.wstrb >> lane & 1 else random_bytes.getrandbits(8) << 8 * lane
             await send(word)
 
         return filled
 
     def _answered(self, access: _Call, send: _Call, field: str) -> tuple[_Call, _Call]:
-        """Make a memory's access to a beat, and what sends its answer, with the response of `responses`."""
+        """Memory access and answer with the response configured in `responses`."""
         response = OKAY
 
         async def answered(address: int, what: Any) -> Any:
             nonlocal response
-            found = next((one for first, end, one in self.responses if first <= address < end), OKAY)
-            response = max(response, found)  # a burst that is written has one for all of its beats
-            if found >= SLVERR:
-                raise ValueError("refused")  # the memory goes on to answer, and nothing was written
+            selected = next((code for first, end, code in self.responses if first <= address < end), OKAY)
+            response = max(response, selected)  # a write burst has a single response: the worst
+            if selected >= SLVERR:
+                raise ValueError("refused")  # cocotbext-axi answers anyway, without a write
             return await access(address, what)
 
         async def sent(answer: Any) -> None:
@@ -126,19 +124,19 @@ class AxiSurroundings:
         for channel in channels if self._stall else ():
             channel.set_pause_generator(self._pauses(random.Random(self._random.random())))
 
-    def _pauses(self, own: random.Random) -> Iterator[bool]:
+    def _pauses(self, rng: random.Random) -> Iterator[bool]:
         while True:
-            yield own.random() < self._stall
+            yield rng.random() < self._stall
 
     async def write(self, offset: int, value: int, strobe: int) -> list[int]:
-        """Write a register, bytes by `strobe`, neighbours; returns the response, and 0 for the value."""
+        """Write adjacent register bytes selected by `strobe`; returns [response, 0]."""
         lanes = [lane for lane in range(4) if strobe >> lane & 1]
         data = value.to_bytes(4, "little")[lanes[0] : lanes[-1] + 1]
         answer = await self._within(self._host.write(offset + lanes[0], data), offset)
         return [int(answer.resp), 0]
 
     async def read(self, offset: int, strobe: int) -> list[int]:
-        """Read a register: response and value; bytes that are not in `strobe` are not compared, and 0."""
+        """Read a register; returns [response, value], bytes outside `strobe` masked to 0."""
         answer = await self._within(self._host.read(offset, 4), offset)
         compared = sum(0xFF << 8 * lane for lane in range(4) if strobe >> lane & 1)
         return [int(answer.resp), int.from_bytes(answer.data, "little") & compared]

@@ -1,26 +1,24 @@
-"""Protocol monitors: a handshake's rule, for streams and AXI channels alike, and the rules of AXI bursts."""
+"""Protocol monitors: the handshake rule of streams and AXI channels, and the rules of AXI bursts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 PAGE = 4096
-"""No burst crosses a multiple of this many bytes."""
+"""Bytes; no burst crosses a multiple."""
 
 
 class HandshakeMonitor:
-    """The rule of every handshake: `valid`, once high, stays high with the same payload until `ready` is high.
+    """Handshake rule: once high, `valid` stays high with the same payload until `ready` is high.
 
     Parameters
     ----------
     dut : handle
-        The top module.
-    test : str
-        Name of the test, for messages.
+        Top module.
     valid, ready : str
-        Names of the two wires.
+        Wire names.
     payload : list of str
-        Names of the wires that must not change.
+        Names of the wires that must stay stable.
     """
 
     def __init__(self, dut: Any, test: str, valid: str, ready: str, payload: list[str]) -> None:
@@ -31,15 +29,14 @@ class HandshakeMonitor:
 
     @property
     def valid(self) -> bool:
-        """Whether a word is on offer."""
         return bool(int(self._valid.value))
 
     def forget(self) -> None:
-        """Expect nothing of the word on offer: there was a reset, or another phase begins."""
+        """Drop the pending word: after a reset, or at the start of a phase."""
         self._held = None
 
     def sample(self) -> list[int] | None:
-        """Check one cycle, just before the clock rises; returns the payload where a word is transferred."""
+        """Check a cycle, just before the rising edge; returns the payload of a transfer, or None."""
         if not self.valid:
             assert self._held is None, f"{self._test}: {self.name} fell before its word was taken"
             return None
@@ -51,19 +48,17 @@ class HandshakeMonitor:
 
 
 class BurstMonitor:
-    """The rules of an AXI4 memory port that a core drives: handshakes, and the shape of its bursts.
+    """Rules of an AXI4 memory port driven by the core: handshakes and burst shape.
 
-    A burst has the bus's full width, increments, is aligned, and stays within a page; as many beats of data follow, the
-    last one marked, as were announced. Where the core has an interrupt, nothing is on offer or outstanding as it rises.
+    Bursts have the bus's full width, increment, are aligned and stay within a 4 KiB page. Write data have exactly the
+    announced number of beats, the last marked. At a rising interrupt, no burst is offered or outstanding.
 
     Parameters
     ----------
     dut : handle
-        The top module.
-    test : str
-        Name of the test, for messages.
+        Top module.
     prefix : str
-        What the port's wires begin with.
+        Name prefix of the port's wires.
     """
 
     def __init__(self, dut: Any, test: str, prefix: str) -> None:
@@ -82,7 +77,7 @@ class BurstMonitor:
         self.forget()
 
     def forget(self) -> None:
-        """Expect nothing of the bursts in progress: there was a reset."""
+        """Drop all bursts in progress, after a reset."""
         self._announced: list[int] = []
         self._sent: list[int] = [0]
         self._outstanding, self._raised = 0, True
@@ -90,7 +85,7 @@ class BurstMonitor:
             channel.forget()
 
     def sample(self) -> None:
-        """Check one cycle, just before the clock rises."""
+        """Check a cycle, just before the rising edge."""
         raised, self._raised = self._raised, self._interrupt is not None and bool(int(self._interrupt.value))
         if self._raised and not raised:
             at_rest = not self._outstanding and not any(channel.valid for channel in self._channels)
@@ -120,7 +115,7 @@ class BurstMonitor:
 
 
 def response_monitors(dut: Any, test: str, prefix: str) -> list[HandshakeMonitor]:
-    """Monitors of the two channels on which a core answers accesses to its registers (AXI4-Lite)."""
+    """Monitors of the response channels of a core's AXI4-Lite register bus."""
     return [_channel(dut, test, f"{prefix}_b", ("resp",)), _channel(dut, test, f"{prefix}_r", ("data", "resp"))]
 
 

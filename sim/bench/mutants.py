@@ -1,7 +1,7 @@
-"""Bench of many mutants in one simulator: a process for each, which begins before the tests do.
+"""Bench of many mutants in one simulator: a forked process each, started before the tests.
 
-It stands before the module with the tests. What the simulator and Python have read and set up is there in each process,
-and each design begins with the state of power-up.
+The module is listed before the module of the tests. Each process inherits the loaded simulator and Python, and its
+design starts from power-up.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import cocotb
 from cocotb.triggers import Timer
 
 PATIENCE, LEAST_SECONDS = 10, 60.0
-"""A mutant may take this many times the time of the design without a fault, and this time in any case."""
+"""Time limit of a mutant: a multiple of the faultless design's time, and the minimum in seconds."""
 
 
 @cocotb.test()
 async def choose_mutant(dut: Any) -> None:
-    """Fork a process for each mutant: there this test passes, and the tests that follow it run."""
+    """Fork a process for each mutant: in the fork this test passes, and the remaining tests run."""
     plan = json.loads(Path(os.environ["FABTUNE_PLAN"]).read_text())["mutants"]
     folder = Path(os.environ["FABTUNE_RESULTS"])
     endings: dict[int, tuple[str, str]] = {}
@@ -40,7 +40,7 @@ async def choose_mutant(dut: Any) -> None:
 
     for number in [0, *plan["numbers"]]:
         getattr(dut, plan["port"]).value = number
-        await Timer(1, "ns")  # the value is there before the clock starts
+        await Timer(1, "ns")  # the value settles before the clock starts
         if len(running) == plan["processes"]:
             wait()
         if not (pid := os.fork()):
@@ -56,11 +56,11 @@ async def choose_mutant(dut: Any) -> None:
     while running:
         wait()
     (folder / "endings.json").write_text(json.dumps(endings))
-    os._exit(0)  # what follows is for the others
+    os._exit(0)  # the remaining tests belong to the forks
 
 
 def _become(number: int, folder: Path, seconds: float) -> None:
-    """Give this process files of its own, and a time to live."""
+    """Give this process output files of its own and a time limit."""
     log = os.open(folder / f"{number}.log", os.O_WRONLY | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -68,6 +68,6 @@ def _become(number: int, folder: Path, seconds: float) -> None:
         "COCOTB_RESULTS_FILE": str(folder / f"{number}.xml"),
         "FABTUNE_RESULTS": str(folder / f"{number}.json"),
     }
-    # Verilator's threads are not there in a fork, and its program would wait for them as it ends
+    # a fork has none of Verilator's threads, but the program would wait for them at exit
     atexit.register(os._exit, 0)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,4 +1,4 @@
-"""Bench plans: what the bench inside the simulator does, in integers and wire names alone."""
+"""Bench plans: the bench's actions inside the simulator, as integers and wire names."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..phase import HOST, Phase
 
 
 def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, compared: bool = False) -> dict[str, Any]:
-    """Write the plan of a block's phases, for `simulator.simulate`.
+    """Plan of a block's phases, for `simulator.simulate`.
 
     Parameters
     ----------
     spec : Spec
-        Golden's parameters: streams, buses, inputs.
+        Golden parameters: streams, buses, inputs.
     emitted : Emitted
-        The design: names of the wires.
+        Emitted design, with its wire names.
     phases : list of Phase
-        What to send, and how many words to expect.
+        Inputs, and expected outputs.
     seed : int
         Seed of the stalls.
     compared : bool
-        Whether the bench itself compares all words, and objects to the first that differs. Those of the first phase
-        are compared in any case where a reset comes in the middle: they are in no results.
+        Let the bench compare all words and stop at the first mismatch. Words of the first phase are always compared
+        where a mid-phase reset discards results.
     """
     streams = spec.streams()
     return {
@@ -75,7 +75,7 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
 
 
 def _wire_words(spec: Spec, emitted: Emitted, name: str, words: Words) -> list[list[int]]:
-    """Words of a stream as integers, one for each of its wires; of what is no stream, one for each field."""
+    """Words as integers: one per wire of a stream, otherwise one per field."""
     streams = spec.streams()
     if name in streams:
         wires = emitted.ports[name].wires

@@ -1,7 +1,7 @@
-"""The bench inside the simulator: it follows a bench plan, drives a block and collects what comes out.
+"""The bench inside the simulator: it executes a bench plan, drives a block and collects its outputs.
 
-Inputs change when the clock falls and everything is sampled before it rises, so that no two simulators can disagree
-about the order of events.
+Inputs change at the falling edge and all wires are sampled before the rising edge: simulators then agree on the order
+of events.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ if TYPE_CHECKING:
 
 PERIOD_NS = 4
 SETTLED_NS = 1
-"""From the falling edge, when inputs change, to when all wires are sampled."""
+"""Delay from the falling edge, when inputs change, to sampling."""
 RESET_CYCLES = 4
 IDLE_LIMIT = 8192
-"""Cycles without a single transfer after which a phase counts as hung."""
+"""Cycles without a transfer before a phase counts as hung."""
 FILLED_SLACK = 64
-"""Cycles without a transfer, beyond twice the longest pause at full speed, after which a block counts as full.
+"""Cycles without a transfer, beyond twice the longest pause at full speed, before a block counts as full.
 
-A block also pauses at full speed, while it works on words that it has: no longer when its outputs are not ready.
+A block may pause while it works on stored words, no longer than at full speed.
 """
 FILLED_SLACK_BUSES = 1024
-"""The same for a block with AXI buses, whose own FIFO of up to 512 beats fills from memory while no stream moves."""
+"""As `FILLED_SLACK`, for blocks with AXI buses: a FIFO of up to 512 beats fills while no stream moves."""
 QUIET = 32
 """Cycles after a phase in which no stream may offer a word."""
 
 
 class Bench:
-    """A block under test, led through a bench plan.
+    """A block under test, driven through a bench plan.
 
     Parameters
     ----------
     dut : handle
-        The top module.
+        Top module.
     name : str
-        Name of the test: its results go under this name, and what is random depends on it.
+        Test name, key of the results and part of the random seed.
     stall : float
-        Probability that a stream or AXI channel pauses in a cycle, on the side of the bench.
+        Probability that the bench pauses a stream or AXI channel in a cycle.
     fill : bool
-        Whether each phase begins without any output being taken, until the inputs move no more.
+        Begin each phase without taking outputs, until the inputs stall.
 
     Attributes
     ----------
     plan : dict
-        As `plan.bench_plan` writes it.
+        Bench plan, see `plan.bench_plan`.
     cycles : int
         Clock cycles so far.
     """
 
     _longest_pause: ClassVar[int] = 0
-    """Cycles without a transfer in the tests so far that neither stall nor fill."""
+    """Longest run of cycles without a transfer in tests without stall and fill."""
 
     def __init__(self, dut: Any, name: str, stall: float, fill: bool) -> None:
         self.name, self.cycles = name, 0
@@ -72,10 +72,10 @@ class Bench:
         self._fills, self._filling = fill, False
         self._dut, self._stall, self._random = dut, stall, random.Random(f"{self.plan['seed']} {name}")
         streams = self.plan["streams"].items()
-        other = random.Random(f"{self.plan['seed']} {name} payload")
-        self._streams = {key: StreamDriver(dut, name, key, one, other) for key, one in streams if not one["follows"]}
+        junk = random.Random(f"{self.plan['seed']} {name} payload")
+        self._streams = {key: StreamDriver(dut, name, key, spec, junk) for key, spec in streams if not spec["follows"]}
         self._sidebands = {
-            key: Sideband(dut, one, self._streams[one["follows"]]) for key, one in streams if one["follows"]
+            key: Sideband(dut, spec, self._streams[spec["follows"]]) for key, spec in streams if spec["follows"]
         }
         self._around = self._surroundings() if self.plan["buses"] else None
         steps = [step for phase in self.plan["phases"] for step in phase["script"]]
@@ -87,13 +87,12 @@ class Bench:
         self._step, self._sent = -1, list[Task[list[int] | None]]()
 
     def _surroundings(self) -> AxiSurroundings:
-        from .axi import AxiSurroundings  # only a core with buses needs it, and it is slow to import
+        from .axi import AxiSurroundings  # slow import, needed for buses only
 
         return AxiSurroundings(self._dut, self.name, self.plan, PERIOD_NS, self._stall, self._random)
 
     @classmethod
     async def start(cls, dut: Any, name: str, stall: float = 0.0, fill: bool = False) -> Bench:
-        """Make a bench and start the clock."""
         bench = cls(dut, name, stall, fill)
         bench._drive()
         Clock(getattr(dut, bench.plan["clock"]), PERIOD_NS, "ns", impl="gpi").start(start_high=False)
@@ -102,7 +101,7 @@ class Bench:
         return bench
 
     async def run(self) -> None:
-        """All phases in order; the words that came out go to the results file."""
+        """Run all phases in order and write the output words to the results file."""
         phases = []
         for phase in self.plan["phases"]:
             if phase["reset"]:
@@ -114,16 +113,16 @@ class Bench:
         path.write_text(json.dumps(results))
 
     async def reset(self, cycles: int = RESET_CYCLES) -> None:
-        """Hold the reset for some cycles, all inputs at rest."""
+        """Hold the reset, all inputs at 0."""
         self._rest()
         self._levels |= dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: self.plan["reset_level"]}
         await self.wait(cycles)
         self._levels[self.plan["reset"]] = 1 - self.plan["reset_level"]
 
     async def interrupted(self, phase: dict[str, Any], times: int = 1) -> None:
-        """Only the first part of a phase: some cycles of its streams, or of the step of its script that it names.
+        """Run the beginning of a phase, then cancel: a random time after the start or after its step ``midway``.
 
-        With `times` up to so many times as many cycles as the phase says.
+        The range of the random time comes from the phase, the upper end multiplied by `times`.
         """
         step, least, most = phase["midway"]
         self._step = -1
@@ -133,20 +132,20 @@ class Bench:
         await self.wait(self._random.randint(least, times * most))
         assert not (phase["script"] and task.done()), f"{self.name}: the phase was over before the reset"
         tasks: list[Any] = [task, *self._sent]
-        for one in tasks:
-            one.cancel()
+        for each_task in tasks:
+            each_task.cancel()
         self._sent.clear()
 
     async def wait(self, cycles: int) -> None:
-        """Let some cycles pass; goes on before the clock rises, all wires settled."""
+        """Wait some cycles; resumes before the rising edge, all wires settled."""
         last = self.cycles + cycles
         if cycles:
             await self._until(lambda: self.cycles >= last)
 
     async def _until(self, met: Callable[[], bool]) -> None:
-        """Let cycles pass, at least one, up to that in which a condition is met.
+        """Wait at least a cycle, until a condition holds.
 
-        The condition is a call in each cycle: to resume a task takes cocotb longer than the rest of what a bench does.
+        The condition is called every cycle: resuming a cocotb task takes longer than all other work of the bench.
         """
         event = Event()
         self._awaited[event] = met
@@ -156,7 +155,7 @@ class Bench:
             self._awaited.pop(event, None)
 
     async def _clocked(self) -> None:
-        """Every cycle: drive, let it settle, sample."""
+        """Every cycle: drive, wait for settled wires, sample."""
         counted = {name: getattr(self._dut, name) for name in self._counted}
         monitors = self._around.monitors if self._around else []
         falls, settled = FallingEdge(getattr(self._dut, self.plan["clock"])), Timer(SETTLED_NS, "ns")
@@ -190,7 +189,7 @@ class Bench:
         under_way = any(stream.under_way for stream in inputs)
         for stream in self._streams.values():
             if not stream.is_input:
-                # a sink that wants nothing is ready all the same once the inputs are under way
+                # a sink without expected words is ready too once the inputs have begun
                 willing = (stream.left > 0 or under_way) and not self._filling
                 stream.drive(willing and self._random.random() >= self._stall)
         for sideband in self._sidebands.values():
@@ -205,7 +204,7 @@ class Bench:
             sideband.start([])
 
     async def _phase(self, phase: dict[str, Any], judged: bool = True) -> dict[str, Any]:
-        """One phase: first the streams, then the script; what came out of it."""
+        """Run the streams, then the script, of a phase; returns cycles and outputs."""
         start = self.cycles
         self._high.clear()
         for address, data in phase["memory"].items():
@@ -245,7 +244,7 @@ class Bench:
         return self._around.memory
 
     async def _fill(self, inputs: dict[str, Any]) -> None:
-        """Let the inputs move, and no output, until the block is full: an empty one takes a word all the same."""
+        """Move inputs but no outputs until the block is full; a block must accept at least a word."""
         self._filling, idle = True, 0
         limit = 2 * Bench._longest_pause + (FILLED_SLACK_BUSES if self._around else FILLED_SLACK)
 
@@ -256,12 +255,12 @@ class Bench:
 
         await self._until(full)
         self._filling = False
-        given = [stream for name, stream in self._streams.items() if inputs.get(name)]
-        taken = any(stream.done for stream in given)
-        assert taken or not given, f"{self.name}: no word is taken while no output is ready"
+        driven = [stream for name, stream in self._streams.items() if inputs.get(name)]
+        taken = any(stream.done for stream in driven)
+        assert taken or not driven, f"{self.name}: no word is taken while no output is ready"
 
     async def _all_words(self) -> None:
-        """Let the streams move until all words of the phase have."""
+        """Run the streams until all words of the phase have moved."""
         idle, streams, paced = 0, [*self._streams.values()], not self._stall and not self._fills
 
         def over() -> bool:
@@ -283,7 +282,7 @@ class Bench:
                 assert not stream.offers, f"{self.name}: {name} offers a word too many"
 
     async def _script(self, steps: list[dict[str, Any]], expected: list[list[int]]) -> list[list[int]]:
-        """The answers to the steps of a phase that have one: response and value."""
+        """Answers, [response, value], of the steps that have one."""
         answers = list[list[int]]()
         for self._step, step in enumerate(steps):
             self._sent.append(cocotb.start_soon(self._do(step)))

@@ -1,4 +1,4 @@
-"""Drivers of a block's streams: sources, sinks, and the sidebands that go with either."""
+"""Stream drivers: sources, sinks, and sidebands that accompany either."""
 
 from __future__ import annotations
 
@@ -10,90 +10,82 @@ from .monitors import HandshakeMonitor
 
 
 class MismatchError(AssertionError):
-    """A word that is not the expected one."""
+    """A word differs from the golden model."""
 
 
 def compare(test: str, name: str, number: int, got: list[int], expected: list[list[int]]) -> None:
-    """Compare one word of a port with those that are expected of it, where any are.
+    """Compare a port's word with the expected word of the same number, if any.
 
     Raises
     ------
     MismatchError
-        If it is another.
+        If they differ.
     """
     if number < len(expected) and got != expected[number]:
         raise MismatchError(f"{test}: {name}, word {number}: {got}, golden {expected[number]}")
 
 
 class DrivenWire:
-    """Input of the top module that is written only where its value changes: a write takes cocotb longest.
-
-    Parameters
-    ----------
-    wire : handle
-    """
+    """Input wire written only when its value changes: writes dominate cocotb's run time."""
 
     def __init__(self, wire: Any) -> None:
         self.width: int = len(wire)
         self._wire, self._value = wire, -1
 
     def drive(self, value: int) -> None:
-        """Set the level."""
         if value != self._value:
             self._wire.value = self._value = value
 
 
 class StreamDriver:
-    """One stream: a source of the block's input, or a sink of its output.
+    """One stream: a source for an input, or a sink for an output.
 
     Parameters
     ----------
     dut : handle
-        The top module.
-    test : str
-        Name of the test, for messages.
+        Top module.
     name : str
-        Name of the stream.
+        Stream name.
     plan : dict
-        Its part of the bench plan: direction, names of the wires.
+        Entry of the bench plan: direction and wire names.
     rng : Random
-        Source of the payload while nothing is on offer.
+        Source of the payload while no word is offered.
 
     Attributes
     ----------
     done, left : int
-        Transfers of this phase, and those still to come.
+        Transfers of this phase so far, and remaining.
     """
 
     def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any], rng: Random) -> None:
         self.name, self._test, self.is_input = name, test, plan["direction"] == "in"
-        own, other = ("valid", "ready") if self.is_input else ("ready", "valid")
-        self._own, self._other, self._random = DrivenWire(getattr(dut, plan[own])), getattr(dut, plan[other]), rng
+        driven, sampled = ("valid", "ready") if self.is_input else ("ready", "valid")
+        self._own, self._other, self._random = DrivenWire(getattr(dut, plan[driven])), getattr(dut, plan[sampled]), rng
         self._wires = [DrivenWire(getattr(dut, wire)) for wire in plan["wires"]] if self.is_input else []
         self._monitor = HandshakeMonitor(dut, test, plan["valid"], plan["ready"], plan["wires"])
         self.start([], 0)
 
     def start(self, words: list[list[int]], want: int, expected: list[list[int]] | None = None) -> None:
-        """Begin a phase: words to send, or how many to take and, where it ends at the first other one, which."""
+        """Begin a phase: `words` to send, or the number to take and the `expected` words."""
         self.words, self.want, self.got, self._expected = words, want, list[list[int]](), expected or []
         self.done, self.left, self._active = 0, len(words) if self.is_input else want, False
         self._monitor.forget()
 
     @property
     def under_way(self) -> bool:
-        """Whether the phase's first word is on offer, or was."""
+        """High once the phase's first word was offered."""
         return self._active or self.done > 0
 
     @property
     def offers(self) -> bool:
-        """Whether the block has a word on offer here."""
+        """True while the block offers a word on an output."""
         return not self.is_input and self._monitor.valid
 
     def drive(self, willing: bool) -> None:
-        """Offer a word, or room for one, from when the clock falls; a word once offered stays on offer."""
+        """Offer a word, or readiness, from the falling edge; an offered word stays offered."""
         if self.is_input:
             self._active = self.left > 0 and (willing or self._active)
-            # what stands on the wires meanwhile is anything
+            # without an offer the payload is random
             idle = (self._random.getrandbits(wire.width) for wire in self._wires)
             _put(self._wires, self.words[self.done] if self._active else idle)
         else:
@@ -101,7 +93,7 @@ class StreamDriver:
         self._own.drive(int(self._active))
 
     def sample(self) -> bool:
-        """Check one cycle, just before the clock rises; returns whether a word moves."""
+        """Check a cycle, just before the rising edge; returns True for a transfer."""
         if self.is_input:
             moved = self._active and bool(int(self._other.value))
             self._active = self._active and not moved
@@ -111,7 +103,7 @@ class StreamDriver:
             if word:
                 compare(self._test, self.name, self.done, word, self._expected)
                 self.got.append(word)
-        else:  # a generator that is loaded withdraws the number on offer, which nothing asked for
+        else:  # a generator may withdraw an unrequested number when loaded
             moved = self._active and self._monitor.valid
         self.done += moved
         self.left -= moved
@@ -120,7 +112,7 @@ class StreamDriver:
 
 
 class Sideband:
-    """Wires that go with each transfer of a stream, its leader, without a handshake of their own."""
+    """Wires that accompany each transfer of a leading stream, without a handshake."""
 
     def __init__(self, dut: Any, plan: dict[str, Any], leader: StreamDriver) -> None:
         self.is_input, self._leader = plan["direction"] == "in", leader
@@ -129,17 +121,17 @@ class Sideband:
         self.start([])
 
     def start(self, words: list[list[int]]) -> None:
-        """Begin a phase: a word for each of the leader's transfers."""
+        """Begin a phase: a word for each transfer of the leader."""
         self.words, self.got = words, list[list[int]]()
 
     def drive(self) -> None:
-        """Show the word of the leader's next transfer, from when the clock falls."""
+        """Drive the word of the leader's next transfer, from the falling edge."""
         if self.is_input:
             left = self._leader.done < len(self.words)
             _put(self._pins, self.words[self._leader.done] if left else [0] * len(self._pins))
 
     def sample(self, moved: bool) -> None:
-        """Keep the word where the leader moves."""
+        """Record the word at a transfer of the leader."""
         if moved and not self.is_input:
             self.got.append([int(wire.value) for wire in self._wires])
 

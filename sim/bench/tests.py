@@ -1,4 +1,4 @@
-"""The cocotb tests that every block passes."""
+"""The cocotb tests of every block."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import cocotb
 from .runner import Bench
 
 RESETS = 16
-"""Resets of streams in the middle, at random; a script, which is long, has one."""
+"""Number of random mid-phase resets of streams; a script, being long, has a single reset."""
 WORDS_OF_A_RESET, LATER = 64, 8
-"""In long phases there is one for so many words; those behind the first ones come up to so many times later, in
-the first phase, whose words are compared."""
+"""Long phases add a reset per 64 words. After the first `RESETS` resets they fall up to 8 times later, and always in
+the first phase, the only phase with compared words.
+"""
 
 
 @cocotb.test()
@@ -24,14 +25,14 @@ async def full_speed(dut: Any) -> None:
 
 @cocotb.test()
 async def stalled(dut: Any) -> None:
-    """Every stream and AXI channel pauses at random, half of the cycles, on the side of the bench."""
+    """The bench pauses every stream and AXI channel at random, half of the cycles."""
     bench = await Bench.start(dut, "stalled", stall=0.5)
     await bench.run()
 
 
 @cocotb.test()
 async def filled(dut: Any) -> None:
-    """No output is ready in each phase, until the block is full; an empty block takes a word all the same."""
+    """Each phase begins with no output ready, until the block is full; an empty block must still accept a word."""
     bench = await Bench.start(dut, "filled", fill=True)
     if any(stream["direction"] == "out" for stream in bench.plan["streams"].values()):
         await bench.run()
@@ -39,7 +40,7 @@ async def filled(dut: Any) -> None:
 
 @cocotb.test()
 async def reset_midway(dut: Any) -> None:
-    """Resets as short as they may be, in the middle of phases, then everything from the start."""
+    """Resets of minimal length in the middle of phases, then the complete run."""
     bench = await Bench.start(dut, "reset midway", stall=0.25)
     phases = bench.plan["phases"]
     scripted = any(phase["script"] for phase in phases)
@@ -48,12 +49,12 @@ async def reset_midway(dut: Any) -> None:
         await bench.reset(cycles=bench.plan["reset_cycles"])
         late = number >= RESETS
         phase = phases[0 if scripted or late else number % len(phases)]
-        # what a later phase gives depends on those before it
+        # outputs of later phases depend on earlier phases
         known = phase if phase is phases[0] else phase | {"expected": {}}
         await bench.interrupted(known, LATER if late else 1)
     await bench.run()
 
 
 def _words(phase: dict[str, Any]) -> list[int]:
-    """Words of each of a phase's streams."""
+    """Word counts of a phase's streams."""
     return [*map(len, phase["inputs"].values()), *phase["outputs"].values()]

@@ -1,1 +1,1 @@
-"""Formal proofs of the RTL: rules of a block's ports, proved for all inputs and all times."""
+"""Formal proofs of the RTL: rules about a block's ports, proved for all inputs and all times."""

@@ -1,4 +1,4 @@
-"""Run ABC, the logic synthesis and verification program that comes with Yosys."""
+"""Run ABC, the logic synthesis and verification program bundled with Yosys."""
 
 from __future__ import annotations
 
@@ -13,21 +13,12 @@ from ...hw import processes
 
 
 def run_abc(folder: Path, commands: Iterable[str], seconds: float | None = None) -> str:
-    """Run commands of ABC, and give what it prints.
-
-    Parameters
-    ----------
-    folder : Path
-        Working directory, in which the commands read and write files.
-    commands : iterable of str
-        Commands of ABC.
-    seconds : float, optional
-        Time after which it is ended; the result is empty then.
+    """Run ABC commands in `folder` and return the printed text, empty if `seconds` run out.
 
     Raises
     ------
     UserError
-        If it is not installed.
+        If yosys-abc is not installed.
     """
     try:
         return processes.run([str(_program()), "-q", "; ".join(commands)], folder, seconds=seconds).stdout

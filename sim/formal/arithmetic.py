@@ -1,4 +1,4 @@
-"""Rounding and saturation described a second time, by remainder and comparison, for proofs of equality."""
+"""Reference rounding and saturation, by remainder and comparison, for equivalence proofs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...golden.fixed import Format
 
 
 def half_even(m: Module, value: Value, drop: int, name: str = "nearest") -> Signal:
-    """Describe the quotient of a signed value and ``2**drop``, rounded to the nearest, ties to the even neighbour."""
+    """Quotient of a signed value and ``2**drop``, rounded to nearest, ties to even."""
     quotient, remainder = Signal(signed(len(value) - drop), name=f"{name}_floor"), Signal(drop, name=f"{name}_rest")
     m.d.comb += [quotient.eq(value.as_signed() >> drop), remainder.eq(value[:drop])]
     half = 1 << (drop - 1)
@@ -18,6 +18,6 @@ def half_even(m: Module, value: Value, drop: int, name: str = "nearest") -> Sign
 
 
 def clamped(value: Value, target: Format) -> tuple[Value, Value]:
-    """Describe the number of a format that is nearest to a signed integer, and whether that is another."""
+    """Nearest number of a format to a signed integer, and a flag that is high if it differs."""
     high, low = value > target.maximum, value < target.minimum
     return Mux(high, target.maximum, Mux(low, target.minimum, value)), high | low

@@ -1,4 +1,4 @@
-"""Pieces of the proofs of AXI4: what a manager promises of its bursts, and memories that answer in any legal way."""
+"""Building blocks of AXI4 proofs: legal bursts of a manager, and memories with any legal response behaviour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .checker import Checker
 
 
 class Bus(NamedTuple):
-    """Shape of a bus and of its bursts.
+    """Shape of a bus and its bursts.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class Bus(NamedTuple):
     data : int
         Bits of a beat.
     burst : int
-        Most beats of a burst.
+        Maximum beats of a burst.
     """
 
     address: int
@@ -35,15 +35,16 @@ class Bus(NamedTuple):
 
 
 def legal_command(checker: Checker, name: str, bus: Bus) -> None:
-    """Assume of a stream of transfer commands what its documentation asks: an aligned address, at least one beat."""
+    """Assume legal transfer commands on a stream: an aligned address, at least one beat."""
     port = checker.streams[name]
     checker.assume(~port.valid | ((port.payload.address[: bus.low] == 0) & (port.payload.beats != 0)))
 
 
 def legal_bursts(checker: Checker, name: str, bus: Bus) -> Value:
-    """Check that bursts of an address channel are legal; tell whether a new one appears.
+    """Check the bursts of an address channel; returns a flag, high when a new burst appears.
 
-    Rule ``NAME_legal``: aligned, at most the longest, within a page of 4 KiB, and not across a multiple of the longest.
+    Rule ``NAME_legal``: aligned, at most `burst` beats, within a 4 KiB page, not across a multiple of the maximal
+    burst.
     """
     port, burst = checker.streams[name], checker.payload(name)
     first = burst.address[bus.low :]
@@ -59,32 +60,28 @@ def legal_bursts(checker: Checker, name: str, bus: Bus) -> Value:
 class Reads:
     """Memory that answers the bursts of a read port, after any delay and with any response.
 
-    Assumed: a beat comes only for a burst that was accepted, bursts in order, the last beat of each marked. Rules:
-    `legal_bursts`, ``NAME_r_room`` (always ready, and no more beats are outstanding than `most`).
+    Assumption: beats come only for accepted bursts, in order, each burst's last beat marked. Rules: `legal_bursts`, and
+    ``NAME_r_room`` (always ready, at most `most` beats outstanding).
 
     Parameters
     ----------
-    checker : Checker
-        Of the manager.
     name : str
         Path of the port.
-    bus : Bus
-        Its shape.
     most : int
-        Most beats outstanding.
+        Maximum of outstanding beats.
 
     Attributes
     ----------
     owed : Signal
-        Beats of accepted bursts that have not come.
+        Outstanding beats of accepted bursts.
     new : Value
         High in the first cycle of a burst's offer.
     ends : Value
-        High as a burst's last beat comes.
+        High with a burst's last beat.
     bad : Value
-        High as a beat comes with an error.
+        High with a beat in error.
     quiet : Value
-        Nothing is on offer or outstanding.
+        High while nothing is offered or outstanding.
     """
 
     def __init__(self, checker: Checker, name: str, bus: Bus, most: int) -> None:
@@ -92,7 +89,7 @@ class Reads:
         asked, comes = checker.moves(f"{name}_ar"), checker.moves(f"{name}_r")
         self.new = legal_bursts(checker, f"{name}_ar", bus)
         self.owed = Signal(range(most + bus.burst + 1), name=f"{name}_r_owed")
-        # the beats to come, the next one lowest: 1 for the last of a burst
+        # a bit per outstanding beat, the next beat lowest: 1 marks the last of a burst
         marks = Signal(most + bus.burst, name=f"{name}_r_marks")
         rest, left = Signal.like(marks, name=f"{name}_r_rest"), Signal.like(self.owed, name=f"{name}_r_left")
         m.d.comb += [rest.eq(Mux(comes, marks >> 1, marks)), left.eq(self.owed - comes)]
@@ -111,32 +108,29 @@ class Reads:
 
 
 class Writes:
-    """Memory that takes the bursts of a write port, and answers after any delay and with any response.
+    """Memory that accepts the bursts of a write port, and answers after any delay and with any response.
 
-    Assumed: an answer comes only for a burst whose address and last beat were accepted. Rules: `legal_bursts`,
-    ``NAME_w_last`` (a beat is on offer only for a burst that was announced, all bytes strobed, and `last` marks exactly
-    a burst's final one), ``NAME_w_whole`` (`valid` does not fall within a burst), ``NAME_b_room`` (always ready, and no
-    more bursts are without an answer than `most`).
+    Assumption: an answer comes only after its burst's address and last beat were accepted. Rules: `legal_bursts`,
+    ``NAME_w_last`` (beats only for announced bursts, all bytes strobed, `last` on exactly the final beat),
+    ``NAME_w_whole`` (`valid` stays high within a burst), ``NAME_b_room`` (always ready, at most `most` bursts
+    unanswered).
 
     Parameters
     ----------
-    checker : Checker
-        Of the manager.
     name : str
         Path of the port.
-    bus : Bus
-        Its shape.
     most : int
-        Most bursts without an answer.
+        Maximum of unanswered bursts.
 
     Attributes
     ----------
     new, bad, quiet : Value
-        As `Reads` has them.
+        As in `Reads`.
     ends : Value
-        High as a burst's answer comes.
+        High with a burst's answer.
     unsent, done, taken : Signal
-        Bursts announced whose last beat is not accepted; that are not answered but sent; and but their address taken.
+        Announced bursts without their last beat; unanswered bursts with all beats sent; unanswered bursts with an
+        accepted address.
     """
 
     def __init__(self, checker: Checker, name: str, bus: Bus, most: int) -> None:
@@ -144,7 +138,7 @@ class Writes:
         announced, sends, answered = (checker.moves(f"{name}_{each}") for each in ("aw", "w", "b"))
         self.new = legal_bursts(checker, f"{name}_aw", bus)
         sent = sends & w.payload.last
-        # bursts by how far they are: announced but not sent, sent, accepted; the last two until they are answered
+        # bursts announced but not sent; sent; address accepted, the last two until the answer
         counts = [Signal(range(most + 3), name=f"{name}_{each}") for each in ("unsent", "done", "taken")]
         self.unsent, self.done, self.taken = unsent, done, taken = counts
         m.d.sync += [
@@ -157,13 +151,13 @@ class Writes:
         with m.If(sends):
             m.d.sync += at.eq(Mux(w.payload.last, 0, at + 1))
         with m.If(sent):
-            m.d.sync += [one.eq(other) for one, other in pairwise(lengths)]
+            m.d.sync += [register.eq(following) for register, following in pairwise(lengths)]
         with m.If(self.new):
             place = unsent - sent
             for number, each in enumerate(lengths):
                 with m.If(place == number):
                     m.d.sync += each.eq(aw.payload.length)
-        # a burst is announced in the cycle in which its address comes on offer: its beats may come with it
+        # a burst counts as announced from its first address cycle: beats may start in the same cycle
         length = Mux(unsent == 0, aw.payload.length, lengths[0])
         due = (unsent != 0) | self.new
         fits = due & (w.payload.last == (at == length)) & w.payload.strobe.all()
@@ -176,18 +170,16 @@ class Writes:
 
 
 def first_error(checker: Checker, bad: Value, response: Value, address: Value) -> None:
-    """Prove of a manager's ports `error` and `error_address` that they tell the first bad response, and keep it.
+    """Prove a manager's ports `error` and `error_address`: they hold the first bad response.
 
-    Rules ``error_seen`` (at once, and no other code), ``error_held``, ``error_address``.
+    Rules: ``error_seen`` (at once, exact code), ``error_held``, ``error_address``.
 
     Parameters
     ----------
-    checker : Checker
-        Of the manager.
     bad : Value
-        High as a bad response is looked at.
+        High when a bad response is processed.
     response, address : Value
-        Its code, and the byte address of its burst.
+        Response code, and byte address of its burst.
     """
     m, block = checker.m, checker.block
     first, before, place = Signal(2, name="first"), Signal(2, name="before"), Signal(len(address), name="place")

@@ -1,4 +1,4 @@
-"""Checker of a component: its ports, rules to prove of them, and assumptions about what drives them."""
+"""Checker of a component: its ports, the rules to prove, and assumptions about its environment."""
 
 from __future__ import annotations
 
@@ -11,31 +11,26 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 BROKEN = "broken_"
-"""Prefix of the outputs that are high while a rule is broken."""
+"""Prefix of rule outputs, high while a rule is broken."""
 
 
 class Checker:
     """A component with free inputs, and rules about its ports.
 
-    The reset is a free input too: rules hold for resets at any time, and what counts words is reset with the block.
-
-    Parameters
-    ----------
-    block : Component
-        The component to check.
+    The reset is a free input too: rules hold for resets at any time, and rule counters are reset with the block.
 
     Attributes
     ----------
     m : Module
-        Holds the block and the checks. Checks may read signals within the block.
+        Contains the block and the checks. Checks may read signals inside the block.
     ports : dict of str to Signal
-        Each port of the block, and one output for each rule, by name.
+        All ports of the block and an output for each rule, by name.
     streams : dict of str to interface
-        The block's streams by path, for instance ``bus_ar``.
+        Streams of the block by path, for instance ``bus_ar``.
     inputs, outputs : list of str
         Names of the streams into and out of the block.
     lemmas : list of str
-        Names of the rules on which others build.
+        Names of rules used by other rules.
     """
 
     def __init__(self, block: wiring.Component) -> None:
@@ -50,7 +45,7 @@ class Checker:
         self._connect("", block.signature, block)
 
     def _connect(self, prefix: str, signature: Any, interface: Any) -> None:
-        """Give each leaf of an interface a port of its own; the members of a flipped signature are flipped."""
+        """Create a top-level port for each leaf of an interface."""
         for name, member in signature.members.items():
             inner, name = getattr(interface, name), prefix + name
             if member.is_port:
@@ -65,18 +60,18 @@ class Checker:
 
     @contextmanager
     def lemmas_end(self) -> Iterator[None]:
-        """Leave lemmas that are added within to the rules within: what does not need them is proved faster without."""
+        """Limit lemmas added inside to rules added inside: unneeded lemmas slow other proofs down."""
         before = self._lemmas
         yield
         self._lemmas = before
 
     def inner(self, name: str, port: Any) -> None:
-        """Give a stream between parts of the block a name in `streams`; its handshake is not checked."""
+        """Register a stream between submodules in `streams`, without a handshake check."""
         self.streams[name] = port
         self._checked.add(name)
 
     def rule(self, name: str, holds: Value) -> None:
-        """Add a rule to prove: `holds` is 1 in every cycle."""
+        """Add a rule: `holds` is 1 in every cycle."""
         wire = Signal(name=f"{BROKEN}{name}")
         if wire.name in self.ports:
             raise ValueError(f"there is a rule {name} already")
@@ -84,14 +79,13 @@ class Checker:
         self.ports[wire.name] = wire
 
     def lemma(self, name: str, holds: Value) -> None:
-        """Add a rule on which those that are added later may build: they are about what happens before it is broken."""
+        """Add a rule that later rules may assume: they are then proved up to the first cycle that breaks it."""
         self.lemmas_together({name: holds})
 
     def lemmas_together(self, holds: dict[str, Value]) -> None:
-        """Add lemmas that build on each other: each is about the cycles up to the first in which any of them is broken.
+        """Add mutually dependent lemmas: each is proved up to the first cycle that breaks any of them.
 
-        The first rule to break is then seen, whichever it is; that none does is proved by induction over the cycles,
-        for each of them by itself.
+        By induction over the cycles no lemma breaks first, hence none breaks; each one is proved separately.
         """
         first, whole = next(iter(holds)), Value.cast(1)
         kept = Signal(name=f"{first}_kept", init=1)
@@ -101,37 +95,35 @@ class Checker:
             self.lemmas.append(name)
             whole &= value
         self._lemmas = hold = Signal(name=f"{first}_holds")
-        # a signal, as each rule that is added later would have all of it as gates of its own
+        # a signal: otherwise every later rule would duplicate these gates
         self.m.d.comb += hold.eq(before & kept & whole)
         self.m.d.sync += kept.eq(kept & whole)
 
     def assume(self, holds: Value) -> None:
-        """Assume that `holds` is 1 in every cycle up to the one that is looked at."""
+        """Assume `holds` in every cycle up to and including the checked cycle."""
         self.m.d.comb += Assume(holds)
 
     def moves(self, name: str) -> Value:
-        """Tell whether a word of a stream is transferred in this cycle."""
+        """High in a cycle with a transfer on a stream."""
         port = self.streams[name]
         return port.valid & port.ready
 
     def payload(self, name: str) -> Any:
-        """Give a stream's payload."""
+        """Payload of a stream."""
         return self.streams[name].payload
 
     def handshake(self, name: str, unless: Value | int = 0, withdrawn: Value | int = 0) -> None:
         """Check that `valid`, once high, stays high with the same payload until `ready`.
 
-        A rule of an output, an assumption about an input. `handshakes` does this for all streams that have no check of
+        For an output this is a rule, for an input an assumption. `handshakes` covers all streams without a check of
         their own.
 
         Parameters
         ----------
-        name : str
-            The stream.
         unless : Value
-            High in a cycle after which the word on offer may be withdrawn or replaced.
+            High in a cycle after which the offered word may be withdrawn or replaced.
         withdrawn : Value
-            High in a cycle in which the word on offer in the one before may be gone or replaced.
+            High in a cycle in which the previously offered word may be gone or replaced.
         """
         port, payload = self.streams[name], Value.cast(self.streams[name].payload)
         self._checked.add(name)
@@ -146,7 +138,7 @@ class Checker:
             self.rule(f"{name}_stable", stable)
 
     def handshakes(self) -> None:
-        """Check the handshake of every stream that has no check yet."""
+        """Check the handshake of every stream without a check."""
         for name in self.streams:
             if name not in self._checked:
                 self.handshake(name)
@@ -160,31 +152,30 @@ class Checker:
         drained: int = 0,
         also: Value | int = 1,
     ) -> Signal:
-        """Prove that no word is lost, and none made: what goes in, less what comes out, is within bounds.
+        """Prove that no word is lost or invented: the difference of inputs and outputs stays within bounds.
 
-        Rules ``NAME_made`` (no word is on offer that is not owed), ``NAME_lost`` (no more is owed than the block can
-        hold: words that are lost stay owed) and, with `drained`, ``NAME_stuck`` (a block that is left to drain comes to
-        owe nothing, in the end not one word).
+        Rules: ``NAME_made`` (every offered word is outstanding), ``NAME_lost`` (outstanding words fit the block's
+        capacity; lost words stay outstanding) and, with `drained`, ``NAME_stuck`` (an idle block drains completely).
 
         Parameters
         ----------
         name : str
             Prefix of the rules.
         gains : iterable of (event, words)
-            What is owed from the next cycle on.
+            Words outstanding from the next cycle on.
         spends : iterable of (offer, event, words)
-            High while words are on offer; high as they are transferred.
+            High while words are offered; high at their transfer.
         capacity : int
-            Most words owed at a time.
+            Maximum of outstanding words.
         drained : int
-            Cycles without a gain and with all outputs ready, after which nothing is owed.
+            Cycles without a gain and with all outputs ready, after which no word is outstanding.
         also : Value
-            High in cycles that count for it: where the block waits for another input too, that this one is valid.
+            High in cycles that count for `drained`, for instance with another required input valid.
 
         Returns
         -------
         Signal
-            What is owed.
+            Number of outstanding words.
         """
         m, gains, spends = self.m, list(gains), list(spends)
         owed = Signal(range(capacity + sum(words for _, words in gains) + 1), name=f"{name}_owed")
@@ -211,18 +202,16 @@ class Checker:
         only: str = "",
         name: str = "",
     ) -> Signal:
-        """Prove that each word of one stream becomes one of another, see `balance`.
+        """Prove that each word of stream `given` becomes a word of stream `taken`, see `balance`.
 
         Parameters
         ----------
-        given, taken : str
-            An input and an output.
         capacity, drained, also : int, int, Value
-            As `balance` has them.
+            As in `balance`.
         only : str
-            One-bit field of both payloads: only words in which it is set count, as the last ones of packets.
+            One-bit field of both payloads: only words with this bit count, for instance the last words of packets.
         name : str
-            Prefix of the rules, by default made of `taken` and `only`.
+            Prefix of the rules, by default from `taken` and `only`.
         """
         ends = [self.payload(name)[only] if only else 1 for name in (given, taken)]
         return self.balance(
@@ -235,16 +224,14 @@ class Checker:
         )
 
     def in_order(self, given: str, taken: str, capacity: int, fields: Iterable[str] = ()) -> None:
-        """Prove that the words of an output are those of an input, unchanged and in order, see `becomes`.
+        """Prove that an output carries the words of an input, unchanged and in order, see `becomes`.
 
         Parameters
         ----------
-        given, taken : str
-            An input and an output.
         capacity : int
-            Most words inside.
+            Maximum of words inside.
         fields : iterable of str
-            Fields that both payloads have; by default the payload as a whole.
+            Fields of both payloads; by default the whole payload.
         """
         names = tuple(fields)
         enters, leaves = (
@@ -254,20 +241,20 @@ class Checker:
         self.becomes(given, taken, capacity, enters, leaves)
 
     def becomes(self, given: str, taken: str, capacity: int, expected: Value, offered: Value) -> None:
-        """Prove what each word of an input becomes at an output, in order.
+        """Prove the mapping of input words to output words, in order. Rule ``TAKEN_in_order``.
 
-        One word is followed, which any: a free input chooses it as it goes in. Rule ``TAKEN_in_order``.
+        A free input picks an arbitrary word at the input, which is then followed.
 
         Parameters
         ----------
         given, taken : str
-            An input and an output; a word of one becomes a word of the other.
+            An input and an output with corresponding words.
         capacity : int
-            Most words inside.
+            Maximum of words inside.
         expected : Value
-            What becomes of the word at the input, in the cycle of its transfer.
+            Expected output for the word at the input, in the cycle of its transfer.
         offered : Value
-            What is compared with it, while the word is at the output.
+            Value to compare, while the word is at the output.
         """
         m, name = self.m, f"{taken}_in_order"
         self.ports[f"{name}_choose"] = choose = Signal(name=f"{name}_choose")
@@ -284,19 +271,17 @@ class Checker:
         self.rule(name, ~(due & self.streams[taken].valid) | (offered.as_unsigned() == word))
 
     def packets(self, name: str, least: int, most: int) -> Signal:
-        """Check the lengths of a stream's packets, whose final word is marked ``last``: an input's are assumed.
+        """Check packet lengths of a stream with a ``last`` flag; an assumption for inputs, a rule for outputs.
 
         Parameters
         ----------
-        name : str
-            The stream.
         least, most : int
             Words of the shortest and of the longest packet.
 
         Returns
         -------
         Signal
-            Words of the packet in progress that have been transferred.
+            Words of the current packet transferred so far.
         """
         port, count = self.streams[name], Signal(range(most + 1), name=f"{name}_count")
         with self.m.If(self.moves(name)):
@@ -310,31 +295,30 @@ class Checker:
 
     @property
     def all_ready(self) -> Value:
-        """Whether every output's receiver is ready."""
+        """High if every output's receiver is ready."""
         return _all(self.streams[name].ready for name in self.outputs)
 
     def takes(self, name: str, when: Value) -> None:
-        """Prove that a word of an input is taken, whatever the outputs' receivers do. Rule ``NAME_taken``.
+        """Prove that an input accepts a word, whatever the receivers do. Rule ``NAME_taken``.
 
         Parameters
         ----------
         name : str
             The input.
         when : Value
-            High in cycles in which the block has room, for instance while it is empty.
+            High in cycles with guaranteed acceptance, for instance while the block is empty.
         """
         port = self.streams[name]
         self.rule(f"{name}_taken", ~(port.valid & when) | port.ready)
 
     def progress(self, within: int, also: Value | int = 1) -> None:
-        """Prove that the block cannot hang: with all inputs valid and all outputs ready, a word moves before long.
-
-        Rule ``progress``.
+        """Prove that the block cannot hang: with all inputs valid and all outputs ready, a word moves. Rule
+        ``progress``.
 
         Parameters
         ----------
         within : int
-            Cycles without a transfer that are too many.
+            First forbidden number of cycles without a transfer.
         also : Value
             High in cycles that count.
         """
@@ -343,28 +327,26 @@ class Checker:
         self.passes("progress", willing & still, within)
 
     def passes(self, name: str, condition: Value, cycles: int) -> None:
-        """Prove that a condition does not hold in so many cycles in succession.
+        """Prove that a condition does not hold for `cycles` cycles in succession.
 
         Parameters
         ----------
-        name : str
-            The rule.
         condition : Value
-            For instance: words are owed and wanted, and none comes.
+            For instance: outstanding words are wanted, and none comes.
         cycles : int
-            Cycles that are too many.
+            First forbidden number of cycles.
         """
         self.rule(name, ~self.lasts(f"{name}_cycles", condition, cycles))
 
     def lasts(self, name: str, condition: Value, cycles: int) -> Value:
-        """Tell whether a condition held in all of the last cycles."""
+        """High if a condition held in each of the last `cycles` cycles."""
         count = Signal(range(cycles + 1), name=name)
         self.m.d.sync += count.eq(Mux(condition, Mux(count == cycles, cycles, count + 1), 0))
         return count == cycles
 
 
 def _all(values: Iterable[Value]) -> Value:
-    found = Value.cast(1)
+    conjunction = Value.cast(1)
     for value in values:
-        found = found & value
-    return found
+        conjunction = conjunction & value
+    return conjunction

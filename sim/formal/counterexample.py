@@ -1,4 +1,4 @@
-"""Write the counterexample of a rule: a waveform, the netlist, and a Verilog test bench that fails."""
+"""Write the counterexample of a rule: waveform, netlist, and a failing Verilog test bench."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
     Parameters
     ----------
     folder : Path
-        Holds ``design.il``, ``model.aig``, ``model.map`` and the witness ``OUTPUT.cex``.
+        Contains ``design.il``, ``model.aig``, ``model.map`` and the witness ``OUTPUT.cex``.
     top : str
-        Name of the module.
+        Module name.
     output : int
         Number of the rule's output.
-    rule : str
-        Name of the rule.
     keep : Path
-        Folder for ``RULE.vcd``, ``RULE.v`` and ``RULE_tb.v``; it is made where it does not exist. The test bench ends
-        with ``$fatal`` in the cycle in which the rule is broken, and without where it is not.
+        Folder, created if missing, for ``RULE.vcd``, ``RULE.v`` and ``RULE_tb.v``. The test bench ends with ``$fatal``
+        in the cycle that breaks the rule, and normally otherwise.
     preparation : list of str
-        Commands of Yosys that make the module of ``model.map`` from ``design.il``.
+        Yosys commands that derive the module of ``model.map`` from ``design.il``.
     """
     keep.mkdir(parents=True, exist_ok=True)
     witness = (folder / f"{output}.cex").read_text(encoding="utf-8").splitlines()
     cycles = [line for line in witness[1:] if set(line) <= {"0", "1"} and line]
-    # the engine may have removed registers; all begin at 0
+    # the engine may have removed registers; all start at 0
     registers = (folder / "model.aig").read_bytes().split(maxsplit=4)[3]
     start = "0" * int(registers)
     (folder / "witness.aiw").write_text("\n".join(["1", "b0", start, *cycles, "."]) + "\n", encoding="utf-8")
@@ -49,13 +47,13 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
 
 
 def _inputs(wires: Path) -> dict[str, dict[int, int]]:
-    """Bits of each input: by its name, the place in the witness of each of its bits."""
-    found: dict[str, dict[int, int]] = {}
+    """Witness position of each input bit, by input name and bit number."""
+    positions: dict[str, dict[int, int]] = {}
     for line in wires.read_text(encoding="utf-8").splitlines():
         kind, place, bit, name = line.split()[:4] if line.startswith("input ") else ("", "0", "0", "")
         if kind:
-            found.setdefault(name, {})[int(bit)] = int(place)
-    return found
+            positions.setdefault(name, {})[int(bit)] = int(place)
+    return positions
 
 
 def _bench(top: str, rule: str, inputs: dict[str, dict[int, int]], cycles: list[str]) -> str:
@@ -86,5 +84,5 @@ def _bench(top: str, rule: str, inputs: dict[str, dict[int, int]], cycles: list[
 
 
 def _escaped(name: str) -> str:
-    """Write a name as Verilog has it whatever its characters: escaped, with the space that ends it."""
+    """A Verilog escaped identifier, with its final space."""
     return f"\\{name} "

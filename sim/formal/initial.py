@@ -1,4 +1,4 @@
-"""Initial values of registers in a proof: any, where a register has no reset."""
+"""Initial values of registers in a proof: arbitrary for registers without a reset."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from amaranth.hdl import Fragment, Signal
 
 FREE = "fabtune_free"
-"""Attribute of a signal's wire: the register behind it begins with any value."""
+"""Attribute of a wire whose register starts with an arbitrary value."""
 _FLIP_FLOPS = frozenset({"$dff", "$dffe", "$sdff", "$sdffe", "$sdffce"})
 
 
 def mark_reset_less(design: Any) -> Fragment:
-    """Mark the registers without reset of the components in a module, and give its elaborated form.
+    """Mark the reset-less registers of a module's components; returns the elaborated module.
 
-    Those of the module itself, which belong to the rules, keep their initial values.
+    Registers of the module itself belong to the rules and keep their initial values.
     """
     fragment = Fragment.get(design, None)
     for inner, _, _ in fragment.subfragments:
@@ -33,9 +33,9 @@ def _reset_less(fragment: Fragment) -> Iterator[Signal]:
 
 
 def free_initial_values(design: Any) -> None:
-    """Let each register without an initial value begin with that of a free input, ``initial_NUMBER``.
+    """Yosys pass: start each register without initial value from a free input ``initial_NUMBER``.
 
-    A pass of Yosys, for one flat module with one clock.
+    Expects a single flat module with one clock.
     """
     from pyosys import libyosys as ys
 
@@ -45,20 +45,20 @@ def free_initial_values(design: Any) -> None:
     free = [cell for cell in cells if not _has_initial_value(cell.getPort(output), initial)]
     if not free:
         return
-    # low in the first cycle alone
+    # low in the first cycle only
     begun = module.addWire(ys.IdString("\\initial_values_are_over"), 1)
-    one = ys.SigSpec(ys.Const(1, 1))
-    module.addDff(ys.IdString("$initial_values_are_over"), free[0].getPort(clock), one, ys.SigSpec(begun))
+    high = ys.SigSpec(ys.Const(1, 1))
+    module.addDff(ys.IdString("$initial_values_are_over"), free[0].getPort(clock), high, ys.SigSpec(begun))
     for number, cell in enumerate(free):
-        seen = cell.getPort(output)
-        kept = ys.SigSpec(module.addWire(ys.IdString(f"$kept_{number}"), seen.size()))
-        first = module.addWire(ys.IdString(f"\\initial_{number}"), seen.size())
+        output_bits = cell.getPort(output)
+        stored = ys.SigSpec(module.addWire(ys.IdString(f"$kept_{number}"), output_bits.size()))
+        first = module.addWire(ys.IdString(f"\\initial_{number}"), output_bits.size())
         first.port_input = True
-        cell.setPort(output, kept)
-        module.addMux(ys.IdString(f"$initial_{number}"), ys.SigSpec(first), kept, ys.SigSpec(begun), seen)
+        cell.setPort(output, stored)
+        module.addMux(ys.IdString(f"$initial_{number}"), ys.SigSpec(first), stored, ys.SigSpec(begun), output_bits)
     module.fixup_ports()
 
 
 def _has_initial_value(signal: Any, initial: Any) -> bool:
-    """Tell whether a register's output has an initial value, in any of its bits."""
+    """True if any bit of a register's output has an initial value."""
     return any(bit.is_wire() and bit.wire.has_attribute(initial) for bit in signal.bits())

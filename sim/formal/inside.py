@@ -1,4 +1,4 @@
-"""Insides of what is proved: parts whose ports rules read, parts that are left out, parts with a reset of their own."""
+"""Access to a component's internals in proofs: submodules, probes, cut submodules, and local resets or enables."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .checker import Checker
 
 
 def parts_of(component: Any) -> Any:
-    """Give the parts of a component by name, as attributes: a rule may read their ports."""
+    """Submodules of a component by name, as attributes: rules may read their ports."""
     return _elaborated(component).submodules
 
 
 def probe_of(component: Any) -> Probe:
-    """Give the values that a component shows to rules, and the states of its state machine, see `hw.probe`."""
+    """Probed values of a component and the states of its state machine, see `hw.probe`."""
     _elaborated(component)
     return vars(component).get("probe") or Probe(component)
 
 
 def leave_out(checker: Checker, whole: Any, *keep: str) -> None:
-    """Leave out all parts of a component but those named; what they drive becomes free inputs of its checker."""
-    # Amaranth has no public list of a module's parts
+    """Cut all submodules of a component except `keep`; their outputs become free inputs of the checker."""
+    # Amaranth has no public list of submodules
     for name, (part, _) in _elaborated(whole)._named_submodules.items():
         if name in keep:
             continue
@@ -41,12 +41,12 @@ def leave_out(checker: Checker, whole: Any, *keep: str) -> None:
 
 
 def cleared_by(checker: Checker, clear: Value) -> AbstractContextManager[None]:
-    """Reset what rules added within count and follow, too: they are about a part with a reset of its own."""
+    """Context: rules added inside are reset by `clear` too, as the submodule they describe."""
     return _changed_by(checker, ResetInserter(clear))
 
 
 def enabled_by(checker: Checker, enable: Value) -> AbstractContextManager[None]:
-    """Let what rules added within count and follow wait, too: they are about a part that waits as a whole."""
+    """Context: rules added inside advance only with `enable`, as the submodule they describe."""
     return _changed_by(checker, EnableInserter(enable))
 
 
@@ -61,7 +61,7 @@ def _changed_by(checker: Checker, inserter: ResetInserter | EnableInserter) -> I
 
 
 def _elaborated(component: Any) -> Any:
-    """Elaborate a component at once, and for good: what is inside is at hand before the whole is converted."""
+    """Elaborate a component once, before the conversion of the whole design, and cache the result."""
     if "elaborate" not in vars(component):
         inside = component.elaborate(None)
         vars(component)["elaborate"] = lambda _: inside
@@ -69,9 +69,9 @@ def _elaborated(component: Any) -> Any:
 
 
 def _silence(part: Any) -> None:
-    """Keep Amaranth from warning that what a part left out is made of is not used."""
+    """Suppress Amaranth's warning about unused components inside a cut submodule."""
     for value in vars(part).values():
-        for each in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(each, Elaboratable):
-                each.__dict__["_MustUse__used"] = True
-                _silence(each)
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, Elaboratable):
+                item.__dict__["_MustUse__used"] = True
+                _silence(item)

@@ -1,8 +1,8 @@
-"""Edges of the AXI4 managers: what `AxiRead` and `AxiWrite` do at their buses, whatever asks them.
+"""Bus-side rules of the AXI4 managers `AxiRead` and `AxiWrite`, for any command source.
 
-The rules of a bus are those of `Reads` and `Writes`; here are lemmas about what a manager keeps of its bursts, on which
-others build, and the rules of `stop`, faults and `idle`. They assume nothing about commands and beats inside, so that
-they hold for a manager alone, in a memory system, and in a core.
+`Reads` and `Writes` hold the rules of a bus. This module adds lemmas about a manager's stored bursts, for use in other
+proofs, and rules of `stop`, faults and `idle`. Commands and internal beats are unconstrained: the rules hold for a
+manager alone, in a memory system, and in a core.
 """
 
 from __future__ import annotations
@@ -17,36 +17,35 @@ from .inside import parts_of
 
 
 class ReadEdge:
-    """Edge of an `AxiRead`.
+    """Bus side of an `AxiRead`.
 
-    Rules, beside those of `Reads`: ``NAME_room`` (no more beats are asked for or kept than the FIFO holds),
-    ``NAME_bursts_open`` and ``NAME_bursts_kept`` (the bursts that are kept are those on offer and outstanding),
-    ``NAME_r_over`` (no burst after `stop` or an error), ``NAME_r_hold`` (none begins in a cycle of `hold`),
-    ``NAME_r_beyond`` (nor one beyond the last address, which is an error), ``NAME_r_idle`` (`idle` only where nothing
-    is on offer or outstanding), ``NAME_r_idle_rises`` (and, after `stop` or an error, soon when nothing is).
+    Rules in addition to `Reads`: ``NAME_room`` (requested and stored beats fit the FIFO), ``NAME_bursts_open`` and
+    ``NAME_bursts_kept`` (stored bursts are those offered and outstanding), ``NAME_r_over`` (no burst after `stop` or an
+    error), ``NAME_r_hold`` (no new burst in a cycle of `hold`), ``NAME_r_beyond`` (no burst beyond the last address: an
+    error instead), ``NAME_r_idle`` (`idle` only with nothing offered or outstanding), ``NAME_r_idle_rises`` (`idle`
+    soon after `stop` or an error, once nothing is offered or outstanding).
 
     Parameters
     ----------
     checker : Checker
-        Of the whole.
+        Checker of the whole design.
     name : str
         Path of the bus.
     manager : AxiRead
-        The block or a part of it.
+        The block or a submodule of it.
 
     Attributes
     ----------
     memory : Reads
-        What answers.
+        Memory on the bus.
     over : Signal
-        High from the cycle after `stop`, or after `error` is seen.
+        High from the cycle after `stop` or `error`.
     arrived, ends, bad : Value
-        A beat that came in the cycle before, when the manager looks at it: whether one did, whether it is a burst's
-        last, and an error.
+        The previous cycle had a beat; a burst's last beat; a beat in error.
     beat : Signal
-        The beat.
+        Payload of the arrived beat.
     waiting : Signal
-        Beats that were looked at and not taken at `o`.
+        Processed beats not yet taken at `o`.
     """
 
     def __init__(self, checker: Checker, name: str, manager: Any) -> None:
@@ -74,28 +73,28 @@ class ReadEdge:
 
 
 class WriteEdge:
-    """Edge of an `AxiWrite`.
+    """Bus side of an `AxiWrite`.
 
-    Rules, beside those of `Writes`: ``NAME_bursts_open``, ``NAME_bursts_taken`` and ``NAME_bursts_kept`` (the bursts
-    that are kept are those on offer and outstanding), ``NAME_w_over``, ``NAME_w_hold``, ``NAME_w_beyond``,
-    ``NAME_w_idle``, ``NAME_w_idle_rises`` as `ReadEdge` has them, ``NAME_w_sends`` (the beats of a burst that was
-    announced come on offer, `stop` or not).
+    Rules in addition to `Writes`: ``NAME_bursts_open``, ``NAME_bursts_taken`` and ``NAME_bursts_kept`` (stored bursts
+    are those offered and outstanding), ``NAME_w_over``, ``NAME_w_hold``, ``NAME_w_beyond``, ``NAME_w_idle``,
+    ``NAME_w_idle_rises`` as in `ReadEdge`, ``NAME_w_sends`` (beats of an announced burst are offered, even after
+    `stop`).
 
     Parameters
     ----------
     checker, name, manager
-        As `ReadEdge` has them, of an `AxiWrite`.
+        As in `ReadEdge`, for an `AxiWrite`.
 
     Attributes
     ----------
     memory, over
-        As `ReadEdge` has them.
+        As in `ReadEdge`.
     """
 
     def __init__(self, checker: Checker, name: str, manager: Any) -> None:
         m, spec, parts = checker.m, manager.spec, parts_of(manager)
         aw, w = (checker.streams[f"{name}_{each}"] for each in ("aw", "w"))
-        # one more than the FIFO of addresses holds: another waits in its output register
+        # capacity of the address FIFO, plus its output register
         most = spec.outstanding + 1
         self.memory = memory = Writes(checker, name, Bus(spec.address, spec.data, spec.burst), most)
         checker.handshake(f"{name}_aw")
@@ -111,7 +110,7 @@ class WriteEdge:
         _over(checker, f"{name}_w", manager, memory, self.over)
 
     def stored(self, checker: Checker, name: str, manager: Any) -> None:
-        """Prove that the beats of a burst are in the FIFO when it is announced, so that what is sent is there.
+        """Prove that a burst's beats are in the FIFO when it is announced.
 
         Rules ``NAME_beats_stored``, ``NAME_beats_claimed``, ``NAME_w_held``, ``NAME_w_stable``.
         """

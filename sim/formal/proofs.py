@@ -1,14 +1,14 @@
-"""Find what is proved: the formal modules, ``sim/<area>/formal_<name>.py``, one for each block and for some parts.
+"""Formal modules ``sim/<area>/formal_<name>.py``, one for each block and for some submodules.
 
 A formal module has
 
-- ``SPEC``: parameters for which the block is proved by default, small ones with all of the block's control; or, for a
-  part that is not a block, ``part()``, which makes the component;
-- ``CUT`` (optional): parts whose results are taken to be anything, see `prover.CUTS`;
-- ``COMPLETE = True`` (optional): the rules fix every output in every cycle, so that another component of which they all
-  hold is equivalent;
-- ``LARGE`` (optional): true for a block of which each rule needs little, see `prover.prove`;
-- ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to its checker.
+- ``SPEC``: default parameters of the proof, small but with all of the block's control; or, for a submodule that is not
+  a block, ``part()``, which returns the component;
+- ``CUT`` (optional): cells with arbitrary results, see `prover.CUTS`;
+- ``COMPLETE = True`` (optional): the rules fix every output in every cycle, so that any component satisfying all of
+  them is equivalent;
+- ``LARGE`` (optional): true for a block whose rules each depend on little of it, see `prover.prove`;
+- ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to the checker.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _SIM = Path(__file__).parent.parent
 
 
 def proved_names() -> list[str]:
-    """List the names of the blocks and parts that have a proof: the blocks in the registry's order, then the parts."""
-    found = [path.stem.removeprefix(_PREFIX) for path in sorted(_modules())]
-    return [name for name in BLOCKS if name in found] + [name for name in found if name not in BLOCKS]
+    """Names of blocks and submodules with a proof: blocks in registry order, then submodules."""
+    names = [path.stem.removeprefix(_PREFIX) for path in sorted(_modules())]
+    return [name for name in BLOCKS if name in names] + [name for name in names if name not in BLOCKS]
 
 
 def formal_module(name: str) -> ModuleType:
-    """Import the formal module of a block or part.
+    """Import the formal module of a block or submodule.
 
     Raises
     ------
     UserError
-        If there is none, with the names of those that there are.
+        For an unknown name, with the known names.
     """
     for path in _modules():
         if path.stem == f"{_PREFIX}{name}":
@@ -60,15 +60,7 @@ def formal_module(name: str) -> ModuleType:
 
 
 def checker_of(name: str, spec: Spec | None = None) -> Checker:
-    """Make the checker of a block or part, with the rules of its formal module.
-
-    Parameters
-    ----------
-    name : str
-        The block or part.
-    spec : Spec, optional
-        Parameters of the block, by default those of its formal module.
-    """
+    """Checker of a block or submodule, with the rules of its formal module; `spec` defaults to the module's."""
     module = formal_module(name)
     if not hasattr(module, "SPEC"):
         if spec:
@@ -85,21 +77,20 @@ def checker_of(name: str, spec: Spec | None = None) -> Checker:
 def prove_block(
     name: str, spec: Spec | None = None, rules: tuple[str, ...] = (), seconds: int = 120, keep: Path | None = None
 ) -> Iterator[Proof]:
-    """Prove the rules of a block or part, see `checker_of` and `prover.prove`."""
+    """Prove the rules of a block or submodule, see `checker_of` and `prover.prove`."""
     cut, large = _search_of(name)
     return prove(checker_of(name, spec), cut, rules, seconds, keep, large)
 
 
 def prove_blocks(names: Sequence[str], seconds: int = 120, keep: Path | None = None) -> Iterator[tuple[str, Proof]]:
-    """Prove blocks and parts, as many at a time as there are cores, and give each name with its proofs in order.
+    """Prove blocks in parallel, one per processor core; yields each name with its proofs, in order.
 
     Parameters
     ----------
-    names : sequence of str
     seconds, keep
-        See `prover.prove`; counterexamples have a folder for each name.
+        As in `prover.prove`; counterexamples get a folder per name.
     """
-    elaborating = Lock()  # Amaranth counts its signals for the whole process
+    elaborating = Lock()  # Amaranth's signal counter is global
 
     def proofs_of(name: str) -> list[Proof]:
         with elaborating:
@@ -113,7 +104,7 @@ def prove_blocks(names: Sequence[str], seconds: int = 120, keep: Path | None = N
 
 
 def _search_of(name: str) -> tuple[tuple[str, ...], bool]:
-    """Parts that are left open in the proofs of a block or part, and whether it is large."""
+    """``CUT`` and ``LARGE`` of a formal module."""
     module = formal_module(name)
     return getattr(module, "CUT", ()), getattr(module, "LARGE", False)
 

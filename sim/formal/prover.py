@@ -1,6 +1,6 @@
-"""Prove a checker's rules with Yosys and ABC, by k-induction, or by property-directed reachability.
+"""Prove a checker's rules with Yosys and ABC, by k-induction or property-directed reachability.
 
-The latter finds an inductive invariant itself, so that rules need no help.
+Reachability finds an inductive invariant automatically: rules need no manual strengthening.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from .counterexample import write_counterexample
 from .initial import FREE, mark_reset_less
 
 DEPTH = 8
-"""Steps of the induction that is tried before reachability."""
+"""Steps of the induction, tried before reachability."""
 DEEP = 200
-"""Cycles up to which a counterexample is looked for where no proof is found."""
+"""Depth in cycles of the search for a counterexample."""
 _CONE = ("strash", "scleanup")
-"""Leave out what a rule does not depend on."""
+"""Remove logic without influence on a rule."""
 _MERGE = ("scorr",)
-"""Merge registers that are equal by induction; sometimes that leaves nothing to prove."""
+"""Merge registers proved equal by induction; sometimes nothing remains to prove."""
 _MERGED = "merged.aig"
 _SHORT = {"pdr": 40, "pdr -t": 80}
-"""Seconds for which each search for an invariant is tried at first."""
+"""Seconds of the first attempt with each invariant search."""
 _LARGE = "pdr -t -nc"
-"""Search for an invariant of a large block, with more effort for short clauses."""
+"""Invariant search for a large block, with more effort for short clauses."""
 TOP = "checked"
-"""Name of the module that is proved."""
+"""Module name of the checker."""
 CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul r:A_SIGNED=1 %i"}
-"""Parts whose results can be taken to be anything in every cycle, by the cells that they are made of.
+"""Cells whose results may be arbitrary in every cycle, by Yosys selection.
 
-Multipliers of data are signed; those of addresses, which are not, stay.
+Only signed multipliers, for data, are cut; unsigned address multipliers stay.
 
-``memory:PATTERN`` is those memories whose names match, ``memories-but:PATTERN`` those whose names do not.
+``memory:PATTERN`` selects memories with matching names, ``memories-but:PATTERN`` all other memories.
 """
 
 
@@ -53,17 +53,15 @@ class Proof:
 
     Parameters
     ----------
-    rule : str
-        Its name.
     status : "proved", "broken" or "open"
-        Open: neither a proof nor a counterexample within the time.
+        Open: neither a proof nor a counterexample within the time limit.
     engine : str
-        Method of the proof: ``signal correspondence``, ``8-induction``, or ``reachability``, which finds an inductive
-        invariant and checks it.
+        Method of the proof: ``signal correspondence``, ``8-induction``, or ``reachability``, which finds and checks an
+        inductive invariant.
     seconds : float
-        Time that it took.
+        Run time.
     cycles : int
-        Cycles of the counterexample; 0 where there is none.
+        Length of the counterexample; 0 without one.
     """
 
     rule: str
@@ -81,27 +79,27 @@ def prove(
     keep: Path | None = None,
     large: bool = False,
 ) -> Iterator[Proof]:
-    """Prove a checker's rules, as many at a time as there are cores, and give the results in order.
+    """Prove a checker's rules in parallel, one per processor core; yields the results in order.
 
     Parameters
     ----------
     checker : Checker
-        With its rules; the handshakes are added.
+        Checker with its rules; the handshake rules are added.
     cut : collection of str
-        Names from `CUTS`. What is proved holds for the whole; a counterexample may be one that the whole does not have.
+        Names from `CUTS`. Proofs remain valid for the whole design; a counterexample may be spurious.
     rules : collection of str
-        Names of the rules to prove, beside the lemmas on which rules build; by default all.
+        Rules to prove, in addition to all lemmas; by default all.
     seconds : int
-        Time for each search for an invariant, of which there are two, and for a counterexample.
+        Time limit of each of the two invariant searches, and of the counterexample search.
     keep : Path, optional
         Folder for a counterexample's waveform, netlist and test bench: ``RULE.vcd``, ``RULE.v``, ``RULE_tb.v``.
     large : bool
-        Search at once with those registers alone that a rule needs: for a block of which each needs little.
+        Start with register abstraction: for blocks whose rules each depend on few registers.
 
     Raises
     ------
     UserError
-        If a name in `rules` is no rule of the checker, with those that are.
+        For an unknown rule, with the known names.
     """
     text, names = design_of(checker)
     if unknown := [name for name in rules if name not in names]:
@@ -111,14 +109,12 @@ def prove(
 
 
 def design_of(checker: Checker, emit_src: bool = False) -> tuple[str, list[str]]:
-    """Write a checker, with the handshakes, as RTLIL that `prove_text` takes; and list the names of its rules.
+    """RTLIL of a checker with its handshake rules, for `prove_text`, and the names of its rules.
 
     Parameters
     ----------
-    checker : Checker
-        With its rules.
     emit_src : bool
-        Keep the lines of Python that made each cell.
+        Keep the Python source lines of each cell.
     """
     checker.handshakes()
     names = [name.removeprefix(BROKEN) for name in checker.ports if name.startswith(BROKEN)]
@@ -141,13 +137,13 @@ def prove_text(
     Parameters
     ----------
     text : str
-        A design whose top module is called `TOP`, with an output ``broken_RULE`` for each rule.
+        Design with top module `TOP` and an output ``broken_RULE`` for each rule.
     rules, among : list of str
-        Names of the rules to prove, and of all rules in the order of the outputs.
+        Rules to prove, and all rules in the order of the outputs.
     cut, seconds, keep, large
         See `prove`.
     processes : int, optional
-        Rules that are proved at a time, by default as many as there are cores.
+        Parallel proofs, by default one per processor core.
     """
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
@@ -163,9 +159,9 @@ def prove_text(
 
 
 def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
-    """Write a checker, given as RTLIL, as an and-inverter graph: ``model.aig``, with the names in ``model.map``.
+    """Convert RTLIL to an and-inverter graph, ``model.aig``, with names in ``model.map``.
 
-    An output is high where its rule is broken. Registers without a reset begin with any value, see `initial`.
+    An output is high where its rule is broken. Registers without a reset start with any value, see `initial`.
     """
     (folder / "design.il").write_text(text, encoding="utf-8")
     yosys.run(
@@ -185,7 +181,7 @@ def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
 
 
 def _preparation(cut: Collection[str]) -> list[str]:
-    """Commands of Yosys that read ``design.il`` and leave one module with its parts cut, of cells that can be shown."""
+    """Yosys commands that read ``design.il`` and leave a flat module, cut and restricted to simulatable cells."""
     return [
         "read_rtlil design.il",
         f"setattr -unset init w:* a:{FREE} %i",
@@ -195,7 +191,7 @@ def _preparation(cut: Collection[str]) -> list[str]:
         f"delete -output w:* w:{BROKEN}* %d",
         "opt_clean",
         "memory_collect",
-        # reads become asynchronous, with registers of their own that keep their enables
+        # make reads asynchronous, with separate registers that keep their enables
         "memory_nordff",
         *(f"delete {_cells(each)}" for each in cut),
         f"{yosys.CALL} {__package__}.initial free_initial_values",
@@ -210,7 +206,7 @@ def _preparation(cut: Collection[str]) -> list[str]:
 
 
 def _cells(cut: str) -> str:
-    """Select, as Yosys has it, the cells of a part that is left open."""
+    """Yosys selection of the cells of a cut."""
     kind, _, pattern = cut.partition(":")
     if kind in ("memory", "memories-but"):
         return f"{CUTS['memories']} r:MEMID=\\{pattern} {'%i' if kind == 'memory' else '%d'}"
@@ -218,34 +214,34 @@ def _cells(cut: str) -> str:
 
 
 def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
-    """Numbers of the graph's outputs by the names of their rules; Yosys does not name those that are constant."""
+    """Output number of each rule; Yosys omits the names of constant outputs."""
     lines = (line.split() for line in wires.read_text(encoding="utf-8").splitlines())
-    found = {line[3].removeprefix(BROKEN): int(line[1]) for line in lines if line[0] == "output"}
-    constant = [name for name in names if name not in found]
-    found |= zip(constant, sorted(set(range(len(names))) - set(found.values())), strict=True)
-    if [found[name] for name in names] != sorted(found.values()):
+    numbers = {line[3].removeprefix(BROKEN): int(line[1]) for line in lines if line[0] == "output"}
+    constant = [name for name in names if name not in numbers]
+    numbers |= zip(constant, sorted(set(range(len(names))) - set(numbers.values())), strict=True)
+    if [numbers[name] for name in names] != sorted(numbers.values()):
         raise RuntimeError("the outputs of the graph are not in the order of the rules")
-    return found
+    return numbers
 
 
 def _merge(folder: Path, seconds: int) -> None:
-    """Merge the registers of the whole graph, which rules share, into `_MERGED`; one that takes too long has none."""
+    """Merge equal registers of the whole graph into `_MERGED`; no file results if it takes too long."""
     commands = ["read_aiger model.aig", "fold", *_CONE, *_MERGE, f"write_aiger {_MERGED}", "print_stats"]
     if not run_abc(folder, commands, seconds):
         (folder / _MERGED).unlink(missing_ok=True)
 
 
 def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool = False) -> Proof:
-    """Prove that an output of the and-inverter graph ``model.aig`` in a folder is never high.
+    """Prove that an output of the and-inverter graph ``model.aig`` is never high.
 
     Parameters
     ----------
     folder : Path
-        With the graph, and perhaps one of merged registers; a counterexample is written to ``OUTPUT.cex``.
+        Contains the graph, and perhaps a graph of merged registers; a counterexample goes to ``OUTPUT.cex``.
     output : int
-        Number of the output.
+        Output number.
     rule : str
-        Its name in the result.
+        Name for the result.
     seconds, large
         See `prove`.
     """
@@ -262,7 +258,7 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool
             run_abc(folder, [*cone, f"write_aiger {plain}"])
     else:
         run_abc(folder, [*cone, f"write_aiger {plain}", *_MERGE, f"write_aiger {reduced}"], seconds)
-    if not reduced.exists():  # the registers of two copies of a large block take longer
+    if not reduced.exists():  # merging may time out for a large block
         run_abc(folder, [*cone, f"write_aiger {reduced}"])
     if not reduced.exists():
         raise UserError(f"yosys-abc could not read the model of rule {rule}")
@@ -273,7 +269,7 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool
         if not witness.exists() and any(words in said for words in ("No output", "Explored all reachable states")):
             return proof("proved", f"{DEPTH}-induction")
     else:
-        # at the end: a rule that breaks after many cycles is found sooner by looking for no more than that
+        # bounded search last: it finds late violations sooner than an invariant search
         searches = [f"{_LARGE} -T {seconds}"] if large else _searches(seconds)
         for search in (*searches, f"bmc3 -F {DEEP} -T {seconds}"):
             said = run_abc(folder, [f"read_aiger {reduced}", "strash", search, f"write_cex -a {witness}"])
@@ -287,10 +283,9 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool
 
 
 def _inductive(folder: Path, graph: Path) -> bool:
-    """Tell whether an output that was low for `DEPTH` cycles is low in the next one.
+    """True if an output that was low for `DEPTH` cycles stays low in the next cycle.
 
-    It may be so in a graph and not in the one in which registers are merged: there the others are merged, too, that say
-    which states come first.
+    May hold for the plain graph and fail for the merged graph, whose merging removed registers that exclude states.
     """
     return "are equivalent" in run_abc(
         folder, [f"read_aiger {graph}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"]
@@ -298,11 +293,11 @@ def _inductive(folder: Path, graph: Path) -> bool:
 
 
 def _searches(seconds: int) -> Iterator[str]:
-    """List the searches for an invariant in the order in which they are tried, each with its time.
+    """Invariant searches in order, each with its time limit.
 
-    The second one begins without most of the registers and brings back those that it needs: it proves rules of a large
-    block that depend on little of it, such as its counters, where the first finds nothing in minutes. Others take it
-    twice the time of the first, or more: so each begins with a short time.
+    The second search abstracts most registers and restores them on demand. It proves rules that depend on little of a
+    large block, such as its counters, where the first finds nothing in minutes; other rules take twice as long or more.
+    Both therefore start with a short limit.
     """
     for search, short in _SHORT.items():
         yield f"{search} -T {min(short, seconds)}"
@@ -312,6 +307,6 @@ def _searches(seconds: int) -> Iterator[str]:
 
 
 def _constant(graph: bytes) -> bool:
-    """Tell whether an and-inverter graph with one output gives 0 always: it has neither registers nor gates."""
+    """True if an and-inverter graph with a single output is constant 0: no registers, no gates."""
     header, output = graph.splitlines()[:2]
     return header.split()[3:] == [b"0", b"1", b"0"] and output == b"0"
