@@ -1,1 +1,1 @@
-"""Command line and its pages, thin: what it runs is in the other houses."""
+"""Command line and pages; the work is done in the other packages."""

@@ -26,21 +26,15 @@ SECTIONS = {
     "Results": ("demo", "table"),
     "Installation": ("doctor",),
 }
-"""All commands by name, in the order and under the titles in which ``fabtune --help`` shows them."""
+"""All commands by name, in the order and under the titles of ``fabtune --help``."""
 PACKAGES = dict(zip(SECTIONS, ("blocks", "size", "tuning", "results", "installation"), strict=True))
 """Package of the commands under each title."""
 ENDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "ended, as its terminal was closed"}
-"""Signals that end a command, of those that the system has, and what its last line says."""
+"""Signals that end a command, and the last line of the command; a system may lack some."""
 
 
 class Stopped(BaseException):
-    """Signal that ends the command, one of `ENDS`. No Exception, so that nothing on its way takes it for a mistake.
-
-    Parameters
-    ----------
-    number : int
-        The signal's.
-    """
+    """A signal of `ENDS` that ends the command; no Exception, so that no handler takes the signal for an error."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -48,22 +42,21 @@ class Stopped(BaseException):
 
 
 class LazyGroup(click.Group):
-    """Import a command's module only when the command is used or its summary is shown.
+    """Import a command's module only when the command runs or its summary is shown.
 
-    A user's mistake and a missing file end in one line on stderr and exit status 2; the signals of `ENDS` in one line
+    A user's mistake or a missing file ends in one line on stderr and exit status 2. A signal of `ENDS` ends in one line
     and 128 plus the signal's number, as in a shell.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the names of all commands."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None if there is none of that name."""
+        """Import a command; None for an unknown name."""
         title = next((title for title, names in SECTIONS.items() if cmd_name in names), None)
         if title is None:
             return None
-        # `import` is a keyword, and so no name of a module
+        # `import` is a keyword and cannot name a module
         module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         command: click.Command = import_module(f".commands.{PACKAGES[title]}.{module}", __package__).command
         return command
@@ -71,20 +64,22 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name, and let the heartbeat name it with its first argument."""
-        found = super().resolve_command(ctx, args)
-        doing(" ".join([str(found[0]), *(one for one in found[2][:1] if not one.startswith("-"))]))
-        return found
+        """Find the command of the arguments; the heartbeat then names the command and the first argument."""
+        resolved = super().resolve_command(ctx, args)
+        doing(" ".join([str(resolved[0]), *(argument for argument in resolved[2][:1] if not argument.startswith("-"))]))
+        return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands with their summaries, section by section."""
+        """Write the commands with summaries, section by section."""
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 commands = {name: self.get_command(ctx, name) for name in names}
-                formatter.write_dl([(name, one.get_short_help_str(80)) for name, one in commands.items() if one])
+                formatter.write_dl(
+                    [(name, command.get_short_help_str(80)) for name, command in commands.items() if command]
+                )
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Run a command and leave with its exit status."""
+        """Run a command and leave with the exit status."""
         try:
             with _stopped_by_signals():
                 sys.exit(super().main(*args, **{**kwargs, "standalone_mode": False}))
@@ -93,9 +88,9 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             _complain(" ".join(error.format_message().split()))
         except Stopped as stopped:
-            kept = getattr(stopped, "__notes__", [])  # see `heartbeat.keeping`
-            with suppress(OSError):  # of a terminal that was closed
-                _complain("; ".join([ENDS[signal.Signals(stopped.number).name], *kept]))
+            notes = getattr(stopped, "__notes__", [])  # see `heartbeat.keeping`
+            with suppress(OSError):  # the terminal may be closed
+                _complain("; ".join([ENDS[signal.Signals(stopped.number).name], *notes]))
             sys.exit(128 + stopped.number)
         except UserError as error:
             _complain(str(error))
@@ -112,40 +107,40 @@ class LazyGroup(click.Group):
 def _stopped_by_signals() -> Iterator[None]:
     """Raise `Stopped` at the signals of `ENDS`, so that files and processes in use are cleaned up.
 
-    A second signal during the clean-up ends the process at once. Signals that the caller of fabtune ignores, as a shell
-    does in the background, stay ignored; outside the main thread nothing is changed.
+    A second signal during the clean-up ends the process at once. Signals that fabtune's caller ignores, as a shell does
+    in the background, stay ignored. Outside the main thread no handler changes.
     """
-    names = [one for one in signal.Signals if one.name in ENDS]
-    usual: dict[signal.Signals, Any] = dict.fromkeys(names, signal.SIG_DFL)
-    usual[signal.SIGINT] = signal.default_int_handler
-    ours = [one for one, handler in usual.items() if signal.getsignal(one) == handler]
+    names = [kind for kind in signal.Signals if kind.name in ENDS]
+    defaults: dict[signal.Signals, Any] = dict.fromkeys(names, signal.SIG_DFL)
+    defaults[signal.SIGINT] = signal.default_int_handler
+    handled = [kind for kind, handler in defaults.items() if signal.getsignal(kind) == handler]
     if threading.current_thread() is not threading.main_thread():
-        ours = []
+        handled = []
 
     received: list[Stopped] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        for one in ours:
-            signal.signal(one, signal.SIG_DFL)
+        for kind in handled:
+            signal.signal(kind, signal.SIG_DFL)
         received.append(Stopped(number))
         processes.stop(received[0])
 
     processes.resume()
-    for one in ours:
-        signal.signal(one, stop)
+    for kind in handled:
+        signal.signal(kind, stop)
     try:
         yield
     except Exception as error:
-        if received:  # native code of a library has put an exception of its own into the place of ours
+        if received:  # native code of a library has replaced `Stopped` by another exception
             raise received[0] from error
         raise
     finally:
-        for one in ours:
-            signal.signal(one, usual[one])
+        for kind in handled:
+            signal.signal(kind, defaults[kind])
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Tell whether memory did not suffice: libraries that cannot be loaded or begun have exceptions of their own."""
+    """Whether memory did not suffice; libraries that cannot load or start raise other exceptions than `MemoryError`."""
     signs = "failed to map segment", "allocate memory", "bad_alloc", "can't start new thread"
     return error is not None and (
         isinstance(error, MemoryError)
@@ -155,7 +150,7 @@ def _lacks_memory(error: BaseException | None) -> bool:
 
 
 def _complain(message: str) -> None:
-    click.echo(f"fabtune: {' '.join(message.splitlines())}", err=True)  # a name of a file may have a line break
+    click.echo(f"fabtune: {' '.join(message.splitlines())}", err=True)  # a file name may hold a line break
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

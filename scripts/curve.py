@@ -27,7 +27,7 @@ _KINDS = (".png", ".svg", ".pdf")
 
 
 def check(path: Path) -> None:
-    """Refuse a file name whose suffix is no kind of picture."""
+    """Refuse a plot file name without a suffix for pictures."""
     if path.suffix not in _KINDS:
         raise UserError(f"{path}: a plot ends in {', '.join(_KINDS)}")
 
@@ -41,7 +41,7 @@ def draw(result: AdapterResult, described: dict[str, Any], path: Path) -> None:
         loss.plot(epochs, validation, color="#b0413e", linestyle="--", label="validation")
         loss.legend()
     loss.set(xlabel="epoch", ylabel="mean cross entropy", ylim=(0, None))
-    accuracy.plot([100 * one for one in result.curve], color="#2a6f97")
+    accuracy.plot([100 * fraction for fraction in result.curve], color="#2a6f97")
     accuracy.set(xlabel="epoch", ylabel="held-out samples right (%)")
     for axes in (loss, accuracy):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -58,21 +58,21 @@ def draw_steps(result: ZoResult, described: dict[str, Any], path: Path) -> None:
     loss.set(xlabel="step", ylabel="cross entropy of a step's samples", ylim=(0, None))
     loss.legend()
     steps, right = zip(*result.curve, strict=True)
-    accuracy.plot(steps, [100 * one for one in right], color="#2a6f97")
+    accuracy.plot(steps, [100 * fraction for fraction in right], color="#2a6f97")
     accuracy.set(xlabel="step", ylabel="held-out samples right (%)")
     _save(figure, "{method} ({generator}) on {data} ({drift}), {network}, {engine}".format(**described), path)
 
 
 def draw_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], title: str, path: Path) -> None:
-    """Plot mean losses of windows of steps: a panel for each task, a curve for each way."""
+    """Plot mean losses of windows of steps: a panel for each task, a curve for each variant."""
     figure, axes = plt.subplots(1, len(curves), figsize=(6.5 * len(curves), 4.2), layout="constrained", squeeze=False)
-    for (panel, ways), one in zip(curves.items(), axes[0], strict=True):
-        one.set_prop_cycle(color=matplotlib.color_sequences["tab20" if len(ways) > 10 else "tab10"])
+    for (panel, ways), axis in zip(curves.items(), axes[0], strict=True):
+        axis.set_prop_cycle(color=matplotlib.color_sequences["tab20" if len(ways) > 10 else "tab10"])
         for name, points in ways.items():
-            one.plot(range(1, len(points) + 1), points, label=name)
-        one.xaxis.set_major_locator(MaxNLocator(integer=True))
-        one.set(xlabel="window of steps", ylabel="cross entropy, mean over seeds", title=panel)
-        one.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+            axis.plot(range(1, len(points) + 1), points, label=name)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set(xlabel="window of steps", ylabel="cross entropy, mean over seeds", title=panel)
+        axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     _save(figure, title, path)
 
 
@@ -81,12 +81,7 @@ def draw_federations(
 ) -> None:
     """Plot held-out loss and accuracy by forward operations.
 
-    Parameters
-    ----------
-    curves : mapping of str to sequence of (float, float, float)
-        Operations in billions, cross entropy and percent right, by the federation's name.
-    described : dict
-    path : Path
+    ``curves`` holds, by federation, points of (10^9 operations, cross entropy, percent correct).
     """
     figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for name, points in curves.items():
@@ -100,7 +95,7 @@ def draw_federations(
 
 
 def inline_picture(draw: Callable[[Axes], None], size: tuple[float, float] = (6.4, 3.6)) -> str:
-    """Draw one pair of axes as PNG in base64, for a page that has its pictures inside."""
+    """A plot as PNG in base64, for a page with inline pictures."""
     figure, axes = plt.subplots(figsize=size, layout="constrained")
     draw(axes)
     axes.grid(alpha=0.3)

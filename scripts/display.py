@@ -11,7 +11,7 @@ import click
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON object; NaN and infinity, which JSON lacks, raise ValueError."""
+    """Print a JSON object; a ValueError for NaN and infinity, which JSON lacks."""
     click.echo(json.dumps(value, allow_nan=False))
 
 
@@ -22,20 +22,7 @@ def show_table(
     piped_width: int = 120,
     lines: bool = False,
 ) -> None:
-    """Print a table.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Headings.
-    rows : iterable of sequence of str
-        Cells.
-    title : str, optional
-    piped_width : int
-        Characters in a line where standard output is no terminal.
-    lines : bool
-        Whether a line separates the rows.
-    """
+    """Print a table; ``lines`` separates rows, ``piped_width`` is the line length without a terminal."""
     from rich.console import Console
     from rich.table import Table
 

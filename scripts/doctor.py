@@ -1,4 +1,4 @@
-"""Check for the tools that fabtune drives, and say how to install those that are missing."""
+"""Check the tools that fabtune uses, and say how to install missing tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OLDEST_PYTHON = (3, 11)
 
 @dataclass(frozen=True)
 class ToolCheck:
-    """Result for one tool.
+    """Result for a tool.
 
     Parameters
     ----------
@@ -26,13 +26,13 @@ class ToolCheck:
     found : bool
         Present and answering.
     version : str or None
-        As the tool prints it; None where it prints none.
+        Version printed by the tool, if any.
     needed_for : str
-        Commands that do not work without it.
+        Commands that need the tool.
     remedy : str
-        Command that installs it; empty if it was found.
+        Installation command; empty for a tool that was found.
     required : bool
-        Whether fabtune's main commands need it.
+        Whether fabtune's main commands need the tool.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ToolCheck:
 
 
 def checks() -> list[ToolCheck]:
-    """Look for every tool; takes as long as they take to give their versions."""
+    """Check every tool; takes as long as the tools take to print their versions."""
     return [
         _python(),
         _package("amaranth", "emit, verify, estimate: the RTL"),

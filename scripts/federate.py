@@ -1,4 +1,4 @@
-"""`fabtune federate`: FedSPZO beside plain federated zeroth order and FedAvg, from one start with the same clients."""
+"""`fabtune federate`: FedSPZO, plain federated zeroth order and FedAvg from the same start with the same clients."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from .tuning.sentences import GGUF, worded
 
 @dataclass(frozen=True)
 class FederateRequest(Start):
-    """Options of the command; None where the default depends on the network.
+    """Options of the command; None for a default that depends on the network.
 
     Parameters
     ----------
@@ -73,22 +73,22 @@ class FederateRequest(Start):
     generator
         A preset of pezo.
     core
-        Preset of the core in whose order all clients perturb their weights; None for the order of the layers.
+        Core preset whose weight order all clients use for perturbations; None for the order of the layers.
     simulated
-        How many clients, the first ones, are cores in simulation.
+        Number of first clients that are simulated cores.
     alpha
         See `shards`.
     shots, base, cut
-        Of a text task: sentences a class, see `text_task`; base of the integers; name of the operation at which the
-        transformer is cut, see `cut_named`.
+        Text tasks: sentences per class, see `text_task`; base of the integers; operation at which the transformer is
+        cut, see `cut_named`.
     prompt
-        Of a text task: head of the transformer, see `worded`.
+        Text tasks: head of the transformer, see `worded`.
     sensitive, generic
-        Of a text task: share of the weights that are tuned, by their gradients on a text, see `sensitive_places`.
+        Text tasks: share of weights to tune, chosen by gradients on a text, see `sensitive_places`.
     fault_injection, alone
         Lose and damage messages; leave out the baselines.
     plot, force
-        File to write, and whether it may replace another.
+        Output file, and whether to replace a file.
     """
 
     rounds: int
@@ -119,11 +119,11 @@ class FederateRequest(Start):
     force: bool
 
     def rates(self, network: str) -> FederatedRates:
-        """Learning rates: those given, and defaults of the network for the others."""
-        given = {"split": self.rate, "plain": self.plain_rate, "fedavg": self.fedavg_rate}
-        if wrong := [f"{one:g}" for one in given.values() if one is not None and not 0 < one < float("inf")]:
+        """Learning rates of the options, else the network's defaults."""
+        options = {"split": self.rate, "plain": self.plain_rate, "fedavg": self.fedavg_rate}
+        if wrong := [f"{rate:g}" for rate in options.values() if rate is not None and not 0 < rate < float("inf")]:
             raise UserError(f"{wrong[0]} is no learning rate: --rate, --plain-rate and --fedavg-rate are above 0")
-        return replace(federated_rates(network), **{name: rate for name, rate in given.items() if rate is not None})
+        return replace(federated_rates(network), **{name: rate for name, rate in options.items() if rate is not None})
 
     def config(self, rate: float) -> FederatedConfig:
         """Configuration of FedSPZO, in the order of the layers."""
@@ -133,7 +133,7 @@ class FederateRequest(Start):
         return FederatedConfig(rate=rate, eps=eps, source=integer_source_of(self.generator), **values)
 
     def spec(self, network: Network, byte_inputs: bool) -> NetworkCoreSpec | None:
-        """Spec of the core, if one is asked for."""
+        """Spec of the core, if the options name a core."""
         if self.core is None:
             if self.simulated:
                 raise UserError("--simulated is the number of clients that are cores: name one with --core")
@@ -146,25 +146,17 @@ class FederateRequest(Start):
 
 
 def experiment_of(request: FederateRequest, console: Console) -> FederatedExperiment:
-    """Make the experiment of a request, see `started`."""
+    """Experiment of a request, see `started`."""
     return started(request, console)[0]
 
 
 def started(request: FederateRequest, console: Console) -> tuple[FederatedExperiment, Origin]:
-    """Check the request, spread the samples over the clients, and pre-train or load the network.
+    """Check the request, distribute the samples over the clients, and pre-train or load the network.
 
-    Returns
-    -------
-    FederatedExperiment
-    Origin
-        Where the network's weights come from.
-
-    Raises
-    ------
-    UserError
-        For whatever is wrong, before anything is trained.
+    Returns the experiment and the origin of the network's weights. A `UserError` for any mistake, before training
+    begins.
     """
-    torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
+    torch.set_num_threads(1)  # small layers gain nothing from more threads, and sums keep their order
     if is_text(request.data):
         return text_experiment(request)
     task = request.task()
@@ -177,7 +169,7 @@ def started(request: FederateRequest, console: Console) -> tuple[FederatedExperi
         config = federation().in_order(spec, network, config, stage)
         if request.simulated:
             compiler()
-            eps_shift_of(config.eps)  # refuses what a core cannot take before anything is trained
+            eps_shift_of(config.eps)  # before training, refuse an eps that a core cannot take
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     module, origin = request.ready(network, module, task, pretraining_defaults(network.name, request.seed), console)
     plain = deployed(network)
@@ -202,11 +194,13 @@ def started(request: FederateRequest, console: Console) -> tuple[FederatedExperi
 
 
 def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
-    """Check the request, spread the sentences over the clients, and make a transformer's integers, see `started`."""
+    """Check the request, distribute the sentences over the clients, and convert a transformer to integers, see
+    `started`.
+    """
     config = request.config(request.rates(TRANSFORMER).split)
     eps_shift_of(config.eps)
     Split(1, config.first, config.second)
-    base = next((one for one in BASES if one == (request.base or BASES[0])), None)
+    base = next((name for name in BASES if name == (request.base or BASES[0])), None)
     if base is None:
         raise UserError(f"--base {request.base} is not one of {', '.join(BASES)}")
     task = text_task(request.data, request.data_dir, request.shots or SHOTS, request.seed)
@@ -214,7 +208,7 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
     path, sparse = Path(request.model) if request.model else default_folder(), request.sensitive is not None
     if sparse and path.suffix == GGUF:
         raise UserError("--sensitive chooses weights by a classifier's gradients: give --model a folder")
-    # formats of activations are chosen by the server, which has the held-out sentences alone
+    # the server chooses formats of activations; the server has only the held-out sentences
     sentences = worded(path, task, request.prompt, sparse).calibrated(task.test.sentences)
     classifier = None if sentences.wording else partial(TextClassifier, path, task.prompts)
     places: dict[TensorName, Integers] = {}
@@ -240,13 +234,13 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
 
 
 def run(request: FederateRequest, console: Console) -> dict[str, Any]:
-    """Run the federations and draw their curves.
+    """Run the federations and draw the curves.
 
     Returns
     -------
     dict
         FedSPZO's figures, see `FederatedExperiment`, ``bit_identical``, ``refused``, ``missing``, the settings, and in
-        ``baselines`` the figures of the others by name.
+        ``baselines`` the figures of the other federations by name.
     """
     refuse_outputs([], request.plot, request.force)
     experiment, origin = started(request, console)
@@ -285,7 +279,7 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         from .curve import draw_federations
 
         draw_federations(
-            {name: work_curve(one, figures[name]) for name, one in results.items()}, settings, request.plot
+            {name: work_curve(result, figures[name]) for name, result in results.items()}, settings, request.plot
         )
     fedspzo = results["FedSPZO"]
     return {

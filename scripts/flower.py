@@ -1,7 +1,7 @@
 """FedSPZO on Flower (the extra ``federated``): `golden.train.federated` over Flower's messages.
 
-A client keeps nothing between rounds: it starts from the pre-trained model, which it has, and the sum of all moves
-since then, which the server sends and which is short. Its reply holds the bytes of its message.
+Clients are stateless between rounds. A client starts from its pre-trained model and the short sum of all moves since
+then, sent by the server, and replies with the bytes of its message.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ..golden.train.federated.server import Server
 from .federate import FederateRequest, experiment_of
 
 _POLL = 1.0
-"""Seconds between looks for clients that join."""
+"""Seconds between looks for new clients."""
 
 client_app = ClientApp()
 server_app = ServerApp()
 
 
 def request_of(config: dict[str, Any]) -> FederateRequest:
-    """Read a request from a run's configuration."""
+    """Request from a run's configuration."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(FederateRequest):
         value = config.get(field.name.replace("_", "-"))
@@ -61,7 +61,7 @@ def _digest(integers: torch.Tensor) -> str:
 
 @client_app.query()
 def enrol(message: Message, context: Context) -> Message:
-    """Say which client this is, and how many samples it has."""
+    """Reply with this client's number and number of samples."""
     start = _experiment(dict(context.run_config))
     client = int(context.node_config["partition-id"])
     record = ConfigRecord({"client": client, "share": len(start.owned[client])})
@@ -104,7 +104,7 @@ def serve(grid: Grid, context: Context) -> None:
             if reply.has_error():
                 click.echo(f"{sender}: {reply.error.reason}", err=True)
                 continue
-            # a damaged reply is refused by the server below
+            # `server.receive` refuses a damaged reply
             record: Any = reply.content.get("reply", {})
             sent = record.get("message")
             data = sent if isinstance(sent, bytes) else b""
@@ -138,36 +138,33 @@ def serve(grid: Grid, context: Context) -> None:
 
 
 def _messages(server: Server, nodes: dict[int, tuple[int, int]], origin: str) -> list[Message]:
-    """Make the messages to this round's clients."""
-    total = {str(part): Array(one.numpy()) for part, one in enumerate(server.total)}
-    found = []
+    """Messages to the clients of the current round."""
+    total = {str(part): Array(moves.numpy()) for part, moves in enumerate(server.total)}
+    messages = []
     for client, task in server.round.tasks.items():
         asked = ConfigRecord({**dataclasses.asdict(task), "start": origin})
         content = RecordDict({"task": asked, "total": ArrayRecord(total)})
-        found.append(Message(content, nodes[client][0], MessageType.TRAIN))
-    return found
+        messages.append(Message(content, nodes[client][0], MessageType.TRAIN))
+    return messages
 
 
 def _enrolled(grid: Grid, clients: int, timeout: float) -> dict[int, tuple[int, int]]:
-    """Wait until all clients have joined; find each one's node and share.
+    """Wait until all clients have joined; node and number of samples of each client.
 
-    Raises
-    ------
-    UserError
-        If some have not in time.
+    A `UserError` if some clients have not joined in time.
     """
-    found: dict[int, tuple[int, int]] = {}
+    joined: dict[int, tuple[int, int]] = {}
     asked: set[int] = set()
     deadline = time.monotonic() + timeout
-    while set(found) != set(range(clients)):
+    while set(joined) != set(range(clients)):
         if time.monotonic() > deadline:
-            raise UserError(f"{len(found)} of {clients} clients have joined within {timeout:g} s")
+            raise UserError(f"{len(joined)} of {clients} clients have joined within {timeout:g} s")
         new = [node for node in grid.get_node_ids() if node not in asked]
         messages = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
         for reply in grid.send_and_receive(messages, timeout=timeout) if messages else ():
             asked.add(reply.metadata.src_node_id)
             if not reply.has_error():
                 record: Any = reply.content["client"]
-                found[int(record["client"])] = (reply.metadata.src_node_id, int(record["share"]))
+                joined[int(record["client"])] = (reply.metadata.src_node_id, int(record["share"]))
         time.sleep(_POLL)
-    return found
+    return joined

@@ -1,6 +1,6 @@
-"""Signs of life of a silent command: one line that counts seconds on a terminal, lines now and then in a log.
+"""Signs of life of a silent command: a line that counts seconds on a terminal, lines from time to time in a log.
 
-`scripts.progress` has the bars of work whose length is known. This module imports nothing that takes time to load.
+`scripts.progress` has progress bars for work of known length. This module imports only modules that load fast.
 """
 
 from __future__ import annotations
@@ -14,28 +14,21 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 FIRST, EVERY = 5.0, 10.0
-"""Seconds of silence after which a log gets the first line, and the next ones."""
+"""Seconds of silence before a log's first line, and before each further line."""
 _TICK = 1.0
-"""Seconds between two looks, and between two states of a terminal's line."""
+"""Seconds between two checks, and between updates of a terminal's line."""
 _ERASE = "\r\033[K"
 
 
 class Heartbeat(threading.Thread):
-    """Thread that says what a command is doing.
-
-    Parameters
-    ----------
-    name : str
-        See `doing`, at first.
-    stream : file
-        Standard error.
+    """Thread that reports a command's activity on a stream, standard error.
 
     Attributes
     ----------
     doing : str
-        What the command does.
+        Activity of the command.
     shown : callable or None
-        Gives a better line than that, such as one of bars; an empty one where it draws by itself.
+        Returns a better line, such as progress bars; empty if the bars draw themselves.
     """
 
     def __init__(self, name: str, stream: IO[str]) -> None:
@@ -51,25 +44,25 @@ class Heartbeat(threading.Thread):
         self.shown: Callable[[], str] | None = None
 
     def run(self) -> None:
-        """Draw or write a line where it is time for one, until `end`."""
+        """Draw or write a line when due, until `end`."""
         while not self._ended.wait(_TICK):
             silent = time.monotonic() - self._spoke
             if self._terminal or silent >= EVERY:
-                # what is only shown ends no work: nobody reads any more, or a text cannot be made
+                # a failed display must not end the work: nobody reads any more, or the text cannot be made
                 with suppress(Exception), self._lock:
                     line = self.shown() if self.shown else f"{self.doing}, {time.monotonic() - self._began:.0f} s"
                     if line and not self._ended.is_set():
                         self._write(line)
 
     def _write(self, line: str) -> None:
-        if self._terminal:  # a line that is broken could not be erased
+        if self._terminal:  # a wrapped line could not be erased
             line = f"{_ERASE}{line[: shutil.get_terminal_size().columns - 1]}"
         self._stream.write(line if self._terminal else f"{line}\n")
         self._stream.flush()
         self._drawn, self._spoke = self._terminal, time.monotonic()
 
     def clear(self) -> None:
-        """Erase the line on the terminal, before others write there; in a log what they write counts as a line."""
+        """Erase the line on the terminal before other output; in a log other output counts as a line."""
         with self._lock:
             self._spoke = time.monotonic()
             if self._drawn:
@@ -78,13 +71,13 @@ class Heartbeat(threading.Thread):
                 self._drawn = False
 
     def end(self) -> None:
-        """End the thread, and erase its line."""
+        """End the thread, and erase the line."""
         self._ended.set()
         self.clear()
 
 
 class _Clearing:
-    """Standard output or error that erases the heartbeat's line before it is written to."""
+    """Standard output or error; a write erases the heartbeat's line first."""
 
     def __init__(self, stream: IO[str], clear: Callable[[], None]) -> None:
         self._stream, self._clear = stream, clear
@@ -102,36 +95,30 @@ _heartbeat: Heartbeat | None = None
 
 @contextmanager
 def heartbeat(name: str) -> Iterator[None]:
-    """Say on standard error what this command is doing while it says nothing itself.
-
-    Parameters
-    ----------
-    name : str
-        The program, until `doing` says more.
-    """
+    """Context that reports on standard error what a silent command does: ``name``, until `doing` says more."""
     global _heartbeat
     streams = sys.stdout, sys.stderr
-    _heartbeat = own = Heartbeat(name, sys.stderr)
-    sys.stdout, sys.stderr = (_Clearing(stream, own.clear) for stream in streams)
-    own.start()
+    _heartbeat = thread = Heartbeat(name, sys.stderr)
+    sys.stdout, sys.stderr = (_Clearing(stream, thread.clear) for stream in streams)
+    thread.start()
     try:
         yield
     finally:
         with suppress(OSError, ValueError):
-            own.end()
+            thread.end()
         _heartbeat = None
         sys.stdout, sys.stderr = streams
 
 
 def doing(text: str) -> None:
-    """Change what the heartbeat says: for instance ``estimate zotrain: synthesis``."""
+    """Change the heartbeat's text: for instance ``estimate zotrain: synthesis``."""
     if _heartbeat:
         _heartbeat.doing = text
 
 
 @contextmanager
 def keeping(kept: Callable[[], str]) -> Iterator[None]:
-    """Add to a signal that ends the command what is kept then, for its last line."""
+    """Context that adds a note to the last line of a command ended by a signal: ``kept`` says what remains."""
     try:
         yield
     except BaseException as error:
@@ -141,7 +128,7 @@ def keeping(kept: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def shown_by(text: Callable[[], str]) -> Iterator[None]:
-    """Let something else give the heartbeat's line; an empty one where it draws on the terminal itself."""
+    """Context in which ``text`` returns the heartbeat's line; empty if the caller draws on the terminal."""
     if not _heartbeat:
         yield
         return

@@ -1,4 +1,4 @@
-"""Options that several commands share, and help texts that show options in sections."""
+"""Options that several commands share, and help texts with options in sections."""
 
 from __future__ import annotations
 
@@ -22,20 +22,16 @@ SEED = click.IntRange(0, (1 << 64) - 1)
 """Seeds that NumPy and PyTorch both take."""
 EPOCHS = click.IntRange(1, 10_000)
 STEPS = click.IntRange(1, 1_000_000)
-"""The order of the samples of all steps is drawn, and kept, before the first."""
+"""The sample order of all steps is drawn and stored before the first step."""
 FILE = click.Path(path_type=Path, dir_okay=False)
 PATH = click.Path(path_type=Path)
 
 
 class SectionedOption(click.Option):
-    """An option that knows the section of the help text in which it stands, and the methods that it belongs to.
+    """An option with its section of the help text, and the methods of the option.
 
-    Parameters
-    ----------
-    *declared, **attributes
-        See `click.Option`.
-    methods : tuple of str, optional
-        Values of ``--method`` with which it has a meaning, see `refuse_other_methods`; by default all.
+    ``methods`` are values of ``--method`` for which the option has a meaning (see `refuse_other_methods`), by default
+    all.
     """
 
     section = "Options"
@@ -46,16 +42,10 @@ class SectionedOption(click.Option):
 
 
 class CoreOption(SectionedOption):
-    """An option that names a preset of a core; its help text lists those of each core.
+    """An option that names a preset of a core; the help text lists the presets of each core.
 
-    Parameters
-    ----------
-    *declared, **attributes
-        See `SectionedOption`.
-    part : str
-        Module of ``sim/cores/CORE`` with which the command runs the cores.
-    names : tuple of str
-        What the module of such a core has, of which one is enough.
+    ``part`` is the module of ``sim/cores/CORE`` with which the command runs cores; a core is listed if the module has
+    any of ``names``.
     """
 
     def __init__(self, *declared: Any, part: str, names: tuple[str, ...], **attributes: Any) -> None:
@@ -63,23 +53,23 @@ class CoreOption(SectionedOption):
         self.part, self.names = part, tuple(f"{name} = " for name in names)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Name and text, with the presets: cores are imported where help is shown, and not before."""
+        """Name and text with the presets; cores are imported only for the help text."""
         from ..golden.registry import CORES
 
         record = super().get_help_record(ctx)
-        rooms = Path(__file__).parents[1] / "sim" / "cores"
-        files = {name: rooms / name / f"{self.part}.py" for name in CORES}
+        folder = Path(__file__).parents[1] / "sim" / "cores"
+        files = {name: folder / name / f"{self.part}.py" for name in CORES}
         lines = {name: file.read_text(encoding="utf-8").splitlines() for name, file in files.items() if file.is_file()}
-        able = [name for name, own in lines.items() if any(line.startswith(self.names) for line in own)]
+        able = [name for name, text in lines.items() if any(line.startswith(self.names) for line in text)]
         presets = "; ".join(f"{name}: {', '.join(CORES[name].presets)}" for name in able)
         return None if record is None else (record[0], f"{record[1]} {presets}.")
 
 
 class SectionedCommand(click.Command):
-    """A command whose help text shows its options in sections, in the order of their declaration."""
+    """A command with a help text in sections, in the order of declaration."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each section's options under its title."""
+        """Write each section's options under the section's title."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is not None:
@@ -94,14 +84,9 @@ option = partial(click.option, cls=SectionedOption)
 
 
 def section(title: str, *options: Decorator, methods: tuple[str, ...] | None = None) -> Decorator:
-    """Put options, each made by `option`, under one title of the help text.
+    """Put options made by `option` under a title of the help text.
 
-    Parameters
-    ----------
-    title : str
-    *options : decorator
-    methods : tuple of str, optional
-        What the options belong to, where they do not say it themselves, see `SectionedOption`.
+    ``methods`` applies to options without `methods`, see `SectionedOption`.
     """
 
     def apply(function: Function) -> Function:
@@ -116,59 +101,38 @@ def section(title: str, *options: Decorator, methods: tuple[str, ...] | None = N
 
 
 def together(*options: Decorator) -> Decorator:
-    """Several decorators as one; the help text shows their options in this order."""
-    return lambda function: reduce(lambda done, one: one(done), reversed(options), function)
+    """Several decorators as a single decorator; the help text keeps their order."""
+    return lambda function: reduce(lambda done, decorator: decorator(done), reversed(options), function)
 
 
 def given(names: Iterable[str]) -> str | None:
-    """Find the first of some options that the user gave, whatever its value; None if there is none.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Parameter names, as the running command's function has them.
-
-    Returns
-    -------
-    str or None
-        The option as the user writes it: ``--data-dir``.
+    """First option of ``names`` (parameter names) that the user gave, as written: ``--data-dir``; None if none was
+    given.
     """
     context = click.get_current_context()
     for name in names:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            return next(one.opts[0] for one in context.command.params if one.name == name)
+            return next(parameter.opts[0] for parameter in context.command.params if parameter.name == name)
     return None
 
 
 def refuse_options(names: Iterable[str], reason: str) -> None:
-    """Refuse options that were given though they have no effect.
+    """Refuse options that were given though they have no effect: a `UserError` for the first.
 
-    Parameters
-    ----------
-    names : iterable of str
-        See `given`.
-    reason : str
-        Option or value that leaves them without effect, to stand after "with": ``--method mezo``.
-
-    Raises
-    ------
-    UserError
-        For the first of them that was given.
+    ``reason`` is the option or value that disables them and follows "with" in the message: ``--method mezo``.
     """
     if (flag := given(names)) is not None:
         raise UserError(f"{flag} has no meaning with {reason}: leave it out")
 
 
 def refuse_other_methods(method: str) -> None:
-    """Refuse the options that were given and belong to other methods.
-
-    Raises
-    ------
-    UserError
-        For the first of them.
-    """
+    """Refuse options of other methods than ``method``: a `UserError` for the first."""
     options = click.get_current_context().command.params
-    others = [one.name for one in options if (own := getattr(one, "methods", None)) is not None and method not in own]
+    others = [
+        parameter.name
+        for parameter in options
+        if (methods := getattr(parameter, "methods", None)) is not None and method not in methods
+    ]
     refuse_options([name for name in others if name], f"--method {method}")
 
 
@@ -180,7 +144,6 @@ data_dir = option("--data-dir", type=PATH, help="Folder with the data's files.")
 
 
 def _shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:
-    """Read ``--input``."""
     if text is not None and not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5}){0,2}", text):
         raise UserError(
             f"--input {text!r} is not CHANNELSxHEIGHTxWIDTH, CHANNELSxLENGTH or FEATURES: 3x32x32, 6x128, 640"
@@ -215,7 +178,7 @@ network_options = together(
         help="Shape of a sample of FILE.py:BUILD, such as 3x32x32, 6x128 or 640, where no data says it.",
     ),
 )
-"""A network of one's own: the fields of `scripts.own_network.OwnNetwork`."""
+"""The user's network: the fields of `scripts.own_network.OwnNetwork`."""
 start = together(
     option("--network", metavar="NAME", help="A preset; by default the one that goes with the data."),
     network_options,
@@ -226,7 +189,7 @@ start = together(
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
 )
-"""The samples, the network and its weights from which a fine-tuning starts; see `scripts.start.Start`."""
+"""Samples, network and weights from which a fine-tuning starts; see `scripts.start.Start`."""
 
 
 sample_options = together(
@@ -273,13 +236,13 @@ def spec_of(
     weights: Path | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> Spec:
-    """Build the spec of a block, for a network of the user's own where one is named.
+    """Spec of a block, for the user's network if ``model`` names a network.
 
     Raises
     ------
     UserError
         For an unknown block, preset or parameter, for a wrong value, for a network that the block or its array does not
-        take, and for weights: what is made of a spec does not depend on them.
+        take, and for weights, as a spec does not depend on weights.
     """
     kind = kind_of(block)
     if weights is not None:
@@ -299,13 +262,7 @@ def spec_of(
 
 
 def kind_of(block: str) -> type[Spec]:
-    """Find the class of a block's specs.
-
-    Raises
-    ------
-    UserError
-        If there is no such block.
-    """
+    """Class of a block's specs; a `UserError` for an unknown block."""
     from ..golden.registry import BLOCKS
 
     if block not in BLOCKS:

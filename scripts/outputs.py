@@ -1,7 +1,7 @@
-"""Default outputs of commands: folders whose files they may replace, and numbered folders of runs.
+"""Default outputs of commands: folders with files that commands may replace, and numbered folders of runs.
 
-A file that the user named is replaced only with ``--force``. A default output must not make the second run of a
-command fail: `OutputFolder` replaces what fabtune itself wrote and the user left as it was, `new_run` numbers runs.
+A file that the user named is replaced only with ``--force``. A default output must not make the second run of a command
+fail: `OutputFolder` replaces fabtune's own files that the user did not change, `new_run` numbers runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RUNS = Path("build/runs")
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """A folder that a command fills with text files.
+    """A folder that a command fills with files.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class OutputFolder:
     force : bool
         Replace any file of the same name.
     default : bool
-        The user did not name the folder: files that fabtune wrote here by default, and whose contents are still the
-        same, are replaced. Their SHA-256 digests are kept beside the folder, in ``.fabtune/NAME.json``.
+        The user did not name the folder: files that fabtune wrote here by default are replaced if unchanged. Their
+        SHA-256 digests are in ``.fabtune/NAME.json`` next to the folder.
     """
 
     path: Path
@@ -43,23 +43,17 @@ class OutputFolder:
         return self.path.parent / ".fabtune" / f"{self.path.name}.json"
 
     def _written(self) -> dict[str, str]:
-        """Digests by file name of what fabtune wrote here by default."""
+        """Digests by file name of the files that fabtune wrote here by default."""
         if not (self.default and self._record.is_file()):
             return {}
         try:
             written = parse_json(self._record.read_bytes())
-        except ValueError:  # damaged: nothing is known of what is there, and nothing is replaced
+        except ValueError:  # damaged: replace no file
             return {}
         return written if isinstance(written, dict) else {}
 
     def refuse(self, names: Sequence[str]) -> None:
-        """Refuse to write files of these names if one of them is there and may not be replaced, or cannot be written.
-
-        Raises
-        ------
-        UserError
-            Naming the file.
-        """
+        """Refuse to write files: a `UserError` that names a file that may not be replaced or cannot be written."""
         written = self._written()
         theirs = [name for name in names if written.get(name, "") != _digest_of(self.path / name)]
         refuse_existing(theirs, self.path, self.force)
@@ -67,21 +61,21 @@ class OutputFolder:
             refuse_unwritable(file)
 
     def write(self, files: Mapping[str, str | bytes], instead_of: Mapping[str, str] | None = None) -> list[str]:
-        """Write files, all of them or, if one of them may not be replaced, none; return their names.
+        """Write all files, or none if a file may not be replaced; returns the names.
 
         Parameters
         ----------
         files : mapping of str to str or bytes
-            Contents by file name, which may have folders in it: ``tile/tile.v``.
+            Contents by file name, with folders: ``tile/tile.v``.
         instead_of : mapping of str to str, optional
-            Digests by name of what fabtune wrote here before and is deleted; what the user changed, and all of it in a
-            folder that the user named, only if forced.
+            Digests by name of fabtune's earlier files here, which are deleted. Files that the user changed, and all
+            files in a folder that the user named, are deleted only if forced.
         """
         self.refuse(list(files))
         old = {name: was for name, was in (instead_of or {}).items() if (self.path / name).is_file()}
         theirs = (name for name, was in old.items() if not self.default or _digest_of(self.path / name) != was)
         refuse_existing(theirs, self.path, self.force)
-        for name in old:  # first: what is interrupted here is found again by the next run
+        for name in old:  # first: after an interruption the next run finds the rest
             self._delete(name)
         by_folder: dict[Path, dict[str, str | bytes]] = {}
         for name, content in files.items():
@@ -95,7 +89,7 @@ class OutputFolder:
         return list(files)
 
     def _delete(self, name: str) -> None:
-        """Delete a file, and the folders that become empty with it."""
+        """Delete a file, and the folders that become empty."""
         file = self.path / name
         file.unlink()
         for folder in file.parents:
@@ -105,15 +99,15 @@ class OutputFolder:
 
 
 def _digest_of(path: Path) -> str:
-    """Digest of a file, empty if there is none."""
+    """Digest of a file, empty for a missing file."""
     return digest(path.read_bytes()) if path.is_file() else ""
 
 
 def new_run(command: str) -> Path:
-    """Make the next folder ``build/runs/COMMAND-NUMBER``, and let ``build/runs/latest`` point to it."""
+    """Make the next folder ``build/runs/COMMAND-NUMBER``; ``build/runs/latest`` links to the folder."""
     RUNS.mkdir(parents=True, exist_ok=True)
-    found = (re.fullmatch(rf"{command}-(\d+)", path.name) for path in RUNS.iterdir())
-    number = max((int(one[1]) for one in found if one), default=0) + 1
+    matches = (re.fullmatch(rf"{command}-(\d+)", path.name) for path in RUNS.iterdir())
+    number = max((int(match[1]) for match in matches if match), default=0) + 1
     while True:
         folder = RUNS / f"{command}-{number:04d}"
         try:

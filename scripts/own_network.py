@@ -1,4 +1,4 @@
-"""A network as commands name it, with ``--model``, ``--weights`` and ``--input``."""
+"""The user's network, as named by ``--model``, ``--weights`` and ``--input``."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class OwnNetwork:
     Parameters
     ----------
     model : str
-        ``file.py:build``, ``file.onnx``, ``file.pt2``, the name of a preset network, or a network as one line
+        ``file.py:build``, ``file.onnx``, ``file.pt2``, the name of a preset network, or a network in one line
         (`models.text`).
     weights : Path, optional
-        File with a state dict; by default the weights are those that ``build`` made, or that the file holds.
+        File with a state dict; by default the weights of ``build`` or of the model's file.
     shape : tuple of int, optional
-        Shape of a sample, where the model does not say it.
+        Shape of a sample, if the model does not define the shape.
     """
 
     model: str
@@ -46,25 +46,19 @@ class OwnNetwork:
     shape: Shape | None = None
 
     def load(self) -> tuple[Network, nn.Module]:
-        """Describe the network, and load its module with its weights.
-
-        Returns
-        -------
-        Network
-        torch.nn.Module
-            The user's own, or that of a preset, in evaluation mode.
+        """Network, and its module in evaluation mode with weights loaded.
 
         Raises
         ------
         UserError
-            If there is no such model, it has no hardware, ``--input`` is missing or has no meaning, or the weights do
+            If the model does not exist or has no hardware, ``--input`` is missing or has no meaning, or the weights do
             not fit the network or are not finite.
         """
         network, module = self.built()
         return network, with_weights(network, module, self.weights)
 
     def built(self) -> tuple[Network, nn.Module]:
-        """Describe the network, and make its module; ``--weights`` are not read, see `load`."""
+        """Network and module without reading ``--weights``, see `load`."""
         if self.model in NETWORKS or re.match(r"\d+(x\d+)*\s", self.model):
             if self.shape is not None:
                 what = "the preset" if self.model in NETWORKS else "the description"
@@ -80,18 +74,15 @@ class OwnNetwork:
         return user_network(self.model, self.shape)
 
     def check_file(self) -> None:
-        """Refuse ``--input`` beside a file that says it itself."""
+        """Refuse ``--input`` with a file that defines the shape."""
         if holds_network(self.model) and self.shape is not None:
             raise UserError(f"--input has no meaning with {self.model}, which says it itself: leave it out")
 
 
 def with_weights(network: Network | SampleTransformer, module: nn.Module, weights: Path | None) -> nn.Module:
-    """Load a file of weights, if there is one, into a network's module; it is then in evaluation mode.
+    """Load an optional file of weights into a network's module, in evaluation mode.
 
-    Raises
-    ------
-    UserError
-        If the weights do not fit the network, or a tensor has NaN or infinity.
+    A `UserError` if the weights do not fit the network, or a tensor has NaN or infinity.
     """
     if weights:
         load_into(module, weights)
@@ -101,13 +92,7 @@ def with_weights(network: Network | SampleTransformer, module: nn.Module, weight
 
 
 def check_samples(network: Network | SampleTransformer, task: Task) -> None:
-    """Refuse samples that are not of a network's shape and classes, or not finite.
-
-    Raises
-    ------
-    UserError
-        Naming the task.
-    """
+    """Refuse samples of another shape or class count than a network's, or not finite; the `UserError` names the task."""
     for part in (task.pretrain, task.tune, task.test):
         if len(part):
             check_shape(network, part.shape, task.name)
@@ -115,12 +100,9 @@ def check_samples(network: Network | SampleTransformer, task: Task) -> None:
 
 
 def check_shape(network: Network | SampleTransformer, shape: Shape, where: str | Path) -> None:
-    """Refuse samples of another shape than a network's, and say what to write where it is a question of axes.
+    """Refuse samples of another shape than the network's, with a remedy for permuted axes.
 
-    Raises
-    ------
-    UserError
-        Naming their origin, `where`.
+    The `UserError` names the samples' origin, `where`.
     """
     if shape == network.input_shape:
         return
@@ -135,35 +117,27 @@ def check_shape(network: Network | SampleTransformer, shape: Shape, where: str |
 def core_spec(
     kind: type[Spec], own: OwnNetwork, settings: Sequence[str], preset: str | None, byte_inputs: bool | None = None
 ) -> NetworkCoreSpec:
-    """Build a core's spec for a network of the user's own, and say on stderr how the core reads samples.
+    """Spec of a core for the user's network; a line on stderr says how the core reads samples.
 
-    Parameters
-    ----------
-    kind : type of Spec
-        The block.
-    own : OwnNetwork
-    settings : sequence of str
-        ``--set``.
-    preset : str, optional
-    byte_inputs : bool, optional
-        Whether the samples are bytes, where data says it; by default the core's own default.
+    ``settings`` are the texts of ``--set``. ``byte_inputs`` says whether the data's samples are bytes; None keeps the
+    core's default.
 
     Raises
     ------
     UserError
-        If the block has no network, the network is named twice, or the core does not take it.
+        If the block has no network, the network is named twice, or the core does not take the network.
     """
     if not issubclass(kind, NetworkCoreSpec):
         raise UserError(f"{kind.name} has no network: leave --model out")
-    chosen = {one.partition("=")[0].strip() for one in settings}
+    chosen = {setting.partition("=")[0].strip() for setting in settings}
     if "network" in chosen:
         raise UserError(f"--set network= and --model {own.model} both name the network: give one of them")
     network, _ = own.built()
-    given = kind.for_network(preset_of(kind, preset), network) | {"network": named(network)}
+    values = kind.for_network(preset_of(kind, preset), network) | {"network": named(network)}
     if byte_inputs is not None:
-        given["byte_inputs"] = byte_inputs
+        values["byte_inputs"] = byte_inputs
     try:
-        spec = build(kind, settings, given=given)
+        spec = build(kind, settings, given=values)
     except UserError as refusal:
         raise UserError(str(refusal).replace(named(network), network.name)) from refusal
     assert isinstance(spec, NetworkCoreSpec), "checked above"

@@ -1,4 +1,4 @@
-"""Progress of work whose length is known: bars on a terminal, plain lines in a log."""
+"""Progress of work of known length: bars on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -25,16 +25,8 @@ from .heartbeat import shown_by
 class Bars(Progress):
     """Progress bars on a terminal; in a log lines such as ``pre-train digits: 3 of 10, 12 s``, see `heartbeat`.
 
-    Where an error ends the work nothing is left of them: its one line stands alone. Else they stay, in a log as a line
-    each.
-
-    Parameters
-    ----------
-    console : Console
-    *first : ProgressColumn
-        Columns before those of all bars.
-    transient : bool
-        Nothing is left of the bars in any case.
+    Bars vanish after an error, so that the error's line stands alone, and always with ``transient``. Else the bars
+    stay, in a log a line for each. ``first`` are columns before the usual columns.
     """
 
     def __init__(self, console: Console, *first: ProgressColumn, transient: bool = False) -> None:
@@ -56,18 +48,17 @@ class Bars(Progress):
                 self.console.print(_line(task), markup=False, highlight=False, soft_wrap=True)
 
     def line(self) -> str:
-        """Bars that run, as a line of a log; empty on a terminal."""
+        """Running bars as a line of a log; empty on a terminal."""
         return "; ".join(_line(task) for task in self.tasks if self.disable and task.visible and not task.finished)
 
 
 def _line(task: Task) -> str:
-    """Bar as a line of a log."""
     counted = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f}, "
     return f"{task.description}: {counted}{task.finished_time or task.elapsed or 0:.0f} s"
 
 
 def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:
-    """Make a function that advances a bar by one and shows a loss and the fraction right beside its name."""
+    """Function that advances a bar by 1 and shows a loss and a fraction correct after the bar's name."""
 
     def step(loss: float, accuracy: float) -> None:
         progress.update(bar, advance=1, description=f"{name}, loss {loss:.3f}, {100 * accuracy:.1f}% right")
@@ -77,7 +68,9 @@ def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, floa
 
 @contextmanager
 def core_bar(progress: Progress, name: str = "the core") -> Iterator[Callable[[str], None]]:
-    """Add a bar for the simulation of a core; the function that it gives shows the present stage beside its name."""
+    """Context with a bar for the simulation of a core; yields a function that shows the present stage after the bar's
+    name.
+    """
     bar = progress.add_task(name, total=None)
     yield lambda stage: progress.update(bar, description=f"{name}: {stage}")
     progress.update(bar, total=1, completed=1, description=name)

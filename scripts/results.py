@@ -1,4 +1,4 @@
-"""Files of a fine-tuning: what was tuned, and a plot."""
+"""Files of a fine-tuning: tuned tensors, and a plot."""
 
 from __future__ import annotations
 
@@ -19,24 +19,13 @@ from .outputs import RUNS, new_run
 def refuse_outputs(outputs: Collection[Path | None], plot: Path | None, force: bool) -> None:
     """Refuse outputs that could not be written after the work.
 
-    Parameters
-    ----------
-    outputs : collection of (Path or None)
-        Files; None for the one in the folder of a new run.
-    plot : Path, optional
-    force : bool
-        Replace them.
-
-    Raises
-    ------
-    UserError
-        Naming a file that is there and may not be replaced, one that is named twice, one that cannot be written, see
-        `refuse_unwritable`, or a plot whose name ends in no known kind of picture.
+    None in ``outputs`` stands for a file in the folder of a new run; ``force`` allows replacement. A `UserError` names
+    a file that may not be replaced, is named twice or cannot be written, or a plot without a suffix of pictures.
     """
     named = [path for path in (*outputs, plot) if path]
-    for at, path in enumerate(named):
+    for index, path in enumerate(named):
         refuse_existing(path, force)
-        if path.absolute() in [other.absolute() for other in named[:at]]:
+        if path.absolute() in [other.absolute() for other in named[:index]]:
             raise UserError(f"{path} is named for two outputs: choose another file for one of them")
     default = [RUNS / "tune-0001" / "file"] if outputs and None in outputs else []
     for path in (*named, *default):
@@ -50,19 +39,9 @@ def refuse_outputs(outputs: Collection[Path | None], plot: Path | None, force: b
 def save_tuned(
     output: Path | None, name: str, tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, Any], force: bool
 ) -> Path:
-    """Save what was tuned, by default in the folder of a new run; return the file's path.
+    """Save tuned tensors, by default as ``NAME.safetensors`` in the folder of a new run; returns the path.
 
-    Parameters
-    ----------
-    output : Path or None
-        File that the user named.
-    name : str
-        Name of the file in the run's folder, without suffix.
-    tensors : mapping of str to array
-    metadata : mapping
-        Settings, which are saved in the file as text.
-    force : bool
-        Replace `output`.
+    ``metadata`` are settings, saved as text; ``force`` replaces `output`.
     """
     path = output or new_run("tune") / f"{name}.safetensors"
     save_state(path, tensors, {key: str(value) for key, value in metadata.items()}, force)
@@ -70,19 +49,11 @@ def save_tuned(
 
 
 def spoilt(loss: float, classes: int, before: float, after: float, remedy: str) -> str | None:
-    """Warning of a run that left a network with fewer samples right, where it is worse than guessing, else None.
+    """Warning if fine-tuning left a network worse than guessing, else None.
 
-    Integers saturate where floats overflow: a run at too high a rate comes to its end, with a loss that is finite.
-
-    Parameters
-    ----------
-    loss : float
-        Mean cross entropy of the held-out samples.
-    classes : int
-    before, after : float
-        Fractions of held-out samples right.
-    remedy : str
-        What to do: ``lower --rate``.
+    Integers saturate where floats overflow: even at too high a rate a run ends with a finite loss. ``loss`` is the mean
+    held-out cross entropy; ``before`` and ``after`` are held-out fractions correct; ``remedy`` is advice: ``lower
+    --rate``.
     """
     if loss <= log(classes):
         return None

@@ -1,4 +1,4 @@
-"""Start of a fine-tuning: samples, a network, and weights that are given or pre-trained."""
+"""Start of a fine-tuning: samples, a network, and loaded or pre-trained weights."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .progress import Bars, advance
 
 
 def default_drift(data: str) -> str:
-    """Drift of samples by name where none is asked for: that of a moved camera for digits, else none."""
+    """Default drift: a moved camera for digits, else none."""
     return "camera" if data == "digits" else "none"
 
 
 def refuse_unknown_task(data: str) -> None:
-    """Raise `UserError` for samples whose name is that of no task, nor of one of text."""
+    """Refuse a name of samples that is no task: a `UserError`."""
     if not (data in TASKS or data.startswith("npz:") or is_text(data)):
         known = f"{', '.join(TASKS)}; of text, for zeroth order: {', '.join(TEXT_TASKS)}"
         raise UserError(f"there is no task {data!r}; there are: {known}")
@@ -42,16 +42,16 @@ def refuse_unknown_task(data: str) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """The options `scripts.options.start`; None where the default depends on the network or the data.
+    """The options `scripts.options.start`; None for a default that depends on the network or the data.
 
     Parameters
     ----------
     network
         Name of a preset.
     model, weights, shape
-        See `OwnNetwork`; by default the shape is that of the samples.
+        See `OwnNetwork`; the default shape is the samples'.
     pretrain
-        Pre-train weights that are given, too: those of a file, or those that ``build`` made.
+        Also pre-train weights from a file or from ``build``.
     data, data_dir, drift, scale
         See `task_of`.
     seed
@@ -71,7 +71,6 @@ class Start:
 
     @property
     def drift_name(self) -> str:
-        """The drift; by default that of a moved camera for digits, else none."""
         return self.drift or default_drift(self.data)
 
     def task(self) -> Task:
@@ -83,23 +82,20 @@ class Start:
 
     @property
     def pretrains(self) -> bool:
-        """Whether the network is pre-trained: where that is asked for, or nothing gives weights."""
+        """Whether the network is pre-trained: on request, or for want of weights."""
         return self.pretrain or not (self.weights or self.model)
 
     def network_for(self, task: Task) -> tuple[Network, nn.Module]:
-        """Describe the network and load its module, which `ready` may have to pre-train.
+        """Network and module; `ready` may have to pre-train the module.
 
-        Raises
-        ------
-        UserError
-            If network and samples do not go together, a file is wrong, or a user's weights are not finite.
+        A `UserError` if network and samples do not go together, a file is wrong, or the weights are not finite.
         """
         if self.model and self.network:
             raise UserError("give --network or --model, not both")
         if self.shape and not self.model:
             raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
         if self.model:
-            torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
+            torch.manual_seed(self.seed)  # the user's function may draw weights: the same in every run
             known = self.shape or (None if holds_network(self.model) else task.test.shape)
             network, module = OwnNetwork(self.model, self.weights, known).built()
         elif self.network in TRANSFORMERS:
@@ -116,7 +112,7 @@ class Start:
         return network, with_weights(network, module, self.weights)
 
     def transformer_for(self, task: Task) -> tuple[SampleTransformer, nn.Module]:
-        """Make a preset transformer and its module, which `ready` may have to pre-train; as `network_for`."""
+        """Preset transformer and module, as `network_for`."""
         if self.model:
             raise UserError("give --network or --model, not both")
         if self.shape:
@@ -128,19 +124,10 @@ class Start:
     def ready(
         self, network: Network | Transformer, module: nn.Module, task: Task, settings: Pretraining, console: Console
     ) -> tuple[nn.Module, Origin]:
-        """Pre-train the module of `network_for`, or take it from the cache, where it is to be, see `pretrains`.
+        """Module of `network_for` in evaluation mode, pre-trained or from the cache if `pretrains`, and the weights'
+        origin.
 
-        Returns
-        -------
-        torch.nn.Module
-            In evaluation mode.
-        Origin
-            Where its weights come from.
-
-        Raises
-        ------
-        UserError
-            If the task has no samples to pre-train on, or pre-training diverges.
+        A `UserError` if the task has no samples to pre-train on, or pre-training diverges.
         """
         if not self.pretrains:
             return module, Origin(str(self.weights or self.model))
@@ -148,7 +135,7 @@ class Start:
             remedy = "leave out --pretrain" if self.pretrain else "give weights with --weights"
             raise UserError(f"{task.name} has no samples to pre-train on: {remedy}")
         name = f"pre-train {network.name}"
-        # in a log nothing is left of it: an error of the work that follows is one line there, too
+        # vanishes in a log: an error of later work is a single line
         with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task(name, total=settings.epochs)
             start = module if self.model or self.weights or isinstance(network, Transformer) else None
@@ -169,16 +156,8 @@ class Start:
 class Origin:
     """Origin of a network's weights.
 
-    Parameters
-    ----------
-    start : str
-        A file, or the user's function.
-    epochs : int, optional
-        Epochs of pre-training, where there was one.
-    accuracy : float, optional
-        Fraction of the samples of pre-training right at its end.
-    warning : str, optional
-        That it ended at chance.
+    ``start`` is a file or the user's function. After pre-training ``epochs`` is set, ``accuracy`` is the final fraction
+    of pre-training samples classified correctly, and ``warning`` says if pre-training ended at chance.
     """
 
     start: str
@@ -189,12 +168,12 @@ class Origin:
     @property
     def facts(self) -> dict[str, Any]:
         """Fields by the keys of ``--json``."""
-        found = {"start": self.start, "pretrained": self.epochs is not None}
-        return found | {f"pretrain_{name}": getattr(self, name) for name in ("epochs", "accuracy")}
+        start_facts = {"start": self.start, "pretrained": self.epochs is not None}
+        return start_facts | {f"pretrain_{name}": getattr(self, name) for name in ("epochs", "accuracy")}
 
 
 def origin_of(facts: Mapping[str, Any]) -> str:
-    """Say where the weights before fine-tuning come from, of what `Origin.facts` gave."""
+    """Text about the origin of the weights before fine-tuning, from `Origin.facts`."""
     if not facts["pretrained"]:
         return f"weights of {facts['start']}, as they are"
     return (

@@ -1,4 +1,4 @@
-"""`fabtune import`: a network of layers where a model is one, else a transformer."""
+"""`fabtune import`: a network of layers if the model is one, else a transformer."""
 
 from __future__ import annotations
 
@@ -14,22 +14,10 @@ from . import network, transformer
 def run(
     model: OwnNetwork, samples: Path | None, sentences: Path | None, scale: float, estimate: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Import a model and describe it.
+    """Import a model and describe it: see `network.run` and `transformer.run`.
 
-    Parameters
-    ----------
-    model : OwnNetwork
-        A folder is a transformer; a module or ONNX file is one if it is no network of layers, and has parts that only a
-        transformer has.
-    samples, sentences : Path or None
-    scale : float
-    estimate : tuple of str
-        See `network.ImportRequest`.
-
-    Returns
-    -------
-    dict
-        See `network.run` and `transformer.run`.
+    A folder is a transformer. A module or ONNX file is a transformer if it is no network of layers and has operations
+    that only transformers have. For ``estimate`` see `network.ImportRequest`.
     """
     request = transformer.TransformerRequest(model, samples, sentences, scale)
     refusal: UserError | None = None
@@ -38,14 +26,14 @@ def run(
             return network.run(network.ImportRequest(model, samples, scale, estimate))
         except UserError as error:
             refusal = error
-    found = transformer.run(request)
-    if found is None:
+    described = transformer.run(request)
+    if described is None:
         raise refusal or UserError(f"--sentences is for the folder of a transformer, which {model.model} is not")
     if estimate:
         raise UserError(f"--estimate {estimate[0]} is for a network of layers, which {model.model} is not")
-    return found
+    return described
 
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
-    """Show what `run` gave as tables, and return the lines below them."""
+    """Show the result of `run` as tables; returns the lines below the tables."""
     return transformer.summary(result, show) if "operations" in result else network.summary(result, show)

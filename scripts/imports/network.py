@@ -1,4 +1,4 @@
-"""`fabtune import`: from a user's model to what it became, where it fits, and what its tensors range over."""
+"""`fabtune import` of a network of layers: stages, fit on cores and boards, and dynamic ranges."""
 
 from __future__ import annotations
 
@@ -30,15 +30,8 @@ from ..own_network import OwnNetwork, check_shape
 class ImportRequest:
     """Options of the command.
 
-    Parameters
-    ----------
-    model : OwnNetwork
-    samples : Path or None
-        NPZ file for the dynamic range.
-    scale : float
-        Factor by which they are multiplied.
-    estimate : tuple of str
-        Cores to synthesise: ``instantft:small``.
+    ``samples`` is an NPZ file for the dynamic range, multiplied by ``scale``. ``estimate`` names cores to synthesise:
+    ``instantft:small``.
     """
 
     model: OwnNetwork
@@ -60,8 +53,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     if unknown := set(request.estimate).difference(known):
         raise UserError(f"--estimate {min(unknown)}: there is no such core; there are: {', '.join(known)}")
     samples = inputs_of(request.samples, request.scale) if request.samples else None
-    network, own = request.model.load()
-    module = described(network, own)
+    network, original = request.model.load()
+    module = described(network, original)
     if samples is not None and request.samples is not None:
         check_shape(network, samples.shape, request.samples)
     parameters = folded(network, module)
@@ -70,10 +63,10 @@ def run(request: ImportRequest) -> dict[str, Any]:
     byte_inputs = len(network.input_shape) == 3 if samples is None else samples.inputs.dtype == np.uint8
     fits = [fit for kind in CORES.values() for fit in kind.fits(network, byte_inputs)]
     cores = [_core(network, fit, f"{fit.core}:{fit.preset}" in request.estimate) for fit in fits]
-    weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     stages = [
-        _stage(number, module.titles[at], stage, span)
-        for number, (at, stage, span) in enumerate(zip(weighted, network.stages, ranges, strict=True))
+        _stage(number, module.titles[index], stage, span)
+        for number, (index, stage, span) in enumerate(zip(weighted, network.stages, ranges, strict=True))
     ]
     return {
         "network": network.name,
@@ -107,18 +100,18 @@ def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str,
 
 
 def _numbers(tensors: Tensors) -> int | list[int]:
-    """Number of the stage that gives a tensor, -1 for the sample; a list of those of a concatenation."""
+    """Stage that computes a tensor, -1 for the sample; a list for a concatenation."""
     return tensors[0] if len(tensors) == 1 else list(tensors)
 
 
 def _shown(numbers: int | list[int]) -> str:
-    """Format `_numbers`: ``sample``, ``3``, or of a concatenation ``3 | 4``."""
+    """Format `_numbers`: ``sample``, ``3``, or for a concatenation ``3 | 4``."""
     several = numbers if isinstance(numbers, list) else [numbers]
-    return " | ".join("sample" if one < 0 else str(one) for one in several)
+    return " | ".join("sample" if stage < 0 else str(stage) for stage in several)
 
 
 def _behind(stage: Stage) -> Iterator[str]:
-    """Parts of a stage behind its layer, in order."""
+    """Operations of a stage after the layer, in order."""
     if stage.residual is not None:
         yield f"+ {_shown(_numbers(stage.residual))}"
     if stage.activation is not None:
@@ -130,35 +123,34 @@ def _behind(stage: Stage) -> Iterator[str]:
 
 
 def _core(network: Network, fit: CoreFit, estimate: bool) -> dict[str, Any]:
-    """Describe a network on a preset of a core; with its resources on both boards, where they are to be estimated."""
-    found: dict[str, Any] = {"core": fit.core, "preset": fit.preset, "refusal": fit.refusal}
+    """Fit of a network on a preset of a core, with estimated resources on both boards if requested."""
+    facts: dict[str, Any] = {"core": fit.core, "preset": fit.preset, "refusal": fit.refusal}
     if fit.spec is None or fit.forward is None:
-        return found
+        return facts
     multipliers = fit.forward.lanes * fit.forward.columns
     fits = {name: BoardFit(fit.spec, board) for name, board in BOARDS.items()}
-    found |= {
+    facts |= {
         "array": f"{fit.forward.lanes} x {fit.forward.columns}",
         "cycles": fit.cycles,
         "ideal_cycles": -(-sum(stage.macs for stage in network.stages) // multipliers),
-        "needs": {name: one.needs for name, one in fits.items()},
-        "lacks": {name: one.text for name, one in fits.items() if one.lacks},
-        "remedies": {name: one.remedies for name, one in fits.items() if one.lacks},
+        "needs": {name: board_fit.needs for name, board_fit in fits.items()},
+        "lacks": {name: board_fit.text for name, board_fit in fits.items() if board_fit.lacks},
+        "remedies": {name: board_fit.remedies for name, board_fit in fits.items() if board_fit.lacks},
     }
     if estimate:
-        found["utilisation"] = {
+        facts["utilisation"] = {
             name: board.utilisation(estimate_spec(fit.spec, board.fabric).resources) for name, board in BOARDS.items()
         }
-    return found
+    return facts
 
 
 def _autoencoder(network: Network) -> Iterator[str]:
-    """Say that a network is taken for an autoencoder."""
     if network.repeats_inputs:
         yield f"as many outputs as inputs, {network.classes}: on cores with loss=mse, which train autoencoders"
 
 
 def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Say what to change where something does not fit."""
+    """Changes to make for everything that does not fit."""
     if of_samples:
         yield of_samples
     for stage in stages:
@@ -185,14 +177,7 @@ def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Seq
 
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
-    """Show what `run` gave as tables, and return the lines below them.
-
-    Parameters
-    ----------
-    result : dict
-    show : callable
-        Shows a table: columns, rows, title.
-    """
+    """Show the result of `run` as tables with ``show(columns, rows, title)``; returns the lines below the tables."""
     title = f"{result['network']}, {' x '.join(map(str, result['input']))}"
     measured = any(stage["sums"] for stage in result["stages"])
     columns = ["", "name", "layer", "reads", "then", "input", "output", "parameters", "MACs", "largest weight"]
@@ -231,7 +216,7 @@ def _cores(result: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _share(core: dict[str, Any], board: str) -> str:
-    """Blocks of RAM with their share of a board, or the shares of all resources where they were estimated."""
+    """Blocks of RAM and their share of a board, or the shares of all estimated resources."""
     if "utilisation" in core:
         shares = core["utilisation"][board].items()
         return ", ".join(f"{name} {'none there' if share is None else f'{share:.1f}'} %" for name, share in shares)

@@ -1,4 +1,4 @@
-"""`fabtune import` of a transformer: operations, bytes, ranges, what saturates, and a step on presets of cores."""
+"""`fabtune import` of a transformer: operations, bytes, ranges, saturation, and the cost of a step on core presets."""
 
 from __future__ import annotations
 
@@ -29,28 +29,21 @@ from ..own_network import OwnNetwork
 from ..tuning.preset_costs import preset_costs, show_presets
 
 _SENTENCES, _TOKENS = 16, 32
-"""Sentences of a step, and tokens of each where no samples say it."""
+"""Sentences of a step, and tokens of each sentence without samples."""
 
 GGUF = ".gguf"
 """Suffix of a language model in one file."""
 
 Rows = tuple[NDArray[np.floating[Any]], tuple[int, ...]]
-"""Rows of the tokens of all sentences, and how many each sentence has."""
+"""Rows of the tokens of all sentences, and tokens of each sentence."""
 
 
 @dataclass(frozen=True)
 class TransformerRequest:
     """Options of the command.
 
-    Parameters
-    ----------
-    model : OwnNetwork
-    samples : Path or None
-        NPZ file, for a model of samples.
-    sentences : Path or None
-        Text with a sentence a line, for a folder.
-    scale : float
-        Factor of the samples.
+    ``samples`` is an NPZ file for a model of samples, multiplied by ``scale``; ``sentences`` is a text with a sentence
+    per line, for a folder.
     """
 
     model: OwnNetwork
@@ -61,7 +54,7 @@ class TransformerRequest:
 
 @dataclass(frozen=True)
 class _Imported:
-    """A transformer with what is known of its origin."""
+    """A transformer with the facts of its origin."""
 
     builder: TransformerBuilder
     last: int
@@ -73,7 +66,7 @@ class _Imported:
 
 
 def is_language_model(path: Path) -> bool:
-    """Tell whether a path is that of a folder, or of a GGUF file."""
+    """Whether a path is a folder or a GGUF file."""
     return path.is_dir() or path.suffix == GGUF
 
 
@@ -84,19 +77,19 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
     -------
     dict or None
         ``network``, ``parameters``, ``operations``, ``macs_per_token``, ``tokens``, ``bytes``, ``formats``,
-        ``left_to_host``, ``presets``, ``advice`` and what is known of the origin; None for what is no transformer.
+        ``left_to_host``, ``presets``, ``advice`` and the facts of the origin; None for a model that is no transformer.
     """
     folder = Path(request.model.model)
-    found = _of_folder(folder, request) if is_language_model(folder) else _of_model(request)
-    if found is None:
+    imported = _of_folder(folder, request) if is_language_model(folder) else _of_model(request)
+    if imported is None:
         return None
-    network, tokens = found.network, found.tokens
-    base = frozen_base(network, found.parameters, "nf4")
-    operations = _operations(found, base)
-    costs = _costs(found)
+    network, tokens = imported.network, imported.tokens
+    base = frozen_base(network, imported.parameters, "nf4")
+    operations = _operations(imported, base)
+    costs = _costs(imported)
     return {
         "network": network.name,
-        **found.facts,
+        **imported.facts,
         "parameters": sum(map(prod, network.parameter_shapes.values())),
         "tokens": tokens,
         "macs_per_token": round(sum(products(network, (tokens,))) / tokens),
@@ -105,15 +98,15 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
         "operations": operations,
         "step": {"sentences": _SENTENCES, "tokens": tokens},
         "presets": costs,
-        "advice": [*_advice(found, base, operations)],
+        "advice": [*_advice(imported, base, operations)],
     }
 
 
 def _of_folder(folder: Path, request: TransformerRequest) -> _Imported:
     """Read a folder of the library `transformers`, or a GGUF file, and the embeddings of the sentences."""
-    own = request.model
-    for name, given in (("--weights", own.weights), ("--input", own.shape), ("--samples", request.samples)):
-        if given is not None:
+    options = request.model
+    for name, value in (("--weights", options.weights), ("--input", options.shape), ("--samples", request.samples)):
+        if value is not None:
             raise UserError(f"{name} has no meaning with the language model {folder}: leave it out")
     model = read_gguf(folder) if folder.suffix == GGUF else read_folder(folder)
     network, parameters = model.builder.finish()
@@ -127,77 +120,77 @@ def _of_folder(folder: Path, request: TransformerRequest) -> _Imported:
     if request.sentences:
         from ...golden.train.text.sentence_model import longest, read_model, tokens_of
 
-        sentences = [one for one in lines_of(read_text(request.sentences)) if one.strip()]
+        sentences = [line for line in lines_of(read_text(request.sentences)) if line.strip()]
         if not sentences:
             raise UserError(f"{request.sentences} has no sentence: write one on each line")
         numbers = tokens_of(read_model(folder)[1], sentences, longest(network))
-        there = numbers >= 0
-        lengths = tuple(map(int, there.sum(axis=1)))
-        rows, tokens = (model.rows(numbers[there]), lengths), max(1, round(float(np.mean(lengths))))
+        is_token = numbers >= 0
+        lengths = tuple(map(int, is_token.sum(axis=1)))
+        rows, tokens = (model.rows(numbers[is_token]), lengths), max(1, round(float(np.mean(lengths))))
         facts |= {"sentences": len(lengths), "longest_sentence": max(lengths)}
     return _Imported(model.builder, model.last, network, parameters, facts, rows, tokens)
 
 
 def _of_model(request: TransformerRequest) -> _Imported | None:
     """Import a module or an ONNX file, and the rows of the samples."""
-    own = request.model
-    own.check_file()
-    found = own_transformer(own.model, own.shape, own.weights)
-    if found is None:
+    options = request.model
+    options.check_file()
+    transformer = own_transformer(options.model, options.shape, options.weights)
+    if transformer is None:
         return None
     if request.sentences:
-        raise UserError(f"--sentences is for a folder with a tokenizer: {own.model} takes --samples FILE.npz")
-    network, parameters = found.builder.finish()
+        raise UserError(f"--sentences is for a folder with a tokenizer: {options.model} takes --samples FILE.npz")
+    network, parameters = transformer.builder.finish()
     facts = {
-        "input": list(found.input_shape),
-        "left_to_host": [found.left_to_host] if found.left_to_host else [],
+        "input": list(transformer.input_shape),
+        "left_to_host": [transformer.left_to_host] if transformer.left_to_host else [],
         "converted": [],
         "unused": [],
     }
-    tokens, rows = len(found.places), None
+    tokens, rows = len(transformer.places), None
     if request.samples:
         samples = inputs_of(request.samples, request.scale)
-        # rows are read as maps of one row
-        if samples.shape not in (found.input_shape, with_height(found.input_shape)):
-            shapes = f"{found.input_shape}, {request.samples} has {samples.shape}"
+        # samples of sequences count as images of height 1
+        if samples.shape not in (transformer.input_shape, with_height(transformer.input_shape)):
+            shapes = f"{transformer.input_shape}, {request.samples} has {samples.shape}"
             raise UserError(f"{network.name} takes samples of {shapes}")
         flat = np.pad(samples.values().reshape(len(samples), -1), ((0, 0), (0, 1)))
-        rows = flat[:, found.places].reshape(-1, network.features), (tokens,) * len(samples)
+        rows = flat[:, transformer.places].reshape(-1, network.features), (tokens,) * len(samples)
         facts["samples"] = len(samples)
-    return _Imported(found.builder, found.last, network, parameters, facts, rows, tokens)
+    return _Imported(transformer.builder, transformer.last, network, parameters, facts, rows, tokens)
 
 
-def _operations(found: _Imported, base: FrozenBase) -> list[dict[str, Any]]:
-    """Describe all operations, with ranges where there are samples."""
-    network, parameters = found.network, found.parameters
-    ranges = operation_ranges(base, parameters, *found.rows) if found.rows else None
-    macs = products(network, (found.tokens,))
+def _operations(imported: _Imported, base: FrozenBase) -> list[dict[str, Any]]:
+    """Describe all operations, with ranges if samples exist."""
+    network, parameters = imported.network, imported.parameters
+    ranges = operation_ranges(base, parameters, *imported.rows) if imported.rows else None
+    macs = products(network, (imported.tokens,))
     listed = []
     for number, operation in enumerate(network.operations):
-        own = {kind: values for (of, kind), values in parameters.items() if of == number}
-        one: dict[str, Any] = {
+        tensors = {kind: values for (of, kind), values in parameters.items() if of == number}
+        facts: dict[str, Any] = {
             "operation": number,
             "name": network.titles[number],
             "kind": type(operation).__name__,
             "reads": list(network.reads[number]),
             "features": network.shapes[number][0],
-            "parameters": sum(values.size for values in own.values()),
+            "parameters": sum(values.size for values in tensors.values()),
             "macs": macs[number],
             "format": str(base.transformer.formats[number]),
         }
-        if own:
-            one["largest"] = max(float(np.abs(values).max()) for values in own.values())
-        if "weight" in own:
-            one["weight_format"] = str(base.transformer.format_of((number, "weight")))
-            one["nf4_error"] = base.errors[number, "weight"]
+        if tensors:
+            facts["largest"] = max(float(np.abs(values).max()) for values in tensors.values())
+        if "weight" in tensors:
+            facts["weight_format"] = str(base.transformer.format_of((number, "weight")))
+            facts["nf4_error"] = base.errors[number, "weight"]
         if ranges:
-            one |= asdict(ranges[number])
-        listed.append(one)
+            facts |= asdict(ranges[number])
+        listed.append(facts)
     return listed
 
 
 def _bytes(network: Transformer) -> dict[str, int]:
-    """Bytes of codes, scales, and what is no matrix, 4 bytes a value."""
+    """Bytes of codes, scales, and other parameters at 4 bytes each."""
     shapes = network.parameter_shapes
     matrices = [shape for (_, kind), shape in shapes.items() if kind == "weight"]
     blocks = sum(outputs * -(-inputs // BLOCK) for outputs, inputs in matrices)
@@ -205,53 +198,62 @@ def _bytes(network: Transformer) -> dict[str, int]:
     return {"codes": blocks * BLOCK // 2, "scales": blocks * SCALE_BITS // 8, "others": 4 * rest}
 
 
-def _costs(found: _Imported) -> list[dict[str, Any]]:
-    """Time and bytes of a step on presets of cores; a model without a head has a mean and two classes."""
-    network = found.network
+def _costs(imported: _Imported) -> list[dict[str, Any]]:
+    """Time and bytes of a step on presets of cores; a model without a head gets a mean and two classes."""
+    network = imported.network
     if not network.shapes[-1][1]:
-        made = found.builder
-        made.add("head", Linear(2), made.pool("mean", found.last, "mean"))
-        network = made.network()
-    return preset_costs(on_paper(network), (found.tokens,) * _SENTENCES)
+        builder = imported.builder
+        builder.add("head", Linear(2), builder.pool("mean", imported.last, "mean"))
+        network = builder.network()
+    return preset_costs(on_paper(network), (imported.tokens,) * _SENTENCES)
 
 
-def _advice(found: _Imported, base: FrozenBase, operations: list[dict[str, Any]]) -> Iterator[str]:
-    """Say what is clipped, coarse, converted or not used, and what to do."""
-    titles, wide = found.network.titles, dict[int, Format]()
-    if found.rows:
-        largest = {one["operation"]: max(-one["least"], one["most"]) for one in operations}
+def _advice(imported: _Imported, base: FrozenBase, operations: list[dict[str, Any]]) -> Iterator[str]:
+    """Remedies for clipped, coarse, converted and unused values."""
+    titles, wide = imported.network.titles, dict[int, Format]()
+    if imported.rows:
+        largest = {operation["operation"]: max(-operation["least"], operation["most"]) for operation in operations}
         wide = activation_formats(base.transformer, largest)
-    for one in operations:
-        if one.get("saturated"):
-            percent = 100 * one["saturated"] / one["values"]
-            other = wide.get(one["operation"])
+    for operation in operations:
+        if operation.get("saturated"):
+            percent = 100 * operation["saturated"] / operation["values"]
+            other = wide.get(operation["operation"])
             remedy = f"tune takes {other} for it" if other else "it follows from what is clipped before it"
             yield (
-                f"{one['name']}: {percent:.3g} % of {one['values']:,} values saturate in {one['format']}, of "
-                f"{one['least']:.4g} to {one['most']:.4g}; {remedy}"
+                f"{operation['name']}: {percent:.3g} % of {operation['values']:,} values saturate in {operation['format']}, "
+                f"of {operation['least']:.4g} to {operation['most']:.4g}; {remedy}"
             )
     for (number, kind), count in base.clipped.items():
         yield f"{titles[number]}: {count} values of its {kind} saturate in {Q8_16}, -128 to 128"
-    if any(shape[1] % 32 for (_, kind), shape in found.network.parameter_shapes.items() if kind == "weight"):
+    if any(shape[1] % 32 for (_, kind), shape in imported.network.parameter_shapes.items() if kind == "weight"):
         yield "inputs that are no multiple of 32 leave lanes of the array's last tiles empty"
-    if found.facts["converted"]:
-        yield f"weights of {', '.join(found.facts['converted'])}, which float32 holds exactly"
-    if found.facts["unused"]:
-        yield f"not used, as they are behind the last hidden state: {', '.join(found.facts['unused'])}"
+    if imported.facts["converted"]:
+        yield f"weights of {', '.join(imported.facts['converted'])}, which float32 holds exactly"
+    if imported.facts["unused"]:
+        yield f"not used, as they are behind the last hidden state: {', '.join(imported.facts['unused'])}"
 
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
-    """Show what `run` gave as tables, and return the lines below them; parameters as of `network.summary`."""
+    """Show the result of `run` as tables; returns the lines below the tables; parameters as for `network.summary`."""
     operations, measured = result["operations"], "saturated" in result["operations"][0]
     columns = ["", "name", "operation", "reads", "features", "parameters", "MACs", "format", "largest", "NF4 error"]
     rows = []
-    for one in operations:
-        row = [str(one["operation"]), one["name"], one["kind"], " ".join(_read(read) for read in one["reads"])]
-        row += [f"{one[which]:,}" for which in ("features", "parameters", "macs")]
-        row += [one["format"], f"{one['largest']:.3g}" if "largest" in one else ""]
-        row.append(f"{100 * one['nf4_error']:.2g} %" if "nf4_error" in one else "")
+    for operation in operations:
+        row = [
+            str(operation["operation"]),
+            operation["name"],
+            operation["kind"],
+            " ".join(_read(read) for read in operation["reads"]),
+        ]
+        row += [f"{operation[which]:,}" for which in ("features", "parameters", "macs")]
+        row += [operation["format"], f"{operation['largest']:.3g}" if "largest" in operation else ""]
+        row.append(f"{100 * operation['nf4_error']:.2g} %" if "nf4_error" in operation else "")
         if measured:
-            row += [f"{one['least']:.3g} to {one['most']:.3g}", f"{one['saturated']:,}", f"{100 * one['error']:.2g} %"]
+            row += [
+                f"{operation['least']:.3g} to {operation['most']:.3g}",
+                f"{operation['saturated']:,}",
+                f"{100 * operation['error']:.2g} %",
+            ]
         rows.append(row)
     more = ["outputs", "saturated", "error"] if measured else []
     show([*columns, *more], rows, f"{result['network']}, {' x '.join(map(str, result['input']))}")

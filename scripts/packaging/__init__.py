@@ -1,1 +1,1 @@
-"""Jobs of a core's package: the network, weights and samples that the user names."""
+"""Jobs of a core's package: the user's network, weights and samples."""

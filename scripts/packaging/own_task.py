@@ -27,25 +27,16 @@ from ..own_network import OwnNetwork, check_samples, core_spec
 from ..start import default_drift
 
 _OF_DATA = ("data_dir", "drift", "scale", "epochs", "steps", "batch", "rate", "seed")
-"""Options that have no meaning without samples."""
+"""Options without meaning if no samples are given."""
 
 
 def spec_and_task(
     block: str, settings: tuple[str, ...], preset: str | None, options: Mapping[str, Any]
 ) -> tuple[Spec, ExampleTask | None]:
-    """Build the spec of a block, and the task of its jobs where there are samples.
+    """Spec of a block, and the task of its jobs if samples are given.
 
-    Parameters
-    ----------
-    block, settings, preset
-        See `spec_of`.
-    options : dict
-        `network_options` and `sample_options` or `task_options`, by name.
-
-    Raises
-    ------
-    UserError
-        As `spec_of`; if network, weights and samples do not go together; or if options have no meaning without others.
+    ``options`` are `network_options` and `sample_options` or `task_options`, by name; else see `spec_of`. A `UserError`
+    as by `spec_of`, if network, weights and samples do not go together, or if options have no meaning without others.
     """
     model, weights, shape, data = (options[name] for name in ("model", "weights", "shape", "data"))
     if data is None:
@@ -58,29 +49,29 @@ def spec_and_task(
         raise UserError(f"{block} has no network: leave --data out")
     name = model
     if not model:
-        given = build(kind, settings, preset)
-        assert isinstance(given, NetworkCoreSpec), "checked above"
-        name = given.network
+        preset_spec = build(kind, settings, preset)
+        assert isinstance(preset_spec, NetworkCoreSpec), "checked above"
+        name = preset_spec.network
         if not weights:
             raise UserError(f"{name} has no weights of its own: give --weights FILE, or --model FILE.onnx")
-        settings = tuple(one for one in settings if one.partition("=")[0].strip() != "network")
+        settings = tuple(setting for setting in settings if setting.partition("=")[0].strip() != "network")
     drift = options["drift"] or default_drift(data)
     samples = task_of(data, options["data_dir"], drift, options["seed"], options["scale"])
     known = shape or (None if holds_network(name) or not model or model in NETWORKS else samples.test.shape)
-    torch.manual_seed(options["seed"])  # the same weights in every run where the user's function draws them
-    own = OwnNetwork(name, weights, known)
-    network, module = own.load()
+    torch.manual_seed(options["seed"])  # the user's function may draw weights: the same in every run
+    user_network = OwnNetwork(name, weights, known)
+    network, module = user_network.load()
     check_samples(network, samples)
-    spec = core_spec(kind, own, settings, preset, samples.test.inputs.dtype == np.uint8)
+    spec = core_spec(kind, user_network, settings, preset, samples.test.inputs.dtype == np.uint8)
     converter = Converter()
     frozen = converter.stages(folded(network, module))
     _warn(converter.clipped, f"parameters of {network.name}", f"{Q4_12}: train with weight decay, or rescale them")
-    for some in (samples.tune, samples.test):
+    for split in (samples.tune, samples.test):
         converter.clipped = 0
-        converter.samples(some)
+        converter.samples(split)
         _warn(converter.clipped, f"values of {samples.name}", f"{Q8_16}: scale them with --scale")
     how = {name: options[name] for name in ("epochs", "steps", "batch", "rate", "seed") if name in options}
-    # the folder of a file is no matter of those who get the package
+    # a package does not show the user's folders
     shown = f"npz:{Path(data.removeprefix('npz:')).name}" if data.startswith("npz:") else data
     return spec, ExampleTask(shown, network.name, frozen, samples.tune, samples.test, **how)
 
@@ -91,17 +82,17 @@ def _warn(clipped: int, what: str, remedy: str) -> None:
 
 
 def job_facts(example: Example | None) -> dict[str, Any]:
-    """Describe the job of a package of the user's samples for ``--json``, or that there are none."""
+    """Facts for ``--json`` about the job of a package: the user's samples, or a random self-test."""
     if example is None:
         return {"selftest": "random"}
     regions = {name: region.size for name, region in example.memory.regions.items()}
-    found = {"selftest": example.data.name, "tuning": example.how, "tested": example.tested}
-    found |= {f"accuracy_{name}": getattr(example, name) / example.tested for name in ("before", "after")}
-    return found | {"memory": {"regions": regions, "together": example.memory.end}}
+    facts = {"selftest": example.data.name, "tuning": example.how, "tested": example.tested}
+    facts |= {f"accuracy_{name}": getattr(example, name) / example.tested for name in ("before", "after")}
+    return facts | {"memory": {"regions": regions, "together": example.memory.end}}
 
 
 def job_lines(facts: Mapping[str, Any], of_network: bool = True) -> list[str]:
-    """Say what `job_facts` has, or that the self-test is random, in lines; and of a core `of_network` how it is not."""
+    """Lines about `job_facts`; a random self-test of a core `of_network` gets advice for real data."""
     if "memory" not in facts:
         remedy = ": --weights and --data make it of your network and samples" if of_network else ""
         return [f"the self-test is random{remedy}"]

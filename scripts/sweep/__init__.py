@@ -1,1 +1,1 @@
-"""`fabtune sweep`: a sweep in one process or several, and its report."""
+"""`fabtune sweep`: a sweep in one or several processes, and the report."""

@@ -1,4 +1,4 @@
-"""Report of a sweep: one HTML file with its plots inside."""
+"""Report of a sweep: an HTML file with inline plots."""
 
 from __future__ import annotations
 
@@ -16,32 +16,25 @@ from ...boards.sweep.study import Evaluated
 from ..curve import inline_picture
 
 _AGAINST = ("lut", "cycles", "ff", "dsp", "bram36", "uram", "dram_bytes")
-"""Objectives that accuracy is plotted against, the most telling first."""
+"""Objectives for plots of accuracy, the most telling first."""
 
 
 def render(
     space: Space, points: Sequence[Evaluated], front: Sequence[Evaluated], best: Sequence[dict[str, Any]]
 ) -> str:
-    """Write the page as HTML.
-
-    Parameters
-    ----------
-    space : Space
-    points, front : sequence of Evaluated
-        All points, and those that no other one dominates.
-    best : sequence of dict
-        ``values``, ``objectives`` and ``commands`` of the front's.
+    """HTML page of all points and the Pareto front; ``best`` has ``values``, ``objectives`` and ``commands`` of the
+    front.
     """
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         files(__package__).joinpath("report.html.j2").read_text()
     )
-    feasible = [one for one in points if one.objectives]
+    feasible = [point for point in points if point.objectives]
     return template.render(
         version=__version__,
         space=space,
         points=points,
         best=best,
-        refused=[one for one in points if one.reason],
+        refused=[point for point in points if point.reason],
         plots=_plots(space, feasible, front) if feasible else {},
     )
 
@@ -50,7 +43,7 @@ def _plots(space: Space, points: Sequence[Evaluated], front: Sequence[Evaluated]
     """Pictures by title."""
     pairs = _pairs(space)
     drawn = [inline_picture(partial(_scatter, space, points, front, pair)) for pair in pairs]
-    return {f"{up} against {across}": one for (across, up), one in zip(pairs, drawn, strict=True)}
+    return {f"{up} against {across}": picture for (across, up), picture in zip(pairs, drawn, strict=True)}
 
 
 def _pairs(space: Space) -> list[tuple[str, str]]:
@@ -64,13 +57,13 @@ def _scatter(
     space: Space, points: Sequence[Evaluated], front: Sequence[Evaluated], pair: tuple[str, str], axes: Axes
 ) -> None:
     across, up = (space.objectives.index(name) for name in pair)
-    for some, style in ((points, {"color": "tab:grey", "alpha": 0.5}), (front, {"color": "tab:red"})):
-        axes.scatter([one.objectives[across] for one in some], [one.objectives[up] for one in some], **style)
-    # the front of these two objectives alone
+    for group, style in ((points, {"color": "tab:grey", "alpha": 0.5}), (front, {"color": "tab:red"})):
+        axes.scatter([point.objectives[across] for point in group], [point.objectives[up] for point in group], **style)
+    # Pareto front of these two objectives
     upward = 1 if pair[1] == "accuracy" else -1
     stairs: list[tuple[float, float]] = []
-    for one in sorted(points, key=lambda one: (one.objectives[across], -upward * one.objectives[up])):
-        if not stairs or upward * one.objectives[up] > upward * stairs[-1][1]:
-            stairs.append((one.objectives[across], one.objectives[up]))
+    for point in sorted(points, key=lambda point: (point.objectives[across], -upward * point.objectives[up])):
+        if not stairs or upward * point.objectives[up] > upward * stairs[-1][1]:
+            stairs.append((point.objectives[across], point.objectives[up]))
     axes.step(*zip(*stairs, strict=True), where="post", color="tab:red", linewidth=0.9)
     axes.set(xlabel=pair[0], ylabel=pair[1])

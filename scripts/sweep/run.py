@@ -1,4 +1,4 @@
-"""`fabtune sweep`: check a space, evaluate its points in one process or several, report."""
+"""`fabtune sweep`: check a space, evaluate its points in one or several processes, report."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class SweepRequest:
     output : Path, optional
         Folder for journal, points and report; by default ``build/sweep/NAME``.
     journal : Path, optional
-        Another place for the journal.
+        Another file for the journal.
     processes : int
     force : bool
         Replace points and report in `output`.
     training : dict
-        Network and weights that take the place of those in the file, see `space.read`.
+        Network and weights that replace the file's, see `space.read`.
     """
 
     file: Path
@@ -64,19 +64,19 @@ class SweepRequest:
 
 
 def run(request: SweepRequest, console: Console) -> dict[str, Any]:
-    """Evaluate what the journal does not have yet, and write points and report.
+    """Evaluate the points that the journal lacks, and write points and report.
 
     Returns
     -------
     dict
         ``space``, ``points`` (finished), ``of`` (in all), ``infeasible``, ``front`` (``values``, ``objectives`` and
-        ``commands`` of each point that no other one dominates), ``journal`` and ``files``.
+        ``commands`` of each Pareto-optimal point), ``journal`` and ``files``.
     """
     space = read(request.file, request.training)
     folder = OutputFolder(request.output or Path("build/sweep") / space.name, request.force, request.output is None)
     folder.refuse((POINTS, REPORT))
     journal = request.journal or folder.path / JOURNAL
-    # may be there: the folders have to be such, and writable
+    # files may exist, but their folders must be writable
     refuse_outputs([journal, folder.path / POINTS, folder.path / REPORT], None, force=True)
     torch.set_num_threads(1)
     check(space, next(iter(workloads_of(space, console, trained=False)), None))
@@ -88,7 +88,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
         return f"{name}: {_finished(space, journal)} of {space.total} points, {time.monotonic() - began:.0f} s"
 
     watch = partial(_watch, name) if alone else None
-    workers = {f"process {at + 1}": (request, journal, watch) for at in range(request.processes)}
+    workers = {f"process {index + 1}": (request, journal, watch) for index in range(request.processes)}
     with (
         keeping(lambda: f"{_finished(space, journal)} of {space.total} points are in {journal}: {_GOES_ON}"),
         nullcontext() if alone else shown_by(counted),
@@ -97,8 +97,8 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     study = Study(space, journal)
     points, front = study.points(), study.front()
     study.close()
-    best = [_described(space, one, workloads) for one in front]
-    # that nothing of the user's is here was checked; another process on this journal may have written the same since
+    best = [_described(space, point, workloads) for point in front]
+    # checked before: no file of the user; another process on this journal may have written the same files since
     written = OutputFolder(folder.path, force=True, default=folder.default).write(
         {POINTS: _table(space, points), REPORT: render(space, points, front, best)}
     )
@@ -106,7 +106,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
         "space": space.name,
         "points": len(points),
         "of": space.total,
-        "infeasible": sum(bool(one.reason) for one in points),
+        "infeasible": sum(bool(point.reason) for point in points),
         "front": best,
         "journal": str(journal),
         "files": [str(folder.path / name) for name in written],
@@ -114,40 +114,31 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
 
 
 def workloads_of(space: Space, console: Console, trained: bool = True) -> list[AnyWorkload]:
-    """Load samples and networks of all seeds; none where nothing needs them.
-
-    Parameters
-    ----------
-    space : Space
-    console : Console
-        For the progress of pre-training.
-    trained : bool
-        Pre-train the networks, where points are trained.
-    """
+    """Samples and networks of all seeds, pre-trained if ``trained`` and needed; empty if the space needs none."""
     if not space.on_samples:
         return [shapes_workload(space.training)] if space.of_core else []
-    given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
+    options: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
     for name in ("data_dir", "weights"):
-        given[name] = Path(str(space.training[name])) if name in space.training else None
-    given |= {
+        options[name] = Path(str(space.training[name])) if name in space.training else None
+    options |= {
         "shape": None,
         "data": space.training.get("data", "digits"),
         "pretrain": space.training.get("pretrain", False),
         "scale": space.training.get("scale", 1.0),
     }
-    found: list[AnyWorkload] = []
+    workloads: list[AnyWorkload] = []
     for seed in range(space.seeds):
-        options = start.Start(**given, seed=seed)
-        task = options.task()
-        network, module = options.network_for(task)
+        start_options = start.Start(**options, seed=seed)
+        task = start_options.task()
+        network, module = start_options.network_for(task)
         if space.trains and trained:
-            module, _ = options.ready(network, module, task, pretraining_defaults(network.name, seed), console)
-        found.append(Workload(task, network, module))
-    return found
+            module, _ = start_options.ready(network, module, task, pretraining_defaults(network.name, seed), console)
+        workloads.append(Workload(task, network, module))
+    return workloads
 
 
 def _finished(space: Space, journal: Path) -> int:
-    """Count the finished points; in this process no trial may run, as its locks would end."""
+    """Number of finished points; in this process no trial may run, because its locks would end."""
     study = Study(space, journal)
     try:
         return len(study.points())
@@ -160,14 +151,14 @@ def _watch(name: str, state: str) -> None:
 
 
 def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | None) -> None:
-    """Evaluate points until none is left."""
+    """Evaluate points until none remains."""
     space = read(request.file, request.training)
     workloads = workloads_of(space, Console(quiet=True))
     study = Study(space, journal)
     try:
         while (values := study.claim()) is not None:
             if watch:
-                done, shown = len(study.points()), ", ".join(f"{_short(name)}={one}" for name, one in values.items())
+                done, shown = len(study.points()), ", ".join(f"{_short(key)}={value}" for key, value in values.items())
                 watch(f"{done} of {space.total} points; {shown}")
             objectives, reason = _evaluate(space, values, workloads)
             study.tell(objectives, reason)
@@ -176,7 +167,7 @@ def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | N
 
 
 def _evaluate(space: Space, values: dict[str, Any], workloads: list[AnyWorkload]) -> tuple[tuple[float, ...], str]:
-    """Objectives of a point, or the reason why it is infeasible."""
+    """Objectives of a point, or the reason of infeasibility."""
     try:
         design = design_of(space, space.point(values), workloads[0] if workloads else None)
         return evaluate(space, design, workloads), ""
@@ -187,7 +178,7 @@ def _evaluate(space: Space, values: dict[str, Any], workloads: list[AnyWorkload]
 def _described(space: Space, point: Evaluated, workloads: list[AnyWorkload]) -> dict[str, Any]:
     design = design_of(space, space.point(point.values), workloads[0] if workloads else None)
     return {
-        "values": {_short(name): one for name, one in point.values.items()},
+        "values": {_short(name): value for name, value in point.values.items()},
         "objectives": dict(zip(space.objectives, point.objectives, strict=True)),
         "commands": [shlex.join(words) for words in (_emit(space, design), _tune(space, design)) if words],
     }
@@ -206,7 +197,7 @@ def _emit(space: Space, design: Design) -> list[str]:
 
 
 def _tune(space: Space, design: Design) -> list[str]:
-    """Command of a point's training with seed 0; none where `fabtune tune` has no core with the array."""
+    """Command of a point's training with seed 0; empty if `fabtune tune` has no core with the array."""
     training = design.training
     if training is None or not space.trains:
         return []
@@ -221,28 +212,28 @@ def _tune(space: Space, design: Design) -> list[str]:
 
 
 def _table(space: Space, points: list[Evaluated]) -> str:
-    """Write all points as CSV."""
+    """All points as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["point", *map(_short, space.parameters), *space.objectives, "infeasible"])
-    for one in points:
-        objectives = one.objectives or [""] * len(space.objectives)
-        writer.writerow([one.number, *one.values.values(), *objectives, one.reason])
+    for point in points:
+        objectives = point.objectives or [""] * len(space.objectives)
+        writer.writerow([point.number, *point.values.values(), *objectives, point.reason])
     return text.getvalue()
 
 
 def summary(result: dict[str, Any], show: Callable[[list[str], list[list[str]]], None]) -> list[str]:
-    """Show the front as a table, and describe the rest in lines."""
+    """Show the front as a table; returns lines about the rest."""
     front = result["front"]
     if front:
         columns = ["", *front[0]["values"], *front[0]["objectives"]]
         rows = []
-        for at, one in enumerate(front, start=1):
+        for number, point in enumerate(front, start=1):
             numbers = [
-                f"{value:.4g}" if name == "accuracy" else f"{value:,g}" for name, value in one["objectives"].items()
+                f"{value:.4g}" if name == "accuracy" else f"{value:,g}" for name, value in point["objectives"].items()
             ]
-            rows.append([str(at), *map(str, one["values"].values()), *numbers])
+            rows.append([str(number), *map(str, point["values"].values()), *numbers])
         show(columns, rows)
-    lines = [f"{at}: {line}" for at, one in enumerate(front, start=1) for line in one["commands"]]
+    lines = [f"{number}: {line}" for number, point in enumerate(front, start=1) for line in point["commands"]]
     counted = f"{result['points']} of {result['of']} points, {result['infeasible']} of them infeasible"
     return [*lines, counted, *result["files"]]
