@@ -1,14 +1,14 @@
 """Fully connected layer with sensitive weights in 16 bits and the others in NF4 (equations 11 and 17 to 26).
 
-The NF4 part has the code for 0 at the positions of sensitive weights, so that the sum of both parts is the layer. The
-sensitive values are one vector of float32 parameters: a zeroth-order step is often below half a last place of a 16-bit
-number and would be lost. The forward pass and `to_linear` use the values rounded to 16 bits.
+The NF4 part has the code for 0 at the positions of sensitive weights: the sum of both parts is the layer. The sensitive
+values are one vector of float32 parameters, because a zeroth-order step is often below half a last place of a 16-bit
+number. The forward pass and `to_linear` use the values rounded to 16 bits.
 
-The weight is dequantised in groups of whole rows, so that besides the codes only one group is in memory.
+The weight is dequantised in groups of whole rows: besides the codes only one group is in memory.
 
 Weights are quantised as in QLoRA and bitsandbytes: blocks of 64 in memory order, float32 scales. Levels, midpoints and
-the rule for ties are those of `golden.nf4.codec`, which quantises Q8.16 integers in blocks of channels. Here everything
-is PyTorch, on any device.
+the rule for ties are those of `golden.nf4.codec`, which quantises Q8.16 integers in blocks of channels. This module
+uses PyTorch, on any device.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 @dataclass(frozen=True)
 class _RowGroup:
-    """Rows of the weight that begin and, except at the end of the weight, end at the border of an NF4 block."""
+    """Rows of the weight that start and end at the border of an NF4 block, or at the end of the weight."""
 
     rows: slice
     blocks: slice
@@ -42,7 +42,7 @@ class _RowGroup:
 
 
 class SparseLinear(nn.Module):
-    """Linear layer of which only the sensitive weights are tuned.
+    """Linear layer with tuned sensitive weights; all others are frozen.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class SparseLinear(nn.Module):
     dtype : torch.dtype
         Type of the sensitive weights in the forward pass: float16, bfloat16, or float32 for comparisons.
     unpacked : bool
-        Also keep the dequantised weight in float32, and write the sensitive values into it in every forward pass. The
-        output is the same bit for bit and much faster, but no memory is saved: for simulations.
+        Keep the dequantised weight in float32 too, and write the sensitive values into it in every forward pass. Meant
+        for simulations: the output is the same bit for bit and much faster, but no memory is saved.
 
     Attributes
     ----------
@@ -62,21 +62,22 @@ class SparseLinear(nn.Module):
         The sensitive weights; the forward pass uses `sensitive`.
     indices : Tensor (k,) of int32
     codes, scales : Tensor
-        The other weights, see `blocks.quantise`.
+        The other weights, see `quantise`.
     bias : Parameter (out,), or None
 
     Raises
     ------
     UserError
-        If the indices are not ascending or out of range, the type is another, or a weight is not finite in it.
+        If indices are not ascending or out of range, the type is unknown, or a sensitive weight is not finite in the
+        type.
     """
 
     group_weights: ClassVar[int] = 1 << 20
     """Approximate number of weights of a row group."""
     few: ClassVar[int] = 4
-    """Most input rows for which `forward` uses `sparse_add_mm`.
+    """Largest number of input rows for which `forward` uses `sparse_add_mm`.
 
-    The paper uses it for single tokens (figure 9). On a CPU it is slower for more rows, see docs/sparse.md.
+    The paper uses `sparse_add_mm` for single tokens (figure 9). With more rows a CPU is slower, see docs/sparse.md.
     """
 
     indices: Tensor
@@ -120,9 +121,9 @@ class SparseLinear(nn.Module):
             raise UserError(f"a layer of {len(flat)} weights is too large for 32-bit indices: split it")
 
     def _prepare(self) -> None:
-        """Compute the row groups, and the dense weight if unpacked, from indices and codes."""
+        """Compute the row groups from indices and codes, and the dense weight if unpacked."""
         width = self.in_features
-        # groups begin at the border of a block
+        # groups start at the border of a block
         step = BLOCK // gcd(BLOCK, width)
         rows = max(step, self.group_weights // width // step * step)
         starts = list(range(0, self.out_features, rows))
@@ -146,18 +147,18 @@ class SparseLinear(nn.Module):
 
     @property
     def sensitive(self) -> Tensor:
-        """Sensitive weights of the forward pass: (k,) of `dtype`."""
+        """Sensitive weights of the forward pass, (k,) of `dtype`."""
         return self.values.to(self.dtype)
 
     @property
     def weight(self) -> Tensor:
-        """Complete weight: (out, in) of float32."""
+        """Complete weight, (out, in) of float32."""
         values = self.sensitive.float()
         return torch.cat([self._added(group, values) for group in self._groups])
 
     @torch.no_grad()
     def to_linear(self) -> nn.Linear:
-        """Merge the parts into an `nn.Linear` in float32."""
+        """Both parts merged into an `nn.Linear` in float32."""
         device = self.codes.device
         linear = nn.Linear(self.in_features, self.out_features, self.bias is not None, device, torch.float32)
         linear.weight.copy_(self.weight)
@@ -170,7 +171,7 @@ class SparseLinear(nn.Module):
         return flat[: group.weights].view(-1, self.in_features)
 
     def _added(self, group: _RowGroup, values: Tensor | None) -> Tensor:
-        """Rows of the weight with these sensitive values, or with 0 if None."""
+        """Rows of the weight with these sensitive values; with 0 in their place if None."""
         if self.dense is None:
             weight = self._dequantised(group)
             if values is None:
@@ -178,7 +179,7 @@ class SparseLinear(nn.Module):
         else:
             weight = self.dense[group.rows]
             if torch.is_grad_enabled():
-                # autograd may need it until the backward pass
+                # autograd may need the weight until the backward pass
                 weight = weight.clone()
         positions = self.indices[group.sensitive].long() - group.start
         if values is None:
@@ -192,7 +193,7 @@ class SparseLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Output of the layer, (..., out) from (..., in), in the input's type.
 
-        Up to `few` rows use `sparse_add_mm`, more use `sparse_add` (appendix C.6).
+        Up to `few` rows use `sparse_add_mm`, more rows use `sparse_add` (appendix C.6).
         """
         if x.numel() <= self.few * self.in_features:
             return self.sparse_add_mm(x)
@@ -203,7 +204,7 @@ class SparseLinear(nn.Module):
         return self._product(x, self.sensitive.float())
 
     def sparse_add_mm(self, x: Tensor) -> Tensor:
-        """Multiply with the dequantised weights, then add the product with the sensitive ones (equation 24)."""
+        """Multiply by the dequantised weights, then add the product with the sensitive weights (equation 24)."""
         flat = x.reshape(-1, self.in_features)
         output = self._product(flat, None)
         positions = self.indices.long()
@@ -220,7 +221,6 @@ class SparseLinear(nn.Module):
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def extra_repr(self) -> str:
-        """Text for the module's ``repr``."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
             f"sensitive={len(self.values)}, dtype={self.dtype}, unpacked={self.unpacked}"
@@ -228,7 +228,7 @@ class SparseLinear(nn.Module):
 
 
 def _prepare(module: nn.Module, _: Any) -> None:
-    """Hook after loading a state dict; a function, not a bound method, so that it also works in a copy of the layer."""
+    """Hook after loading a state dict; a function and not a bound method, to work in a copy of the layer too."""
     assert isinstance(module, SparseLinear)
     module._prepare()
 
@@ -238,7 +238,7 @@ BLOCK = 64
 BLOCK_BYTES = BLOCK // 2 + 4
 """Bytes of a block: codes and a float32 scale."""
 _CHUNK = 1 << 14
-"""Blocks quantised at a time: float64 thresholds take thirty times the memory of the codes."""
+"""Blocks quantised at once: float64 thresholds take thirty times the memory of the codes."""
 _MIDPOINTS = torch.from_numpy(MIDPOINTS).double()
 _LEVELS = torch.from_numpy(CODES)
 _PAIRS = torch.stack([_LEVELS.repeat_interleave(16), _LEVELS.repeat(16)], dim=1)
@@ -246,7 +246,7 @@ _PAIRS = torch.stack([_LEVELS.repeat_interleave(16), _LEVELS.repeat(16)], dim=1)
 
 
 def quantise(flat: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantise weights to codes and scales.
+    """NF4 codes and scales of weights.
 
     Thresholds are compared exactly; a weight at a threshold gets the lower code. A block of zeros has scale 0, codes 0.
 
@@ -273,55 +273,51 @@ def quantise(flat: Tensor) -> tuple[Tensor, Tensor]:
         raise UserError("a weight is NaN or infinite: it has no NF4 code; repair the model first")
     codes = torch.empty(len(blocks), BLOCK // 2, dtype=torch.uint8, device=flat.device)
     midpoints = _MIDPOINTS.to(flat.device)
-    for at in range(0, len(blocks), _CHUNK):
+    for start in range(0, len(blocks), _CHUNK):
         # a product of two float32 is exact in float64; the code is the number of thresholds below the weight
-        borders = scales[at : at + _CHUNK, None].double() * midpoints
-        chunk = torch.searchsorted(borders, blocks[at : at + _CHUNK].double()).to(torch.uint8)
-        codes[at : at + _CHUNK] = chunk[:, ::2] << 4 | chunk[:, 1::2]
+        borders = scales[start : start + _CHUNK, None].double() * midpoints
+        chunk = torch.searchsorted(borders, blocks[start : start + _CHUNK].double()).to(torch.uint8)
+        codes[start : start + _CHUNK] = chunk[:, ::2] << 4 | chunk[:, 1::2]
     return codes, scales
 
 
 def dequantise(codes: Tensor, scales: Tensor) -> Tensor:
-    """Dequantise: level times scale in float32, as in bitsandbytes, (blocks * 64,).
+    """Level times scale in float32, as in bitsandbytes, (blocks * 64,).
 
-    Parameters
-    ----------
-    codes : Tensor (blocks, 32) of uint8
-    scales : Tensor (blocks,) of float32
+    Codes are (blocks, 32) of uint8, scales (blocks,) of float32.
     """
     levels = functional.embedding(codes.int(), _PAIRS.to(codes.device))
     return levels.view(-1, BLOCK).mul_(scales[:, None]).view(-1)
 
 
 def unpack(codes: Tensor) -> Tensor:
-    """Unpack codes to one per byte: (blocks * 64,) of uint8 from (blocks, 32)."""
+    """Codes one per byte, (blocks * 64,) of uint8 from (blocks, 32)."""
     return torch.stack([codes >> 4, codes & 15], dim=2).view(-1)
 
 
 def sparsify(
     module: nn.Module, mask: Mask, *, dtype: torch.dtype = torch.float16, unpacked: bool = False
 ) -> list[nn.Parameter]:
-    """Replace the layers in a mask by `SparseLinear`, and freeze all other parameters.
+    """Replace the layers in a mask by `SparseLinear`, freeze all other parameters, and return the sensitive weights.
 
     Parameters
     ----------
     module : nn.Module
-        Changed in place, layer by layer, so that memory for a second copy is not needed. A layer that occurs several
-        times is replaced everywhere.
-    mask : Mask
+        Changed in place, layer by layer: no memory for a second copy is needed. A layer that occurs several times is
+        replaced everywhere.
     dtype, unpacked
         Arguments of `SparseLinear`.
 
     Returns
     -------
     list of Parameter
-        Sensitive weights in the order of the module's layers: the parameters for the optimiser.
+        Sensitive weights in the order of the module's layers, for the optimiser.
 
     Raises
     ------
     UserError
-        If the mask is empty, or has a layer that is not in `masks.linears` or is the module itself; nothing is changed
-        then. Also as `SparseLinear` does.
+        If the mask is empty, or has a layer that is not in `masks.linears` or is the module itself; the module then
+        stays unchanged. Also as `SparseLinear` does.
     """
     layers = linears(module)
     if not mask:
@@ -334,7 +330,7 @@ def sparsify(
     module.requires_grad_(False)
     tuned = []
     for name in [name for name in layers if name in mask]:
-        # drop the reference, so that its memory is free before the next layer
+        # without a reference the layer's memory is free before the next layer
         layer = layers.pop(name)
         sparse = SparseLinear(layer, mask[name], dtype=dtype, unpacked=unpacked)
         _replace(module, layer, sparse.train(layer.training))

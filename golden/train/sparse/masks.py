@@ -1,7 +1,7 @@
-"""Masks of sensitive weights: those with the largest squared gradients, layer by layer (definition 3, section 3.3).
+"""Masks of sensitive weights: the largest squared gradients, layer by layer (definition 3, section 3.3).
 
-The paper computes its mask once, before fine-tuning, from the language-model loss on generic text, and uses it for
-every task. Its controls are a mask from the task's own loss and a random one. All masks are static here.
+The paper computes its mask once, before fine-tuning, from the language-model loss on generic text, and uses the mask
+for every task. Its controls are a mask from the task's own loss and a random mask. All masks here are static.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from ...errors import UserError
 
 Mask = dict[str, Tensor]
-"""By name of the layer in the module: flat indices into its weight, int64, ascending."""
+"""Ascending flat indices into the weight, int64, by layer name."""
 
 
 def linears(module: nn.Module) -> dict[str, nn.Linear]:
-    """Fully connected layers whose weight is not shared with another layer, by name.
+    """Fully connected layers by name, each with a weight that no other layer shares.
 
-    A layer that occurs twice has the first of its names. An output layer that shares its weight with the embedding is
-    left out, as splitting it would break the sharing.
+    A layer that occurs twice has its first name. An output layer that shares its weight with the embedding is left out:
+    splitting the layer would break the sharing.
     """
-    owners = Counter(id(one) for layer in module.modules() for one in layer.parameters(recurse=False))
+    owners = Counter(id(weight) for layer in module.modules() for weight in layer.parameters(recurse=False))
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, nn.Linear)}
     return {name: layer for name, layer in layers.items() if owners[id(layer.weight)] == 1}
 
@@ -45,14 +45,14 @@ def count_of(weights: int, fraction: float) -> int:
 
 
 def squared_gradients(module: nn.Module, losses: Iterable[Callable[[], Tensor]]) -> dict[str, Tensor]:
-    """Sum over losses of the squared gradients of the weights of `linears`.
+    """Sum of the squared gradients of the weights of `linears` over losses.
 
-    With one sample's negative log likelihood per loss this is the diagonal of the empirical Fisher matrix times the
-    number of samples (equation 8). With the mean over a batch per loss it is the sum of the squared mean gradients:
-    less work, and the samples' common direction has more weight than their scatter.
+    If each loss is the negative log likelihood of one sample, the sum is the diagonal of the empirical Fisher matrix
+    times the number of samples (equation 8). If each loss is the mean over a batch, the sum is that of squared mean
+    gradients: less work, and the samples' common direction has more weight than their scatter.
 
-    The module is not changed: no gradients remain, and `requires_grad` is restored. The caller sets `eval()` if dropout
-    shall be off and batch norm fixed.
+    The module is not changed: no gradients remain, and `requires_grad` is restored. For no dropout and fixed batch norm
+    the caller sets `eval()`.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ def squared_gradients(module: nn.Module, losses: Iterable[Callable[[], Tensor]])
 
     Returns
     -------
-    dict of str to Tensor, the shape of the weight, of float32
-        By name of the layer; zeros if no loss depends on it. Remove layers that shall not be masked.
+    dict of str to Tensor of float32, in the shape of the weight
+        By layer name; zeros if no loss depends on the layer. The caller removes layers to leave out of a mask.
 
     Raises
     ------
     UserError
-        If there is no linear layer or no loss, or a loss has no gradient or is not finite.
+        If the module has no linear layer, no loss is given, or a loss has no gradient or is not finite.
     """
     layers = linears(module)
     if not layers:
@@ -96,18 +96,18 @@ def squared_gradients(module: nn.Module, losses: Iterable[Callable[[], Tensor]])
 
 @contextmanager
 def _requiring(weights: list[Tensor]) -> Iterator[None]:
-    before = [one.requires_grad for one in weights]
+    before = [weight.requires_grad for weight in weights]
     try:
-        for one in weights:
-            one.requires_grad_(True)
+        for weight in weights:
+            weight.requires_grad_(True)
         yield
     finally:
-        for one, required in zip(weights, before, strict=True):
-            one.requires_grad_(required)
+        for weight, required in zip(weights, before, strict=True):
+            weight.requires_grad_(required)
 
 
 def sensitive(scores: dict[str, Tensor], fraction: float = 0.001) -> Mask:
-    """Select the weights with the highest scores in each layer; of equal scores, those with lower indices.
+    """Mask of the weights with the highest scores in each layer; among equal scores lower indices come first.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def sensitive(scores: dict[str, Tensor], fraction: float = 0.001) -> Mask:
     Raises
     ------
     UserError
-        If the fraction is out of range, or a layer's scores are all 0, or one is not finite.
+        If the fraction is out of range, a layer's scores are all 0, or a score is not finite.
     """
     mask = {}
     for name, score in scores.items():
@@ -137,7 +137,7 @@ def sensitive(scores: dict[str, Tensor], fraction: float = 0.001) -> Mask:
 
 
 def random_mask(module: nn.Module, fraction: float = 0.001, seed: int = 0) -> Mask:
-    """Select as many random weights of each linear layer as `sensitive` does: the paper's control.
+    """Mask of as many random weights of each linear layer as `sensitive` selects: the paper's control.
 
     Raises
     ------
@@ -161,12 +161,12 @@ def overlap(a: Mask, b: Mask) -> float:
 
 
 def coverage(scores: dict[str, Tensor], mask: Mask) -> dict[str, float]:
-    """Fraction of each layer's squared gradient that is on the mask's weights (figures 2, 3 and 7 show its mean).
+    """Share of each layer's squared gradient on the mask's weights (figures 2, 3 and 7 show its mean).
 
     Raises
     ------
     UserError
-        If the mask has a layer without scores, or one whose scores are all 0.
+        If a layer of the mask has no scores, or only scores of 0.
     """
     shares = {}
     for name, chosen in mask.items():

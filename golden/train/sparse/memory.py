@@ -1,8 +1,8 @@
 """Memory of a model before and after sparsification: from shapes, and measured on the tensors of a module.
 
-The paper's 7B figures, 13.5 and 3.4 "GiB" (section 3.5), are its 6.738 billion parameters at 2 and at 1/2 byte in
-units of 10**9. `rows` shows them, and the parts that they leave out: scales, sensitive weights and their indices, and
-parameters outside linear layers, which stay in 16 bits.
+The paper's 7B figures, 13.5 and 3.4 "GiB" (section 3.5), are its 6.738 billion parameters at 2 and at 1/2 byte in units
+of 10**9. `rows` shows both, and the omitted parts: scales, sensitive weights and their indices, and parameters outside
+linear layers, which stay in 16 bits.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ class Inventory:
 
     @classmethod
     def of(cls, module: nn.Module) -> Inventory:
-        """Count the parameters of a dense module, which may be on the device "meta"."""
+        """Parameters of a dense module, which may be on the device "meta"."""
         layers = linears(module)
         weights = {id(layer.weight) for layer in layers.values()}
-        others = sum(one.numel() for one in module.parameters() if id(one) not in weights)
+        others = sum(parameter.numel() for parameter in module.parameters() if id(parameter) not in weights)
         return cls({name: layer.weight.numel() for name, layer in layers.items()}, others)
 
     @property
     def parameters(self) -> int:
-        """Number of all parameters."""
         return sum(self.layers.values()) + self.others
 
 
@@ -64,18 +63,16 @@ class Footprint:
 
     @property
     def total(self) -> int:
-        """Sum of all parts."""
-        return sum(getattr(self, one.name) for one in fields(self))
+        return sum(getattr(self, part.name) for part in fields(self))
 
 
 def footprint(
     inventory: Inventory, fraction: float = 0.001, *, value_bytes: int = 2, other_bytes: int = 2
 ) -> Footprint:
-    """Compute the memory of a model with all its linear layers sparse.
+    """Memory of a model with all linear layers sparse.
 
     Parameters
     ----------
-    inventory : Inventory
     fraction : float
         Fraction of sensitive weights in each layer, rounded as in `masks.count_of`.
     value_bytes : int
@@ -100,8 +97,8 @@ def footprint(
 
 
 def measured(module: nn.Module) -> Footprint:
-    """Measure the bytes of all parameters and buffers of a module; a shared one counts once."""
-    counts = dict.fromkeys((one.name for one in fields(Footprint)), 0)
+    """Bytes of all parameters and buffers of a module; a shared tensor counts once."""
+    counts = dict.fromkeys((field.name for field in fields(Footprint)), 0)
     seen: set[int] = set()
     for layer in module.modules():
         tensors = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
@@ -122,11 +119,10 @@ def llama2_7b() -> Inventory:
 
 
 def rows(inventory: Inventory | None = None, fraction: float = 0.001) -> list[dict[str, str | float]]:
-    """Table of a model's memory by parts; by default that of Llama2-7B beside the paper's figures.
+    """Table of a model's memory by parts; by default Llama2-7B with the paper's figures.
 
     Parameters
     ----------
-    inventory : Inventory, optional
     fraction : float
         Fraction of sensitive weights in each layer.
 

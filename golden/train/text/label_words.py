@@ -1,4 +1,4 @@
-"""Prompts with label words: a task as a text whose next word is the label, for models with a language-model head."""
+"""Prompts with label words: the next word after the text is the label, for models with a language-model head."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ...fixed import Integers
 from ...stream.transformer_model import padded
 
 Sentence = str | tuple[str, str]
-"""A sentence, or a pair of them."""
+"""A sentence or a pair of sentences."""
 _SLOT = re.compile(r"\{([01])\}")
 
 
 @dataclass(frozen=True)
 class Wording:
-    """Text around a sentence, and a word for each class that may come behind it.
+    """Text around a sentence, and the possible next word for each class.
 
     Parameters
     ----------
     template : str
-        With ``{0}`` for the sentence, and ``{1}`` for the second one of a pair.
+        Contains ``{0}`` for the sentence, and ``{1}`` for the second sentence of a pair.
     words : tuple of str
-        One per class, with the blank before it, if there is one.
+        One per class, with the blank before the word, if any.
 
     Raises
     ------
     UserError
-        If the template has no place for the sentence, or a word stands twice.
+        If the template has no slot for the sentence, or words are equal or fewer than two.
     """
 
     template: str
@@ -49,7 +49,7 @@ class Wording:
 
     @property
     def pairs(self) -> bool:
-        """Whether it takes pairs of sentences."""
+        """True if the template takes pairs of sentences."""
         return "{1}" in self.template
 
     def word_tokens(self, tokenizer: Any) -> list[int]:
@@ -58,73 +58,72 @@ class Wording:
         Raises
         ------
         UserError
-            If a word is more than one token, or two words are the same one.
+            If a word is more than one token, or two words are the same token.
         """
-        found = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in self.words]
-        for word, tokens in zip(self.words, found, strict=True):
+        tokens_of_words = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in self.words]
+        for word, tokens in zip(self.words, tokens_of_words, strict=True):
             if len(tokens) != 1:
                 parts = tokenizer.convert_ids_to_tokens(tokens)
                 raise UserError(
                     f"label word {word!r} is {len(tokens)} tokens of this tokenizer, {parts}: it has to be one"
                 )
-        numbers = [tokens[0] for tokens in found]
+        numbers = [tokens[0] for tokens in tokens_of_words]
         if len(set(numbers)) != len(numbers):
             raise UserError(f"two of the label words {self.words} are the same token")
         return numbers
 
     def text(self, sentence: Sentence) -> tuple[str, list[tuple[int, int]]]:
-        """Text of a sentence, and first and last place of each sentence in it.
+        """Text of a sentence, and the start and end of each sentence in the text, in characters.
 
         Raises
         ------
         UserError
-            If it is a pair and should not be, or the reverse.
+            If a pair stands for a single sentence, or the reverse.
         """
-        given = (sentence,) if isinstance(sentence, str) else sentence
-        if len(given) != 1 + self.pairs:
+        sentences = (sentence,) if isinstance(sentence, str) else sentence
+        if len(sentences) != 1 + self.pairs:
             what = "pairs of sentences" if self.pairs else "single sentences"
-            raise UserError(f"the template {self.template!r} takes {what}, not {given}")
-        text, places = "", []
-        for at, part in enumerate(_SLOT.split(self.template)):
-            more = given[int(part)] if at % 2 else part
-            if at % 2:
-                places.append((len(text), len(text) + len(more)))
-            text += more
-        return text, places
+            raise UserError(f"the template {self.template!r} takes {what}, not {sentences}")
+        text, spans = "", []
+        for index, part in enumerate(_SLOT.split(self.template)):
+            piece = sentences[int(part)] if index % 2 else part
+            if index % 2:
+                spans.append((len(text), len(text) + len(piece)))
+            text += piece
+        return text, spans
 
     def tokens_of(self, tokenizer: Any, sentences: Sequence[Sentence], most: int) -> tuple[Integers, int]:
-        """Tokenise texts.
+        """Tokens of texts, and the number of texts that were cut.
 
         Parameters
         ----------
-        tokenizer : transformers.PreTrainedTokenizerBase
-        sentences : sequence
         most : int
-            Most tokens of a text. Of a longer one the longer sentence is cut at its end.
+            Largest number of tokens of a text. In a longer text the longer sentence is cut at its end.
 
         Returns
         -------
         tokens : array of int, (n, tokens)
-            With -1 behind the last token of each.
+            Padded with -1 after the last token.
         cut : int
-            How many texts were cut.
+            Texts that were cut.
 
         Raises
         ------
         UserError
-            If the template alone is longer, the tokenizer puts a token behind a text, or has no places to cut at.
+            If the template alone is too long, or the tokenizer adds a token after a text or reports no offsets for a
+            cut.
         """
-        front, found, cut = _front(tokenizer), [], 0
+        front, rows, cut = _front(tokenizer), [], 0
         for sentence in sentences:
-            text, places = self.text(sentence)
-            whole = _plain(tokenizer, text)
-            if len(front) + len(whole) > most:
-                whole, cut = self._shortened(tokenizer, text, places, most - len(front)), cut + 1
-            found.append(np.array(front + whole))
-        return padded(found), cut
+            text, spans = self.text(sentence)
+            tokens = _plain(tokenizer, text)
+            if len(front) + len(tokens) > most:
+                tokens, cut = self._shortened(tokenizer, text, spans, most - len(front)), cut + 1
+            rows.append(np.array(front + tokens))
+        return padded(rows), cut
 
     def _shortened(self, tokenizer: Any, text: str, places: list[tuple[int, int]], most: int) -> list[int]:
-        """Leave out the last tokens of the sentences in a text, of the longer one first."""
+        """Tokens of a text without the last tokens of its sentences, taken from the longer sentence first."""
         if not tokenizer.is_fast:
             raise UserError(
                 f"{text[:40]!r} has more than {most} tokens, and this tokenizer does not say which part of a text is a "
@@ -142,17 +141,17 @@ class Wording:
 
 
 def _plain(tokenizer: Any, text: str) -> list[int]:
-    found: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    return found
+    tokens: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return tokens
 
 
 def _front(tokenizer: Any) -> list[int]:
-    """Tokens that stand before each text.
+    """Tokens that the tokenizer puts before each text.
 
     Raises
     ------
     UserError
-        If others stand behind it: the next word could not be a label.
+        If it puts tokens after the text: the next word could not be a label.
     """
     text = "a"
     plain, whole = _plain(tokenizer, text), tokenizer(text)["input_ids"]

@@ -10,21 +10,20 @@ from ...errors import UserError
 from ...transformer.blocks import SelfAttention, Transformer
 
 RANK = 4
-"""Rank of the adapters by default."""
+"""Default rank of the adapters."""
 _QUERIES_AND_VALUES = {"query", "value", "q_proj", "v_proj", "q_lin", "v_lin"}
-"""Names of those layers in the models of the library."""
+"""Layer names of queries and values in the models of `transformers`."""
 
 
 class LoraLinear(nn.Module):
-    """Linear layer with an adapter beside it: ``y = layer(x) + B A x`` (Hu et al., 2021, with alpha = rank).
+    """Linear layer with a parallel adapter: ``y = layer(x) + B A x`` (Hu et al., 2021, with alpha = rank).
 
     Parameters
     ----------
     layer : nn.Linear
         Frozen.
-    rank : int
     generator : torch.Generator
-        Draws A; B begins at 0, and with it the adapter.
+        Draws A; B starts at 0.
     """
 
     def __init__(self, layer: nn.Linear, rank: int, generator: torch.Generator) -> None:
@@ -34,29 +33,29 @@ class LoraLinear(nn.Module):
         self.b = nn.Parameter(torch.zeros(layer.out_features, rank))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Output of the layer plus that of the adapter."""
+        """Sum of layer and adapter."""
         y: Tensor = self.layer(x)
         return y + functional.linear(functional.linear(x, self.a), self.b)
 
 
 def add_lora(module: nn.Module, rank: int = RANK, seed: int = 0) -> None:
-    """Freeze a model of the library, and add adapters to all its queries and values, in place.
+    """Freeze a model of `transformers`, and add adapters to all queries and values, in place.
 
     Raises
     ------
     UserError
-        If it has none.
+        If the model has no layer with a known name.
     """
     module.requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
-    found = [name for name, one in module.named_modules() if _adapted(name, one)]
-    if not found:
+    names = [name for name, child in module.named_modules() if _adapted(name, child)]
+    if not names:
         raise UserError(f"LoRA needs queries and values by name ({', '.join(sorted(_QUERIES_AND_VALUES))}): none found")
-    for name in found:
-        parent, _, own = name.rpartition(".")
+    for name in names:
+        parent, _, child = name.rpartition(".")
         layer = module.get_submodule(name)
         assert isinstance(layer, nn.Linear)
-        setattr(module.get_submodule(parent), own, LoraLinear(layer, rank, generator))
+        setattr(module.get_submodule(parent), child, LoraLinear(layer, rank, generator))
 
 
 def _adapted(name: str, module: nn.Module) -> bool:
@@ -64,7 +63,7 @@ def _adapted(name: str, module: nn.Module) -> bool:
 
 
 def lora_parameters(network: Transformer, rank: int = RANK) -> int:
-    """Number of the parameters of adapters on all queries and values of a network."""
+    """Number of parameters of adapters on all queries and values of a network."""
     count = 0
     for operation, reads in zip(network.operations, network.reads, strict=True):
         if isinstance(operation, SelfAttention):

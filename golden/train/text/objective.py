@@ -21,7 +21,7 @@ from .tasks import TextTask
 
 _PASSAGES, _AT_ONCE = 512, 16
 _LEAST = 12
-"""Fewest words of a passage; shorter halves carry too little meaning."""
+"""Fewest words of a passage; shorter halves have too little meaning."""
 
 
 class TextObjective:
@@ -31,7 +31,6 @@ class TextObjective:
     ----------
     module : TextClassifier
         Moved to `default_device`.
-    task : TextTask
     generic : Path, optional
         Text file with passages separated by empty lines, for the generic mask of sensitive weights.
     """
@@ -43,7 +42,6 @@ class TextObjective:
 
     @property
     def samples(self) -> int:
-        """Number of tuning sentences."""
         return len(self.task.tune)
 
     def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
@@ -61,14 +59,14 @@ class TextObjective:
         return float(self.module.loss(self.module.batch(self.task.test, 64)))
 
     def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:
-        """Closures that return losses: of single tuning sentences ("task"), or of generic text ("generic").
+        """Closures of losses: of single tuning sentences ("task"), or of generic text ("generic").
 
-        Generic text has the contrastive loss of sentence-transformers: the first half of each of 16 passages has to
-        match its own second half among all 16. The paper uses the language-model loss, but an encoder for embeddings
-        has no language-model head.
+        Generic text has the contrastive loss of sentence-transformers: in a group of 16 passages, the first half of
+        each has to match its second half. The paper uses the language-model loss, but an encoder for embeddings has no
+        language-model head.
         """
         if kind == "task":
-            return [self.closure_of(np.array([one])) for one in range(self.samples)]
+            return [self.closure_of(np.array([sample])) for sample in range(self.samples)]
         if self.generic is None:
             raise UserError("the generic mask needs generic text; or take --mask task or --mask random")
         halves = _halves(self.generic)
@@ -76,20 +74,20 @@ class TextObjective:
         return [partial(self._matched, group) for group in groups]
 
     def _matched(self, halves: list[tuple[str, str]]) -> Tensor:
-        first, second = (self.module.embed(self.module.tokens(some)) for some in zip(*halves, strict=True))
-        own = torch.arange(len(halves), device=first.device)
-        return functional.cross_entropy(LOGIT_SCALE * first @ second.T, own)
+        first, second = (self.module.embed(self.module.tokens(texts)) for texts in zip(*halves, strict=True))
+        targets = torch.arange(len(halves), device=first.device)
+        return functional.cross_entropy(LOGIT_SCALE * first @ second.T, targets)
 
 
 def _halves(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         raise UserError(f"the generic text {path} is missing")
-    # an empty line is one on every system
+    # line endings of every system
     text = "\n".join(lines_of(read_text(path, errors="replace")))
     passages = [part.split() for part in text.split("\n\n")]
     long = [words for words in passages if len(words) >= _LEAST]
     if len(long) < _AT_ONCE:
         raise UserError(f"{path} has {len(long)} passages of {_LEAST} words or more, {_AT_ONCE} are needed")
     chosen = np.random.default_rng(0).permutation(len(long))[: min(_PASSAGES, len(long) // _AT_ONCE * _AT_ONCE)]
-    pairs = ((long[one], len(long[one]) // 2) for one in chosen)
+    pairs = ((long[number], len(long[number]) // 2) for number in chosen)
     return [(" ".join(words[:half]), " ".join(words[half:])) for words, half in pairs]

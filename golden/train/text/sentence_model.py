@@ -1,7 +1,7 @@
 """Sentence classifier as a normal form: a language model, its tokenizer, and a head of prompts or of label words.
 
-With prompts it is what `TextClassifier` computes, operation by operation. With label words it is a decoder's own head,
-of which only the rows of these words are there. The hardware's integers can be made of both.
+With prompts it equals `TextClassifier`, operation by operation. With label words it is a decoder with its own head,
+reduced to the rows of these words. Both convert to the hardware's integers.
 """
 
 from __future__ import annotations
@@ -34,26 +34,24 @@ from .label_words import Sentence, Wording
 from .tasks import NO_PAIRS, Texts
 
 CALIBRATED = 32
-"""Sentences whose activations decide on their formats."""
+"""Sentences whose activations decide the number formats."""
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceModel:
-    """Transformer from embeddings to logits, with what turns sentences into tokens.
+    """Transformer from embeddings to logits, with tokenizer and embeddings.
 
     Parameters
     ----------
-    network : Transformer
     parameters : mapping
-        Tensors of floats.
+        Float tensors.
     words : array of float, (vocabulary, features)
-        Embeddings, which are looked up before the network, and are frozen.
-    tokenizer : transformers.PreTrainedTokenizerBase
+        Frozen embeddings, looked up before the network.
     prompts : tuple of str
-        One per class, of which the head is made; label words, where there is a `wording`.
+        Prompts of the head, one per class; the label words if a `wording` is given.
     tensor_names : mapping of (int, str) to str
-        Name in the user's file of each tensor that is there.
+        Names of the tensors in the user's file.
     wording : Wording, optional
         Text around a sentence, where the next word is the label.
     activations : mapping of int to Format
@@ -78,15 +76,13 @@ class SentenceModel:
         return longest(self.network)
 
     def tokens(self, sentences: Sequence[Sentence]) -> Integers:
-        """Tokenise sentences: (n, tokens), with -1 behind the last token of each.
-
-        What is longer than `most_tokens` is cut, see `cut`.
+        """Tokens of sentences, (n, tokens), padded with -1; sentences longer than `most_tokens` are cut.
 
         Raises
         ------
         UserError
-            If a sentence has no token, or one that the model lacks, or pairs of sentences stand for single ones, or the
-            reverse.
+            If a sentence has no token, or a token that the model lacks. Also if a pair stands for a single sentence, or
+            the reverse.
         """
         if self.wording:
             tokens = self.wording.tokens_of(self.tokenizer, sentences, self.most_tokens)[0]
@@ -96,24 +92,26 @@ class SentenceModel:
         return tokens
 
     def cut(self, sentences: Sequence[Sentence]) -> int:
-        """Count the sentences that `tokens` cuts."""
+        """Number of sentences that `tokens` cuts."""
         if self.wording:
             return self.wording.tokens_of(self.tokenizer, sentences, self.most_tokens)[1]
-        whole = self.tokenizer(list(singles(sentences)), verbose=False)["input_ids"]
-        return sum(len(one) > self.most_tokens for one in whole)
+        encoded = self.tokenizer(list(singles(sentences)), verbose=False)["input_ids"]
+        return sum(len(tokens) > self.most_tokens for tokens in encoded)
 
     def calibrated(self, sentences: Sequence[Sentence]) -> SentenceModel:
-        """Choose the formats of large activations by the first `CALIBRATED` sentences, see `activation_formats`."""
+        """The model with formats of large activations, chosen by the first `CALIBRATED` sentences, see
+        `activation_formats`.
+        """
         largest: dict[int, float] = {}
         chosen = list(sentences[:CALIBRATED])
         for first in range(0, len(chosen), _AT_ONCE):
             tokens = self.tokens(chosen[first : first + _AT_ONCE])
-            there = tokens >= 0
-            lengths = tuple(map(int, there.sum(axis=1)))
-            found = largest_outputs(self.network, self.parameters, self.words[tokens[there]], lengths)
-            largest = {number: max(one, largest.get(number, 0.0)) for number, one in found.items()}
-        usual = IntegerTransformer(self.network, weight_formats(self.parameters))
-        return replace(self, activations=activation_formats(usual, largest))
+            is_token = tokens >= 0
+            lengths = tuple(map(int, is_token.sum(axis=1)))
+            outputs = largest_outputs(self.network, self.parameters, self.words[tokens[is_token]], lengths)
+            largest = {number: max(output, largest.get(number, 0.0)) for number, output in outputs.items()}
+        unlimited = IntegerTransformer(self.network, weight_formats(self.parameters))
+        return replace(self, activations=activation_formats(unlimited, largest))
 
     @property
     def names(self) -> dict[TensorName, str]:
@@ -124,7 +122,7 @@ class SentenceModel:
     def base(
         self, base: BaseKind = "nf4", sensitive: Mapping[TensorName, Integers] = MappingProxyType({})
     ) -> FrozenBase:
-        """Integers of all tensors; the matrices of the user's file may be NF4, a head made for the task is not."""
+        """Integers of all tensors; matrices of the user's file may be NF4, a new head for the task is not."""
         coarse = self.tensor_names.__contains__
         return frozen_base(self.network, self.parameters, base, coarse, sensitive, self.activations)
 
@@ -136,7 +134,7 @@ class SentenceModel:
         lanes: int = 32,
         columns: int = 16,
     ) -> TransformerModel:
-        """Make the model of the hardware's integers, see `TransformerModel`."""
+        """The hardware's integer model, see `TransformerModel`."""
         return self.on_base(self.base(base), tuned, {}, times, lanes, columns)
 
     def on_base(
@@ -148,7 +146,7 @@ class SentenceModel:
         lanes: int = 32,
         columns: int = 16,
     ) -> TransformerModel:
-        """Make the model of a base that is there."""
+        """The hardware's integer model on an existing base."""
         embeddings = Q8_16.from_float(self.words)
         return TransformerModel(
             base.transformer, base.integers, embeddings, tuned, sensitive, times, lanes, columns, product_of(fastest())
@@ -156,18 +154,18 @@ class SentenceModel:
 
 
 def read_model(path: Path) -> tuple[LanguageModel, Any]:
-    """Read a language model and its tokenizer.
+    """Language model and tokenizer.
 
     Parameters
     ----------
     path : Path
         A folder with ``config.json``, ``model.safetensors`` and ``tokenizer.json``, as `transformers` saves it, or a
-        file ``.gguf``.
+        ``.gguf`` file.
 
     Raises
     ------
     UserError
-        If `transformers` or `gguf` is not installed, or there is no such model, or no tokenizer.
+        If `transformers` or `gguf` is not installed, or model or tokenizer are missing.
     """
     if path.suffix == ".gguf":
         return read_gguf(path), gguf_tokenizer(path)
@@ -175,7 +173,7 @@ def read_model(path: Path) -> tuple[LanguageModel, Any]:
 
 
 def sentence_model(path: Path, prompts: Sequence[str], wording: Wording | None = None) -> SentenceModel:
-    """Make a classifier of a language model.
+    """Classifier from a language model.
 
     Parameters
     ----------
@@ -189,14 +187,14 @@ def sentence_model(path: Path, prompts: Sequence[str], wording: Wording | None =
     Raises
     ------
     UserError
-        As `read_model`, `with_words`, and `with_prompts`.
+        As `read_model`, `with_words` and `with_prompts` do.
     """
     model, tokenizer = read_model(path)
     return with_words(model, tokenizer, wording) if wording else with_prompts(model, tokenizer, prompts)
 
 
 def with_words(model: LanguageModel, tokenizer: Any, wording: Wording) -> SentenceModel:
-    """Take the last token, and of the language-model head the rows of the label words.
+    """Classifier from the last token, with the language-model head's rows of the label words.
 
     Raises
     ------
@@ -210,54 +208,54 @@ def with_words(model: LanguageModel, tokenizer: Any, wording: Wording) -> Senten
         raise UserError(f"{model.name} {what}, which label words need; --prompt sentences takes prompts")
     rows = wording.word_tokens(tokenizer)
     check_tokens(model.name, np.array(rows), len(model.head))
-    made = model.builder
-    made.linear("label_words", made.pool("last", model.last, "last"), model.head[rows])
-    network, parameters = made.finish()
+    builder = model.builder
+    builder.linear("label_words", builder.pool("last", model.last, "last"), model.head[rows])
+    network, parameters = builder.finish()
     return SentenceModel(network, parameters, model.words, tokenizer, wording.words, model.tensor_names, wording)
 
 
 def singles(sentences: Sequence[Sentence]) -> tuple[str, ...]:
-    """Sentences that are not pairs; refuse pairs, as `Texts.singles` does."""
+    """The sentences, none a pair; pairs are refused as by `Texts.singles`."""
     return Texts(tuple(sentences), np.zeros(len(sentences), np.int64)).singles
 
 
 def with_prompts(model: LanguageModel, tokenizer: Any, prompts: Sequence[str]) -> SentenceModel:
-    """Pool the tokens as the model does, to length 1, and add a head whose rows are the embeddings of prompts.
+    """Classifier with the model's pooling, normalised to length 1, and a head of the prompts' embeddings.
 
     Raises
     ------
     UserError
-        If there are none, as of tasks of pairs, or one has no token.
+        If no prompts are given, as for tasks of pairs, or a prompt has no token.
     """
     if not prompts:
         raise UserError(NO_PAIRS)
-    made = model.builder
-    unit = made.unit_length("unit", made.pool(model.pooling, model.last, model.pooling))
-    body, parameters = made.finish()
+    builder = model.builder
+    unit = builder.unit_length("unit", builder.pool(model.pooling, model.last, model.pooling))
+    body, parameters = builder.finish()
     tokens = tokens_of(tokenizer, prompts, longest(body))
-    there = tokens >= 0
-    rows = last_float(body, parameters, model.rows(tokens[there]), tuple(map(int, there.sum(axis=1))))
-    made.linear("head", unit, LOGIT_SCALE * rows, np.zeros(len(rows)))
-    network, parameters = made.finish()
+    is_token = tokens >= 0
+    rows = last_float(body, parameters, model.rows(tokens[is_token]), tuple(map(int, is_token.sum(axis=1))))
+    builder.linear("head", unit, LOGIT_SCALE * rows, np.zeros(len(rows)))
+    network, parameters = builder.finish()
     names, uncounted = model.tensor_names, model.uncounted
     return SentenceModel(network, parameters, model.words, tokenizer, tuple(prompts), names, uncounted=uncounted)
 
 
 def longest(network: Transformer) -> int:
-    """Tokens of the longest sentence of a network: `MAXIMUM_TOKENS`, or as many as its positions and windows allow."""
+    """Tokens of a network's longest sentence: `MAXIMUM_TOKENS`, or the limit of its positions and windows."""
     return min(MAXIMUM_TOKENS, network.most_tokens or MAXIMUM_TOKENS)
 
 
 def tokens_of(tokenizer: Any, sentences: Sequence[str], most: int) -> Integers:
-    """Tokens of sentences, each cut behind so many: (n, tokens), with -1 behind the last token of each.
+    """Tokens of sentences, each cut after `most` tokens: (n, tokens), padded with -1.
 
     Raises
     ------
     UserError
         If a sentence has no token.
     """
-    found = tokenizer(list(sentences), truncation=True, max_length=most)["input_ids"]
-    for sentence, one in zip(sentences, found, strict=True):
-        if not one:
+    rows = tokenizer(list(sentences), truncation=True, max_length=most)["input_ids"]
+    for sentence, tokens in zip(sentences, rows, strict=True):
+        if not tokens:
             raise UserError(f"{sentence[:40]!r} has no token")
-    return padded([np.array(one) for one in found])
+    return padded([np.array(tokens) for tokens in rows])

@@ -1,4 +1,4 @@
-"""Few-shot text tasks: k sentences per class to tune on, others to test on.
+"""Few-shot text tasks: k sentences per class for tuning, other sentences for testing.
 
 SST-2, SST-5, TREC, RTE and MNLI use the splits of LM-BFF (Gao et al., 2021) with k = 16 and five seeds, as MeZO and
 PeZO do. For another k, tuning sentences are drawn from the full training set. RTE and MNLI have pairs of sentences.
@@ -22,18 +22,12 @@ SHOTS = 16
 """Sentences per class in LM-BFF's splits."""
 NO_PAIRS = "pairs of sentences take label words: give --model a decoder with a language-model head"
 SEEDS = (13, 21, 42, 87, 100)
-"""Seeds of LM-BFF's splits, in their names."""
+"""Seeds of LM-BFF's splits, as in the file names."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences with labels.
-
-    Parameters
-    ----------
-    sentences : tuple of str, or of pairs of str
-    labels : array of int
-    """
+    """Sentences, or pairs of sentences, with labels."""
 
     sentences: tuple[Sentence, ...]
     labels: Integers
@@ -46,21 +40,21 @@ class Texts:
         return len(self.labels)
 
     def __getitem__(self, indices: NDArray[np.integer]) -> Texts:
-        return Texts(tuple(self.sentences[one] for one in indices), self.labels[indices])
+        return Texts(tuple(self.sentences[index] for index in indices), self.labels[indices])
 
     @property
     def singles(self) -> tuple[str, ...]:
-        """Sentences that are not pairs.
+        """The sentences, none a pair.
 
         Raises
         ------
         UserError
-            If they are: the embedding of a sentence does not say what follows from it.
+            If a sentence is a pair: an embedding does not tell what follows from a sentence.
         """
-        found = tuple(one for one in self.sentences if isinstance(one, str))
-        if len(found) != len(self.sentences):
+        single = tuple(sentence for sentence in self.sentences if isinstance(sentence, str))
+        if len(single) != len(self.sentences):
             raise UserError(NO_PAIRS)
-        return found
+        return single
 
 
 @dataclass(frozen=True)
@@ -69,10 +63,8 @@ class TextTask:
 
     Parameters
     ----------
-    name : str
     prompts : tuple of str
-        One per class: a typical sentence of the class. None for pairs of sentences.
-    tune, test : Texts
+        A typical sentence of each class; empty for pairs of sentences.
     wording : Wording, optional
         Template and label words, for a model with a language-model head.
     """
@@ -85,16 +77,15 @@ class TextTask:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
         return len(self.wording.words if self.wording else self.prompts)
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Files of a task below the folder ``text``, its prompts, and its label words.
+    """Files of a task below the folder ``text``, prompts and label words.
 
-    The words are LM-BFF's. Its templates are those of an encoder, whose mask may stand anywhere. Here the word comes
-    last, in RTE and MNLI as MeZO has it.
+    The words are LM-BFF's. Its templates suit an encoder, which may put the mask anywhere. Here the word comes last; in
+    RTE and MNLI the template is MeZO's.
     """
 
     splits: str
@@ -110,7 +101,7 @@ class _Kind:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes in the files."""
-        return self.labels or tuple(str(one) for one in range(len(self.words)))
+        return self.labels or tuple(str(number) for number in range(len(self.words)))
 
 
 _KINDS = {
@@ -167,7 +158,6 @@ def generic_text(data_dir: Path) -> Path:
 
 
 def is_text(name: str) -> bool:
-    """True if a task's name is that of a text task."""
     return name in _KINDS or name.startswith("csv:")
 
 
@@ -180,8 +170,8 @@ def text_task(
     ----------
     name : str
         One of `TEXT_TASKS`. ``csv:FOLDER`` has ``train.csv`` and ``test.csv`` with rows ``label,sentence`` by RFC 4180,
-        labels counted from 0, and ``prompts.txt`` with one line per class. A file ``label-words.txt`` has a template
-        with ``{0}`` in its first line, and a label word per class in the next ones, with the blank before it.
+        labels counted from 0, and ``prompts.txt`` with one line per class. An optional file ``label-words.txt`` has a
+        template with ``{0}`` in the first line, then a label word per class and line, with the blank before the word.
     data_dir : Path, optional
         Folder with ``text/lmbff-kshot`` and, for other shots than 16, ``text/sent-conv`` and ``text/rte``.
     shots : int
@@ -189,12 +179,12 @@ def text_task(
     seed : int
         With 16 shots, number of LM-BFF's split modulo five; else seed of the draw.
     tests : int
-        Most test sentences; drawn independently of the seed.
+        Largest number of test sentences, drawn independently of the seed.
 
     Raises
     ------
     UserError
-        If there is no such task, or its files are missing or malformed, or a class has no sentence.
+        If the task is unknown, its files are missing or malformed, or a class has no sentence.
     """
     if shots < 1:
         raise UserError(f"shots = {shots}: at least one sentence per class")
@@ -205,7 +195,7 @@ def text_task(
         prompts = tuple(line.strip() for line in lines_of(read_text(folder / "prompts.txt")) if line.strip())
         if len(prompts) < 2:
             raise UserError(f"{folder / 'prompts.txt'} has {len(prompts)} prompts: write a line for each class")
-        classes = tuple(str(one) for one in range(len(prompts)))
+        classes = tuple(str(number) for number in range(len(prompts)))
         train, test = (_read(folder / f"{part}.csv", classes) for part in ("train", "test"))
         wording = _wording(folder / "label-words.txt", len(prompts))
         tune = _shots(train, len(prompts), shots, seed, folder)
@@ -217,9 +207,9 @@ def text_task(
     kind = _KINDS[name]
     split = data_dir / "text" / "lmbff-kshot" / kind.splits / f"{SHOTS}-{SEEDS[seed % len(SEEDS)]}"
     ending = "tsv" if (split / "train.tsv").exists() else "csv"
-    # MNLI's test set is not in every copy: then the other few-shot sentences
+    # copies without MNLI's test set: the other few-shot sentences are the test
     names = [f"test.{ending}", *(["test_matched.tsv", "dev_matched.tsv"] if name == "mnli" else [])]
-    test = _read(split / next((one for one in names if (split / one).exists()), names[0]), kind.classes)
+    test = _read(split / next((file for file in names if (split / file).exists()), names[0]), kind.classes)
     if shots == SHOTS:
         train = _read(split / f"train.{ending}", kind.classes)
         if missing := set(range(len(kind.classes))) - set(train.labels.tolist()):
@@ -230,36 +220,35 @@ def text_task(
         full = data_dir / "text" / kind.full
         texts = _read(full, kind.classes, kind.encoding)
         tested = set(test.sentences)  # TREC's two sets share some questions
-        unseen = np.array([one for one in range(len(texts)) if texts.sentences[one] not in tested], int)
+        unseen = np.array([index for index in range(len(texts)) if texts.sentences[index] not in tested], int)
         train = _shots(texts[unseen], len(kind.classes), shots, seed, full)
     return TextTask(name, kind.prompts, train, _some(test, tests), Wording(kind.template, kind.words))
 
 
 def _wording(path: Path, classes: int) -> Wording | None:
-    """Read a user's template and label words, if they are there."""
     if not path.exists():
         return None
     lines = lines_of(read_text(path))
     if len(lines) != classes + 1:
         raise UserError(f"{path} has {len(lines)} lines: write the template, and a word for each of {classes} classes")
     try:
-        found = Wording(lines[0], tuple(lines[1:]))
+        wording = Wording(lines[0], tuple(lines[1:]))
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    if found.pairs:
+    if wording.pairs:
         raise UserError(f"{path}: {{1}} is for pairs of sentences, which a CSV does not have")
-    return found
+    return wording
 
 
 def _shots(texts: Texts, classes: int, shots: int, seed: int, source: Path) -> Texts:
-    """Draw so many sentences of each class, in the file's order."""
+    """Random sentences of each class, `shots` of each, in the file's order."""
     rng = np.random.default_rng([seed, 3])
     chosen = []
     for label in range(classes):
-        there = np.flatnonzero(texts.labels == label)
-        if len(there) == 0:
+        indices = np.flatnonzero(texts.labels == label)
+        if len(indices) == 0:
             raise UserError(f"{source} has no sentence of class {label}")
-        chosen.append(rng.permutation(there)[:shots])
+        chosen.append(rng.permutation(indices)[:shots])
     return texts[np.sort(np.concatenate(chosen))]
 
 
@@ -269,19 +258,19 @@ def _some(texts: Texts, most: int) -> Texts:
 
 
 def _read(path: Path, classes: tuple[str, ...], encoding: str = "utf-8") -> Texts:
-    """Read the sentences of a TSV, a CSV, or a file of lines ``label sentence``; `classes` are the labels' names."""
+    """Sentences of a TSV, a CSV, or a file of lines ``label sentence``; `classes` are the labels' names."""
     kinds = {".tsv": _tabs, ".csv": _commas}
     text = read_text(path, encoding)
     sentences, labels = list[Sentence](), list[int]()
     try:
         for line, label, sentence in kinds.get(path.suffix, _blanks)(text):
             texts = [sentence] if isinstance(sentence, str) else [*sentence]
-            if label not in classes or not all(one.strip() for one in texts):
-                what = f"{label[:40]!r}, {', '.join(repr(one[:40]) for one in texts)}"
+            if label not in classes or not all(text_part.strip() for text_part in texts):
+                what = f"{label[:40]!r}, {', '.join(repr(text_part[:40]) for text_part in texts)}"
                 named = f"below {len(classes)}" if classes[0] == "0" else f"of {', '.join(classes)}"
                 raise UserError(f"line {line}: {what} is not a label {named} and a text")
             labels.append(classes.index(label))
-            first, *second = (one.strip() for one in texts)
+            first, *second = (text_part.strip() for text_part in texts)
             sentences.append((first, second[0]) if second else first)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
@@ -291,7 +280,7 @@ def _read(path: Path, classes: tuple[str, ...], encoding: str = "utf-8") -> Text
 
 
 def _tabs(text: str) -> Iterator[tuple[int, str, Sentence]]:
-    """Parse lines ``sentence<tab>label`` behind a header line, or those of GLUE's pairs, by the header's names."""
+    """Lines ``sentence<tab>label`` after a header line, or GLUE's pairs by the header's names."""
     head, *lines = lines_of(text.rstrip("\r\n"))
     names = head.split("\t")
     if "sentence1" not in names:
@@ -301,7 +290,7 @@ def _tabs(text: str) -> Iterator[tuple[int, str, Sentence]]:
         return
     if "sentence2" not in names or not {"label", "gold_label"} & set(names):
         raise UserError("line 1: a file with sentence1 has sentence2 and label or gold_label, too")
-    places = [names.index(one) for one in ("sentence1", "sentence2")]
+    places = [names.index(column) for column in ("sentence1", "sentence2")]
     last = names.index("gold_label" if "gold_label" in names else "label")
     for number, line in enumerate(lines, 2):
         cells = line.split("\t")
@@ -311,7 +300,7 @@ def _tabs(text: str) -> Iterator[tuple[int, str, Sentence]]:
 
 
 def _commas(text: str) -> Iterator[tuple[int, str, str]]:
-    """Parse rows ``label,sentence``; empty lines are none."""
+    """Rows ``label,sentence``; empty lines are skipped."""
     for number, row in csv_rows(text):
         if len(row) > 2:
             raise UserError(
@@ -322,7 +311,6 @@ def _commas(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _blanks(text: str) -> Iterator[tuple[int, str, str]]:
-    """Parse lines ``label sentence``."""
     for number, line in enumerate(lines_of(text.rstrip("\r\n")), 1):
         label, _, sentence = line.partition(" ")
         yield number, label, sentence

@@ -1,4 +1,4 @@
-"""Bound on how far PyTorch's float32 logits of a tuned network are from golden's integers."""
+"""Bound on the distance of PyTorch's float32 logits of a tuned network from golden's integers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ FLOAT = 2.0**-24
 def logit_bound(tuned: TunedNetwork, samples: Samples, at_once: int = 100) -> NDArray[np.float64]:
     """Largest difference of each logit of each sample, (n, classes), where golden saturates nothing.
 
-    Parameters of integer runs are equal on both sides. What differs are roundings. Golden's are of samples, of each
-    stage, of each adapter's hidden values and of the logits: half a last place of Q8.16 each. PyTorch's are of each
-    product and each sum, in float32. They are carried on through the absolute values of all weights.
+    Parameters of integer runs are equal on both sides; only roundings differ. Golden rounds samples, stages, hidden
+    values of adapters, and logits, each by half a last place of Q8.16. PyTorch rounds each product and each sum to
+    float32. The absolute values of all weights propagate these errors to the logits.
     """
     values = torch.from_numpy(samples.values()).double()
     return np.concatenate([_bound(tuned, part) for part in torch.split(values, at_once)])
 
 
 def accuracy_bound(bound: NDArray[np.float64], logits: NDArray[np.floating]) -> float:
-    """Largest difference of both accuracies: the fraction of samples whose two largest logits are that close.
+    """Largest difference of both accuracies: the fraction of samples whose two largest logits are too close.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def accuracy_bound(bound: NDArray[np.float64], logits: NDArray[np.floating]) -> 
 def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
     network = tuned.network
     layers = module_of(network).double()
-    weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
-    for at, one in zip(weighted, tuned.parameters, strict=True):
-        layers[at].weight.copy_(torch.from_numpy(one.weight))
-        layers[at].bias.copy_(torch.from_numpy(one.bias))
+    weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    for index, stage_parameters in zip(weighted, tuned.parameters, strict=True):
+        layers[index].weight.copy_(torch.from_numpy(stage_parameters.weight))
+        layers[index].bias.copy_(torch.from_numpy(stage_parameters.bias))
     values, errors = [inputs], [torch.full_like(inputs, ROUNDING)]
     for number, (layer, read) in enumerate(zip(network.layers, network.reads, strict=True)):
-        x, e = [values[at + 1] for at in read], [errors[at + 1] for at in read]
+        x, e = [values[index + 1] for index in read], [errors[index + 1] for index in read]
         y = layers[number](*x)
         values.append(y)
         if isinstance(layer, Weighted):
@@ -73,24 +73,24 @@ def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
             errors.append(layers[number](*e))
         else:  # a sum
             errors.append(e[0] + e[1] + FLOAT * (x[0].abs() + x[1].abs()))
-    found = errors[-1] + (2 * ROUNDING if tuned.tuned_layer or tuned.adapters else 0)
+    bound = errors[-1] + (2 * ROUNDING if tuned.tuned_layer or tuned.adapters else 0)
     for adapter in tuned.adapters:
         source = network.reads[weighted[adapter.stage]][0] + 1
-        a, b = (torch.from_numpy(one) for one in (adapter.a, adapter.b))
+        a, b = (torch.from_numpy(matrix) for matrix in (adapter.a, adapter.b))
         inputs, error = values[source].flatten(1).abs(), errors[source].flatten(1)
         hidden = (error + (a.shape[1] + 2) * FLOAT * inputs) @ a.abs().T + ROUNDING
-        found = found + (hidden + (len(a) + 2) * FLOAT * (inputs @ a.abs().T)) @ b.abs().T
-    return (found + 4 * FLOAT * values[-1].abs()).numpy()
+        bound = bound + (hidden + (len(a) + 2) * FLOAT * (inputs @ a.abs().T)) @ b.abs().T
+    return (bound + 4 * FLOAT * values[-1].abs()).numpy()
 
 
 def _weighted(layer: Any, x: Tensor, e: Tensor) -> Tensor:
-    """Error of what a layer gives, of inputs with errors."""
-    own = copy.deepcopy(layer)
-    own.weight.abs_()
-    own.bias.abs_()
-    # a few more roundings than terms: batch norm that is not folded has its own
-    roundings = prod(own.weight.shape[1:]) + 8
-    largest = own(x.abs())
-    own.bias.zero_()
-    found: Tensor = own(e) + roundings * FLOAT * largest
-    return found
+    """Error of a layer's outputs from the errors of its inputs."""
+    absolute = copy.deepcopy(layer)
+    absolute.weight.abs_()
+    absolute.bias.abs_()
+    # a few more roundings than terms: unfolded batch norm rounds too
+    roundings = prod(absolute.weight.shape[1:]) + 8
+    largest = absolute(x.abs())
+    absolute.bias.zero_()
+    error: Tensor = absolute(e) + roundings * FLOAT * largest
+    return error

@@ -29,18 +29,18 @@ SUFFIXES = {
 }
 """Suffixes of the files of each kind."""
 _OF_NPZ = {"formats", "network", "file", "allow_pickle"}
-"""Names in an NPZ file that are no tensors, and those of arguments of the function that writes it."""
+"""Reserved names of an NPZ file: other entries, and arguments of the function that writes it."""
 SUM_BITS = 32
-"""Bits of the last layer's weights and biases with what was added to them: none is clipped."""
+"""Bits of a tuned last layer's weights and biases: no sum is clipped."""
 
 
 def refuse_kind(kind: str, path: Path) -> None:
-    """Refuse a file that cannot be of a kind, before any work.
+    """Refuse a file for an export of a kind, before any work.
 
     Raises
     ------
     UserError
-        If its suffix is another one, or a package is missing.
+        If the suffix does not fit the kind, or a package is missing.
     """
     if path.suffix not in SUFFIXES[kind]:
         raise UserError(f"{path}: a file of --to {kind} ends in {', '.join(SUFFIXES[kind])}")
@@ -49,12 +49,12 @@ def refuse_kind(kind: str, path: Path) -> None:
 
 
 def export(tuned: TunedNetwork, kind: str, path: Path) -> None:
-    """Write a file, replacing an older one; `refuse_kind` has seen it.
+    """Write a file, replacing an older one; `refuse_kind` is called before.
 
     Raises
     ------
     UserError
-        If a state dict cannot hold the network, or it has no integers for an NPZ file.
+        If a state dict cannot hold the network, or an NPZ file is asked for a network of floats.
     """
     if kind == "onnx":
         save_onnx(tuned, path)
@@ -67,7 +67,7 @@ def export(tuned: TunedNetwork, kind: str, path: Path) -> None:
     elif path.suffix == ".safetensors":
         save_state(path, tuned.tensors(), {}, force=True)
     else:
-        state = {name: torch.from_numpy(np.array(one)) for name, one in tuned.tensors().items()}
+        state = {name: torch.from_numpy(np.array(values)) for name, values in tuned.tensors().items()}
         with whole(path) as made:
             torch.save(state, made)
 
@@ -89,9 +89,9 @@ def _save_program(tuned: TunedNetwork, path: Path) -> None:
 
 
 def integers_of(tuned: TunedNetwork) -> dict[str, NDArray[np.generic]]:
-    """Integers of all parameters by the user's names, and their ``formats`` and ``network`` as text.
+    """Integers of all parameters by the user's names, with ``formats`` and ``network`` as text.
 
-    Adapters are not merged. A last layer that was tuned itself has 32 bits, of which 12 are fractional.
+    Adapters are not merged. A tuned last layer has 32 bits, 12 of them fractional.
 
     Raises
     ------
@@ -100,28 +100,28 @@ def integers_of(tuned: TunedNetwork) -> dict[str, NDArray[np.generic]]:
     """
     if not tuned.integers:
         raise UserError("a run of --engine float has no integers: export it to pytorch or onnx")
-    found: dict[str, NDArray[np.generic]] = {}
+    arrays: dict[str, NDArray[np.generic]] = {}
     formats = {"activations": str(Q8_16)}
 
     def key(name: str) -> str:
-        return unused(name, _OF_NPZ | found.keys())
+        return unused(name, _OF_NPZ | arrays.keys())
 
     last = len(tuned.parameters) - 1
-    for number, (own, one) in enumerate(zip(tuned.stages, tuned.parameters, strict=True)):
+    for number, (stage, folded) in enumerate(zip(tuned.stages, tuned.parameters, strict=True)):
         wide = number == last and tuned.tuned_layer is not None
-        for name, values in ((own.weight_name, own.given(one.weight)), (own.bias_name, one.bias)):
-            own_key = key(name)
-            found[own_key] = np.rint(values * 2**Q4_12.fraction).astype(np.int32 if wide else np.int16)
-            formats[own_key] = f"Q{SUM_BITS - Q4_12.fraction}.{Q4_12.fraction}" if wide else str(Q4_12)
+        for name, values in ((stage.weight_name, stage.given(folded.weight)), (stage.bias_name, folded.bias)):
+            entry = key(name)
+            arrays[entry] = np.rint(values * 2**Q4_12.fraction).astype(np.int32 if wide else np.int16)
+            formats[entry] = f"Q{SUM_BITS - Q4_12.fraction}.{Q4_12.fraction}" if wide else str(Q4_12)
     for adapter in tuned.adapters:
         for name in "ab":
-            own_key = key(f"{tuned.stages[adapter.stage].title}.lora_{name}")
-            found[own_key], formats[own_key] = Q4_12.from_float(getattr(adapter, name)).astype(np.int16), str(Q4_12)
-    return {**found, "formats": np.array(json.dumps(formats)), "network": np.array(text_of(tuned.network))}
+            entry = key(f"{tuned.stages[adapter.stage].title}.lora_{name}")
+            arrays[entry], formats[entry] = Q4_12.from_float(getattr(adapter, name)).astype(np.int16), str(Q4_12)
+    return {**arrays, "formats": np.array(json.dumps(formats)), "network": np.array(text_of(tuned.network))}
 
 
 def how_to_load(kind: str, path: Path) -> str:
-    """Say how a file is loaded without fabtune."""
+    """Python expression that loads a file without fabtune."""
     if kind == "onnx":
         return f'onnxruntime.InferenceSession("{path}")'
     if kind == "npz":

@@ -1,4 +1,4 @@
-"""A tuned network as it leaves fabtune: folded parameters and adapters, in float and in golden's integers."""
+"""A tuned network ready for export: folded parameters and adapters, in float and in golden's integers."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from .run_file import Run, tensors_of
 
 @dataclass(frozen=True, eq=False)
 class LowRankAdapter:
-    """Adapter: B A of the flattened input of a stage.
+    """Adapter: B A times the flattened input of a stage.
 
     Parameters
     ----------
     stage : int
-        Stage whose input it reads.
+        Stage whose input the adapter reads.
     a : array of float64, (rank, inputs)
     b : array of float64, (outputs, rank)
     skips : bool
-        It is added to the logits; otherwise to what the stage's layer gives, before residual and activation.
+        True: added to the logits. False: added to the output of the stage's layer, before residual and activation.
     """
 
     stage: int
@@ -59,22 +59,20 @@ class LowRankAdapter:
 
 @dataclass(frozen=True, eq=False)
 class TunedNetwork:
-    """Network before or after a fine-tuning.
+    """Network before or after fine-tuning.
 
     Parameters
     ----------
     network : Network
         Without batch norm.
-    stages : tuple of StageTensors
     state : dict of str to Tensor
         The user's tensors before tuning.
     base, parameters : tuple of StageParameters
-        Before and after tuning, batch norm folded; of integers their values.
-    adapters : tuple of LowRankAdapter
+        Before and after tuning, batch norm folded; for integers their values.
     tuned_layer : "layer", "biases" or None
         Part of the last layer that an integer job has tuned as adapters, see `lora.last_layer`.
     integers : bool
-        Whether the values are those of the hardware's integers.
+        True if the values are the hardware's integers.
     """
 
     network: Network
@@ -88,44 +86,46 @@ class TunedNetwork:
 
     @classmethod
     def of(cls, network: Network, module: nn.Module, run: Run | None = None) -> TunedNetwork:
-        """Make the network of a run, or one that is not tuned.
+        """Network of a run, or without a run the network before tuning.
 
         Parameters
         ----------
-        network : Network
         module : nn.Module
-            The user's, with the weights before tuning.
-        run : Run, optional
+            The user's module, with the weights before tuning.
 
         Raises
         ------
         UserError
             If the run started from other weights.
         """
-        own = described(network, module)
-        stages, state, base = stage_tensors(network, own), user_state(module, own), folded(network, own)
-        found = cls(deployed(network), stages, state, base, base)
+        float_module = described(network, module)
+        stages, state, base = (
+            stage_tensors(network, float_module),
+            user_state(module, float_module),
+            folded(network, float_module),
+        )
+        untuned = cls(deployed(network), stages, state, base, base)
         if run is None:
-            return found
+            return untuned
         run.check_base(stages, state)
         if run.integers:
             base = values_of(Converter().stages(base))
         tensors, method = run.applied(state), METHODS.get(run.method)
         _refuse_unknown(run, stages, {*tensors} - {*state})
         skips = method is None or method.ends_in_logits
-        _refuse_damaged(run, found, tensors, skips)
+        _refuse_damaged(run, untuned, tensors, skips)
         parameters = _parameters(stages, base, state, tensors, run.integers)
         adapters = []
-        for number, one in enumerate(stages):
-            if f"{one.title}.lora_a" in tensors:
-                a, b = (np.asarray(tensors[f"{one.title}.lora_{name}"], np.float64) for name in "ab")
+        for number, stage in enumerate(stages):
+            if f"{stage.title}.lora_a" in tensors:
+                a, b = (np.asarray(tensors[f"{stage.title}.lora_{name}"], np.float64) for name in "ab")
                 if not skips:
-                    scale = one.scale(state)
+                    scale = stage.scale(state)
                     b = b * np.repeat(scale, len(b) // len(scale))[:, None]
                 adapters.append(LowRankAdapter(number, a, b, skips))
         layer = method.last_layer if method is not None and run.integers else None
         return replace(
-            found,
+            untuned,
             base=base,
             parameters=parameters,
             adapters=tuple(adapters),
@@ -134,16 +134,18 @@ class TunedNetwork:
         )
 
     def merged(self) -> TunedNetwork:
-        """Add the adapters to weights where one layer does both: beside a fully connected one, or the last one."""
-        parameters, rest, last = list(self.parameters), [], len(self.parameters) - 1
-        for one in self.adapters:
-            fully = isinstance(self.network.stages[one.stage].layer, Linear)
-            if fully and (one.stage == last or not one.skips):
-                before = parameters[one.stage]
-                parameters[one.stage] = replace(before, weight=before.weight + one.b @ one.a)
+        """The network with adapters added to weights, where an adapter is parallel to a fully connected layer or to the
+        last.
+        """
+        parameters, unmerged, last = list(self.parameters), [], len(self.parameters) - 1
+        for adapter in self.adapters:
+            fully = isinstance(self.network.stages[adapter.stage].layer, Linear)
+            if fully and (adapter.stage == last or not adapter.skips):
+                before = parameters[adapter.stage]
+                parameters[adapter.stage] = replace(before, weight=before.weight + adapter.b @ adapter.a)
             else:
-                rest.append(one)
-        return replace(self, parameters=tuple(parameters), adapters=tuple(rest))
+                unmerged.append(adapter)
+        return replace(self, parameters=tuple(parameters), adapters=tuple(unmerged))
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Whole state of the user's module, by its own names.
@@ -151,11 +153,11 @@ class TunedNetwork:
         Raises
         ------
         UserError
-            If adapters are left that are part of no layer, or a layer has no bias for one that was tuned.
+            If an adapter cannot be merged into a layer, or a layer lacks a bias for a tuned one.
         """
         merged = self.merged()
         if merged.adapters:
-            titles = ", ".join(self.stages[one.stage].title for one in merged.adapters)
+            titles = ", ".join(self.stages[adapter.stage].title for adapter in merged.adapters)
             raise UserError(
                 f"the adapters that read {titles} are part of no layer's weights: a program has them, -o FILE.pt2"
             )
@@ -164,24 +166,24 @@ class TunedNetwork:
             raise UserError(
                 f"your network has no {missing[0]}, and the tuned one is not 0: a program has it, -o FILE.pt2"
             )
-        return {**{name: one.cpu().numpy() for name, one in self.state.items()}, **changed}
+        return {**{name: tensor.cpu().numpy() for name, tensor in self.state.items()}, **changed}
 
     def module(self) -> TunedModule:
-        """Make the PyTorch module with folded parameters, adapters merged where they can be, in float32."""
+        """PyTorch module with folded parameters in float32, adapters merged where possible."""
         return TunedModule(self.merged())
 
     def job(self, rank: int = 1) -> Job:
-        """Make golden's integer job, whose logits are those of the tuned network.
+        """Golden's integer job with the logits of the tuned network.
 
         Parameters
         ----------
         rank : int
-            Classes that each adapter of a tuned last layer has, as a core was generated.
+            Classes of each adapter of a tuned last layer, as in the generated core.
 
         Raises
         ------
         UserError
-            If there are adapters that the integers do not have.
+            If the network has adapters that the integers do not support.
         """
         network, last = self.network, self.network.stages[-1]
         if self.tuned_layer:
@@ -191,25 +193,21 @@ class TunedNetwork:
             for number, values in enumerate(added):
                 adapters.a[number // rank][:, number % rank] = values
             return Job(network, Converter().stages(self.base), adapters, rate=1)
-        own = self if all(one.skips for one in self.adapters) else self.merged()
-        if not all(one.skips for one in own.adapters):
+        source = self if all(adapter.skips for adapter in self.adapters) else self.merged()
+        if not all(adapter.skips for adapter in source.adapters):
             raise UserError("golden's integers have no adapters beside convolutions: take --engine float")
-        count = len(own.adapters) or 1
-        rank = len(own.adapters[0].a) if own.adapters else rank
+        count = len(source.adapters) or 1
+        rank = len(source.adapters[0].a) if source.adapters else rank
         sizes = AdapterSizes(tuple(stage.inputs for stage in network.stages[-count:]), network.classes, rank)
-        a = [one.a for one in own.adapters] or [np.zeros((rank, last.inputs))]
-        b = [one.b for one in own.adapters] or [np.zeros((network.classes, rank))]
-        return Job(network, Converter().stages(own.parameters), Adapters.of(sizes, a, b), rate=1)
+        a = [adapter.a for adapter in source.adapters] or [np.zeros((rank, last.inputs))]
+        b = [adapter.b for adapter in source.adapters] or [np.zeros((network.classes, rank))]
+        return Job(network, Converter().stages(source.parameters), Adapters.of(sizes, a, b), rate=1)
 
 
 class TunedModule(nn.Module):
-    """Network with folded parameters and the adapters that are left, for PyTorch.
+    """Network with folded parameters and the unmerged adapters, for PyTorch.
 
     Its state has the user's names: TITLE.weight, TITLE.bias, TITLE.lora_a and TITLE.lora_b.
-
-    Parameters
-    ----------
-    tuned : TunedNetwork
     """
 
     def __init__(self, tuned: TunedNetwork) -> None:
@@ -218,17 +216,17 @@ class TunedModule(nn.Module):
         with torch.device("meta"):
             plain = module_of(network)
         plain.to_empty(device="cpu")
-        weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+        weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
         self._reads, self._layers = network.reads, list(plain)
         self._beside: dict[int, nn.Module] = {}
         self._skips: list[nn.Module] = []
         self._sources: list[int] = []
-        for at, own, one in zip(weighted, tuned.stages, tuned.parameters, strict=True):
-            layer = plain[at]
+        for index, stage, stage_parameters in zip(weighted, tuned.stages, tuned.parameters, strict=True):
+            layer = plain[index]
             with torch.no_grad():
-                layer.weight.copy_(torch.from_numpy(one.weight))
-                layer.bias.copy_(torch.from_numpy(one.bias))
-            _place(self, own.title, layer)
+                layer.weight.copy_(torch.from_numpy(stage_parameters.weight))
+                layer.bias.copy_(torch.from_numpy(stage_parameters.bias))
+            _place(self, stage.title, layer)
         for adapter in tuned.adapters:
             layer = plain[weighted[adapter.stage]]
             for name in "ab":
@@ -242,10 +240,10 @@ class TunedModule(nn.Module):
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits."""
+        """Logits, (n, classes)."""
         values = [x]
         for number, (layer, read) in enumerate(zip(self._layers, self._reads, strict=True)):
-            inputs = [values[at + 1] for at in read]
+            inputs = [values[source_number + 1] for source_number in read]
             y = layer(*inputs)
             if number in self._beside:
                 y = y + _adapted(self._beside[number], inputs[0]).view_as(y)
@@ -261,11 +259,11 @@ def _adapted(layer: Any, x: Tensor) -> Tensor:
 
 
 def _place(root: nn.Module, title: str, layer: nn.Module) -> None:
-    """Put a layer below a module, under a name with dots or slashes, of which parts that are no names there change."""
-    # programs of torch.export write names as Python does, which normalises them
+    """Add a layer below a module under a name with dots or slashes; invalid or used parts of the name are changed."""
+    # a program of torch.export writes names as Python does: normalised
     *path, name = [part for part in re.split("[./]", normalize("NFKC", title)) if part] or ["layer"]
     for part in path:
-        containers = {key for key, one in root._modules.items() if type(one) is nn.Module}
+        containers = {key for key, child in root._modules.items() if type(child) is nn.Module}
         part = unused(part, {*dir(root), *kwlist} - containers)
         if part not in containers:
             root.add_module(part, nn.Module())
@@ -274,26 +272,26 @@ def _place(root: nn.Module, title: str, layer: nn.Module) -> None:
 
 
 def _refuse_unknown(run: Run, stages: Sequence[StageTensors], names: set[str]) -> None:
-    """Refuse tensors of a run that are none of the network's, and no adapters of it."""
-    known = {name for one in stages for name in (one.weight_name, one.bias_name)}
-    known |= {one.title + kind for one in stages for kind in (".lora_a", ".lora_b", FOLDED_WEIGHT, FOLDED_BIAS)}
+    """Refuse tensors of a run that are neither tensors nor adapters of the network."""
+    known = {name for stage in stages for name in (stage.weight_name, stage.bias_name)}
+    known |= {stage.title + kind for stage in stages for kind in (".lora_a", ".lora_b", FOLDED_WEIGHT, FOLDED_BIAS)}
     if unknown := sorted(names - known):
         sparse = ": weights that sparse-zo has split are not read again" if run.method == "sparse-zo" else ""
         raise UserError(f"{run.path} has {unknown[0]}, which is no tensor of this network{sparse}")
 
 
 def _refuse_damaged(run: Run, network: TunedNetwork, tensors: Mapping[str, NDArray[np.generic]], skips: bool) -> None:
-    """Refuse tensors of a run that are not finite, of another shape than the network's, or without their other half."""
+    """Refuse tensors of a run that are not finite, have a wrong shape, or lack their other half."""
     shapes: dict[str, tuple[int | None, ...]] = {}
     outputs = network.network.stages[-1].biases if skips else None
-    for stage, own, before in zip(network.network.stages, network.stages, network.base, strict=True):
-        weight, bias = own.title + FOLDED_WEIGHT, own.title + FOLDED_BIAS
-        a, b = f"{own.title}.lora_a", f"{own.title}.lora_b"
+    for stage, tensors_of_stage, before in zip(network.network.stages, network.stages, network.base, strict=True):
+        weight, bias = tensors_of_stage.title + FOLDED_WEIGHT, tensors_of_stage.title + FOLDED_BIAS
+        a, b = f"{tensors_of_stage.title}.lora_a", f"{tensors_of_stage.title}.lora_b"
         for first, second in ((weight, bias), (a, b)):
             if (first in tensors) != (second in tensors):
                 raise UserError(f"{run.path} has one of {first} and {second}: save both")
         rank = tensors[a].shape[0] if a in tensors and tensors[a].ndim else None
-        shapes[own.bias_name] = shapes[bias] = before.bias.shape
+        shapes[tensors_of_stage.bias_name] = shapes[bias] = before.bias.shape
         shapes[weight], shapes[a], shapes[b] = before.weight.shape, (rank, stage.inputs), (outputs, rank)
     shapes |= {name: tuple(tensor.shape) for name, tensor in network.state.items()}
     for name, values in tensors.items():
@@ -314,29 +312,29 @@ def _parameters(
     integers: bool,
 ) -> Parameters:
     """Folded parameters of all stages after tuning."""
-    found, now = [], {**state, **tensors_of(tensors)}
-    for own, before in zip(stages, base, strict=True):
-        if (name := own.title + FOLDED_WEIGHT) in tensors:
-            pair = tensors[name], tensors[own.title + FOLDED_BIAS]
-            found.append(StageParameters(*(np.asarray(one, np.float64) for one in pair)))
-        elif not own.norm:
-            weight, bias = before.weight, np.asarray(tensors.get(own.bias_name, before.bias), np.float64)
-            if own.weight_name in tensors:
-                weight = own.taken(np.asarray(tensors[own.weight_name], np.float64))
-            found.append(StageParameters(weight, bias.reshape(-1)))
+    parameters, after_state = [], {**state, **tensors_of(tensors)}
+    for stage, before in zip(stages, base, strict=True):
+        if (name := stage.title + FOLDED_WEIGHT) in tensors:
+            pair = tensors[name], tensors[stage.title + FOLDED_BIAS]
+            parameters.append(StageParameters(*(np.asarray(values, np.float64) for values in pair)))
+        elif not stage.norm:
+            weight, bias = before.weight, np.asarray(tensors.get(stage.bias_name, before.bias), np.float64)
+            if stage.weight_name in tensors:
+                weight = stage.taken(np.asarray(tensors[stage.weight_name], np.float64))
+            parameters.append(StageParameters(weight, bias.reshape(-1)))
         else:
-            after = own.folded(now)
-            found.append(values_of(Converter().stages((after,)))[0] if integers else after)
-    return tuple(found)
+            after = stage.folded(after_state)
+            parameters.append(values_of(Converter().stages((after,)))[0] if integers else after)
+    return tuple(parameters)
 
 
-def _integers(one: StageParameters) -> tuple[Integers, Integers]:
+def _integers(stage: StageParameters) -> tuple[Integers, Integers]:
     """Integers with 12 fraction bits of any size."""
-    weight, bias = (np.rint(values * 2**Q4_12.fraction).astype(np.int64) for values in (one.weight, one.bias))
+    weight, bias = (np.rint(values * 2**Q4_12.fraction).astype(np.int64) for values in (stage.weight, stage.bias))
     return weight, bias
 
 
 def _added(frozen: tuple[Integers, Integers], tuned: tuple[Integers, Integers], what: Tuned) -> list[Integers]:
-    """Part that was added to the last layer, (classes, inputs + 1) or (classes, 1) in two parts."""
+    """Update of the last layer in two parts, (classes, inputs) and (classes, 1); for biases the second alone."""
     weight, bias = (after - before for before, after in zip(frozen, tuned, strict=True))
     return [*([weight] if what == "layer" else []), bias[:, None]]

@@ -33,27 +33,27 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET = 17
-"""Version of the operators that are written: read by all of today's runtimes."""
+"""Version of the operators: all of today's runtimes read it."""
 IR_VERSION = 8
-"""Version of the format that came with it."""
+"""Version of the file format, released with this opset."""
 
 
 def need_onnx() -> None:
-    """Raise `UserError` if the package onnx is not there."""
+    """Raise `UserError` if the package onnx is missing."""
     if find_spec("onnx") is None:
         raise UserError("--to onnx needs the package onnx: pip install 'fabtune[onnx]'")
 
 
 def save_onnx(tuned: TunedNetwork, path: Path) -> None:
-    """Write a file; an older one is replaced."""
+    """Write a file, replacing an older one."""
     with whole(path) as made:
         made.write_bytes(model_of(tuned).SerializeToString(deterministic=True))
 
 
 def model_of(tuned: TunedNetwork) -> onnx.ModelProto:
-    """Make the model: ``input`` (batch, ...), ``logits`` (batch, classes), and parameters by the user's names.
+    """ONNX model: ``input`` (batch, ...), ``logits`` (batch, classes), and parameters by the user's names.
 
-    A parameter that is called as one of these two has a number behind its name.
+    A parameter named ``input`` or ``logits`` gets a number after its name.
     """
     from onnx import TensorProto, checker, helper
 
@@ -74,13 +74,7 @@ def model_of(tuned: TunedNetwork) -> onnx.ModelProto:
 
 
 class _Writer:
-    """Nodes and initializers of a network.
-
-    Parameters
-    ----------
-    tuned : TunedNetwork
-        Merged.
-    """
+    """Nodes and initializers of a network with merged adapters."""
 
     def __init__(self, tuned: TunedNetwork) -> None:
         self.nodes: list[Any] = []
@@ -93,7 +87,7 @@ class _Writer:
         # the user's own names come first
         self._own = {name: self._unused(name) for name in own}
         self._numbers = [at for at, layer in enumerate(tuned.network.layers) if isinstance(layer, Weighted)]
-        # names of what all layers give, from the sample on
+        # names of the sample and of all layers' outputs
         names = ["input"]
         for number, (layer, read) in enumerate(zip(tuned.network.layers, tuned.network.reads, strict=True)):
             inputs = [names[at + 1] for at in read]
@@ -106,7 +100,7 @@ class _Writer:
         self.nodes.append(self._made("Identity", [logits], "logits"))
 
     def _layer(self, number: int, layer: Layer, inputs: list[str]) -> str:
-        """Write a layer; return the name of what it gives."""
+        """Write a layer; return the name of its output."""
         output = f"layer_{number}"
         match layer:
             case Flatten():
@@ -116,13 +110,13 @@ class _Writer:
             case Concat():
                 return self._node("Concat", inputs, output, axis=1)
             case Relu(limit, slope):
-                found = self._node("LeakyRelu", inputs, output, alpha=slope) if slope else ""
+                rectified = self._node("LeakyRelu", inputs, output, alpha=slope) if slope else ""
                 if limit is None:
-                    return found or self._node("Relu", inputs, output)
+                    return rectified or self._node("Relu", inputs, output)
                 name = f"limit_{number}"
                 least = "" if slope else self._tensor(f"{name}_least", np.zeros((), np.float32))
                 most = self._tensor(name, np.array(limit, np.float32))
-                return self._node("Clip", [found or inputs[0], least, most], f"{output}_clipped")
+                return self._node("Clip", [rectified or inputs[0], least, most], f"{output}_clipped")
             case MaxPool(size, stride, padding):
                 return self._node("MaxPool", inputs, output, kernel_shape=size, strides=stride, pads=_pads(padding))
             case AveragePool(size):
@@ -131,40 +125,40 @@ class _Writer:
         return self._weighted(self._numbers.index(number), layer, inputs, output)
 
     def _weighted(self, stage: int, layer: Weighted, inputs: list[str], output: str) -> str:
-        """Write a layer with weights, and the adapter beside it."""
-        own, one, vector = self._tuned.stages[stage], self._tuned.parameters[stage], self._stages[stage]
-        bias = self._parameter(own.bias_name, one.bias.astype(np.float32))
+        """Write a layer with weights and its parallel adapter; return the name of the output."""
+        names, folded, shapes = self._tuned.stages[stage], self._tuned.parameters[stage], self._stages[stage]
+        bias = self._parameter(names.bias_name, folded.bias.astype(np.float32))
         if isinstance(layer, Linear):
-            weight = self._parameter(own.weight_name, one.weight.astype(np.float32))
-            found = self._node("Gemm", [*inputs, weight, bias], output, transB=1)
-        elif len(vector.computed_shape) == 1:  # a factor and a bias for each feature
-            weight = self._parameter(own.weight_name, one.weight.reshape(-1).astype(np.float32))
+            weight = self._parameter(names.weight_name, folded.weight.astype(np.float32))
+            result = self._node("Gemm", [*inputs, weight, bias], output, transB=1)
+        elif len(shapes.computed_shape) == 1:  # a factor and a bias for each feature
+            weight = self._parameter(names.weight_name, folded.weight.reshape(-1).astype(np.float32))
             scaled = self._node("Mul", [*inputs, weight], f"{output}_scaled")
-            found = self._node("Add", [scaled, bias], output)
+            result = self._node("Add", [scaled, bias], output)
         else:
             assert isinstance(layer, Convolution | Depthwise)
-            weight = self._parameter(own.weight_name, one.weight.astype(np.float32))
-            groups = vector.biases if isinstance(layer, Depthwise) else layer.groups
+            weight = self._parameter(names.weight_name, folded.weight.astype(np.float32))
+            groups = shapes.biases if isinstance(layer, Depthwise) else layer.groups
             window = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": _pads(layer.padding)}
-            found = self._node("Conv", [*inputs, weight, bias], output, group=groups, **window)
+            result = self._node("Conv", [*inputs, weight, bias], output, group=groups, **window)
         if not any(other.stage == stage and not other.skips for other in self._tuned.adapters):
-            return found
+            return result
         flat = self._adapter(stage, inputs[0])
-        shape = self._tensor(f"shape_{stage}", np.array([-1, *vector.computed_shape], np.int64))
-        beside = self._node("Reshape", [flat, shape], f"adapter_{stage}_map")
-        return self._node("Add", [found, beside], f"{output}_tuned")
+        shape = self._tensor(f"shape_{stage}", np.array([-1, *shapes.computed_shape], np.int64))
+        adapter = self._node("Reshape", [flat, shape], f"adapter_{stage}_map")
+        return self._node("Add", [result, adapter], f"{output}_tuned")
 
     def _adapter(self, stage: int, source: str) -> str:
         """Write the adapter of a stage, which reads a tensor."""
-        (one,) = (other for other in self._tuned.adapters if other.stage == stage)
+        (adapter,) = (other for other in self._tuned.adapters if other.stage == stage)
         title = self._tuned.stages[stage].title
-        a, b = (self._parameter(f"{title}.lora_{name}", getattr(one, name).astype(np.float32)) for name in "ab")
+        a, b = (self._parameter(f"{title}.lora_{name}", getattr(adapter, name).astype(np.float32)) for name in "ab")
         flat = self._node("Flatten", [source], f"adapter_{stage}_input", axis=1)
         hidden = self._node("Gemm", [flat, a], f"adapter_{stage}_hidden", transB=1)
         return self._node("Gemm", [hidden, b], f"adapter_{stage}", transB=1)
 
     def _node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str:
-        """Write a node; return the name of what it gives, which is another one where a tensor of the user's has it."""
+        """Write a node; return the name of its output, changed if a tensor of the user's has the name."""
         output = self._unused(output)
         self.nodes.append(self._made(kind, inputs, output, **given))
         return output
@@ -176,11 +170,9 @@ class _Writer:
         return helper.make_node(kind, inputs, [output], output, **lists)
 
     def _parameter(self, name: str, values: NDArray[Any]) -> str:
-        """Write a tensor of the user's."""
         return self._written(self._own[name], values)
 
     def _tensor(self, name: str, values: NDArray[Any]) -> str:
-        """Write another tensor."""
         return self._written(self._unused(name), values)
 
     def _written(self, name: str, values: NDArray[Any]) -> str:
@@ -190,8 +182,8 @@ class _Writer:
         return name
 
     def _unused(self, name: str) -> str:
-        self._names.add(found := unused(name, self._names))
-        return found
+        self._names.add(free := unused(name, self._names))
+        return free
 
 
 def _pads(padding: Sides) -> list[int]:
