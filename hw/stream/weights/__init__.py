@@ -1,1 +1,1 @@
-"""RTL of weights of both sides of a step, from the stream of codes."""
+"""RTL of weights for both perturbation signs, from the weight stream."""

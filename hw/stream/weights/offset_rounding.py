@@ -1,4 +1,4 @@
-"""Rounding of an offset: from the deltas' fraction to a tensor's, which is chosen number by number."""
+"""Rounding of offsets from the deltas' fraction to a tensor's fraction."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
@@ -10,9 +10,9 @@ from ...primitives.rounding import saturate
 from ...primitives.shifter import RoundingShifter
 
 _REST = DELTA.fraction - MOST_FRACTION - 1
-"""Bits of which it only counts whether one is set: they are rounded off whatever the fraction."""
+"""Low bits rounded off at any fraction; only their OR matters."""
 _KEPT = DELTA.width - _REST + 1
-"""Bits behind that: of an offset with the most fraction bits, and two that are rounded off."""
+"""Remaining bits: an offset with the most fraction bits, plus two bits rounded off."""
 _BELOW = 2
 
 
@@ -27,13 +27,13 @@ class OffsetRounding(wiring.Component):
     Attributes
     ----------
     total : In, signed
-        With the fraction of `DELTA`.
+        Sum, with the fraction of `DELTA`.
     overflow : Out, 1
-        The sum is beyond `DELTA`; combinational.
+        The sum exceeds `DELTA`; combinational.
     fraction : In, range(MOST_FRACTION + 1)
-        Fraction bits of the offset, in the cycle behind the sum.
+        Fraction bits of the offset, one cycle after the sum.
     o : Out, signed, `OFFSET`
-        `latency` cycles after the sum; where it does not fit, the nearest number.
+        Offset, saturated, `latency` cycles after the sum.
     """
 
     def __init__(self, width: int) -> None:

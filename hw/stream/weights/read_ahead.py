@@ -1,4 +1,4 @@
-"""Reads ahead of their use: bursts are asked for as long as there is room for the longest one."""
+"""Read-ahead buffer: bursts are requested while the queue has space for the longest burst."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -12,9 +12,9 @@ from ...probe import probe
 
 
 class ReadAhead(wiring.Component):
-    """Read what commands ask for, a beat a cycle, and keep it until it is used.
+    """Prefetch the beats of commands, a beat a cycle, into a queue.
 
-    What was asked for always has room, so that a port that others share does not wait for what uses the beats.
+    Space is reserved before a request, so a shared memory port never stalls on the consumer.
 
     Parameters
     ----------
@@ -28,11 +28,11 @@ class ReadAhead(wiring.Component):
     Attributes
     ----------
     command : In, stream of ``address``, ``beats`` (`count` bits, from 1 up)
-        What to read.
+        Reads to prefetch.
     port : Out, `ReadPort`
-        Reads that end at multiples of `burst`, at most one in two cycles.
+        Reads up to multiples of `burst`, at most one in two cycles.
     o : Out, stream of 128 bits
-        The beats of all commands, in order, two cycles after they come.
+        Beats of all commands in order, two cycles after arrival.
     """
 
     def __init__(self, depth: int, burst: int, address: int, count: int) -> None:
@@ -53,10 +53,10 @@ class ReadAhead(wiring.Component):
         wiring.connect(m, wiring.flipped(self.port.beats), beats.i)
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         asks, burst = self.port.command, splitter.o.payload
-        # room for the longest read, not for this one: no comparison
+        # space for the longest read, whatever this read's length: no comparator
         free = Signal(range(self.depth + 1), init=self.depth)
         room = free[splitter.length_bits :].any()
-        # in the cycle before: who is ready is known late
+        # accepted in the previous cycle, as `ready` arrives late
         asked, taken = Signal(), Signal()
         length = burst.length[: splitter.length_bits] + 1
         m.d.comb += [

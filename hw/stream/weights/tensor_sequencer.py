@@ -1,4 +1,4 @@
-"""RTL of `tensor_sequencer`: a state machine that goes through the tensors of an instruction."""
+"""RTL of `tensor_sequencer`: a state machine over the tensors of an instruction."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ from ...primitives.registers import data_register
 from ...probe import probe
 
 _LANE_TILES_BITS = BLOCKS_BITS + 3
-"""Bits of the tiles of a group of outputs: at most 8 of each record."""
+"""Bits of the tiles of an output group: at most 8 per record."""
 
 
 class TensorSequencer(wiring.Component):
-    """Give the words of a tensor on all streams at once, and go on to the next tensor when all of them were taken.
+    """Offer the words of a tensor on all streams at once; the next tensor follows once all words were accepted.
 
-    A tensor takes 3 cycles where all are ready. An instruction is taken when all words of the one before were; first it
-    takes a cycle for each bit of the number of tiles of its inputs.
+    A tensor takes 3 cycles if all streams are ready. The next instruction is accepted after all words of the previous
+    instruction. It first takes a cycle per bit of the number of its input tiles.
     """
 
     def __init__(self, spec: TensorSequencerSpec) -> None:
@@ -33,39 +33,39 @@ class TensorSequencer(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
+        """Build the RTL, in one long method: the states of a single state machine share all registers."""
         m = Module()
         spec = self.spec
-        one = Signal(layout(spec.streams()["operation"]), reset_less=True)
-        # what is left of an instruction: a bias, a matrix or factors, rows of a table
-        bias, main, rows = (Signal(bits, reset_less=True) for bits in (1, 1, len(one.longest)))
-        address, row_word = (Signal(len(field), reset_less=True) for field in (one.beat, one.word))
+        held = Signal(layout(spec.streams()["operation"]), reset_less=True)
+        # remaining tensors of an instruction: a bias, a matrix or factors, rows of a table
+        bias, main, rows = (Signal(bits, reset_less=True) for bits in (1, 1, len(held.longest)))
+        address, row_word = (Signal(len(field), reset_less=True) for field in (held.beat, held.word))
         line, first = (Signal(range(most), reset_less=True) for most in (spec.columns, spec.numbers))
-        # groups of outputs times records and tiles of a group: bit by bit, side by side
+        # two serial multiplications in parallel: output groups times records, and times tiles, of a group
         groups = Signal(LENGTH_BITS, reset_less=True)
         records, tiles = (Signal(bits, reset_less=True) for bits in (BLOCKS_BITS, _LANE_TILES_BITS))
         length, words = (Signal(LENGTH_BITS, reset_less=True) for _ in range(2))
         vector = Signal(LENGTH_BITS, reset_less=True)
 
-        given = self.operation.payload
+        offer = self.operation.payload
         ports = (self.tensors, self.beats, self.offsets, self.corrections)
         for port in ports:
             with m.If(port.ready):
                 m.d.sync += port.valid.eq(0)
-        tensor, count, request = self._payloads(m, one, address)
-        # a register beside the state, as it enables many others
+        tensor, count, request = self._payloads(m, held, address)
+        # a register beside the state, as it enables many registers
         idle = Signal(init=1)
         m.d.comb += self.operation.ready.eq(idle)
         with m.If(idle):
-            has = given.kind.matches(Kind.LINEAR, Kind.NORM)
-            table = (given.kind == Kind.POSITIONS) | ((given.kind == Kind.ATTENTION) & given.rotary)
+            has = offer.kind.matches(Kind.LINEAR, Kind.NORM)
+            table = (offer.kind == Kind.POSITIONS) | ((offer.kind == Kind.ATTENTION) & offer.rotary)
             m.d.sync += [
-                one.eq(given),
-                bias.eq(has & given.biased),
+                held.eq(offer),
+                bias.eq(has & offer.biased),
                 main.eq(has),
-                rows.eq(Mux(table, given.longest, 0)),
-                address.eq(Mux(has, given.beat, given.table)),
-                row_word.eq(given.position_word),
+                rows.eq(Mux(table, offer.longest, 0)),
+                address.eq(Mux(has, offer.beat, offer.table)),
+                row_word.eq(offer.position_word),
                 Cat(line, first).eq(0),
                 idle.eq(~self.operation.valid),
             ]
@@ -74,11 +74,11 @@ class TensorSequencer(wiring.Component):
                 m.next = "SIZES"
             with m.State("SIZES"):
                 m.d.sync += [
-                    groups.eq(whole(one.outputs, spec.columns)),
-                    records.eq(whole(one.inputs, BLOCK)),
-                    tiles.eq(whole(one.inputs, spec.lanes)),
+                    groups.eq(whole(held.outputs, spec.columns)),
+                    records.eq(whole(held.inputs, BLOCK)),
+                    tiles.eq(whole(held.inputs, spec.lanes)),
                     Cat(length, words).eq(0),
-                    vector.eq(whole(Mux(one.kind == Kind.ATTENTION, one.width, one.outputs), BEAT_VALUES)),
+                    vector.eq(whole(Mux(held.kind == Kind.ATTENTION, held.width, held.outputs), BEAT_VALUES)),
                 ]
                 m.next = "MULTIPLY"
             with m.State("MULTIPLY"):
@@ -94,7 +94,7 @@ class TensorSequencer(wiring.Component):
                     m.d.sync += idle.eq(1)
                     m.next = "IDLE"
                 with m.Else():
-                    self._tensor(m, one, (bias, main), (length, words, vector), row_word, (tensor, count, request))
+                    self._tensor(m, held, (bias, main), (length, words, vector), row_word, (tensor, count, request))
                     m.d.sync += tensor.first.eq(first)
             with m.State("GIVE"), m.If(~Cat(port.valid for port in ports).any()):
                 m.next = "TENSOR"
@@ -105,7 +105,7 @@ class TensorSequencer(wiring.Component):
                         rows.eq(rows - 1),
                         line.eq(line + 1),
                         first.eq(Mux(wraps | (first == spec.numbers - 1), 0, first + 1)),
-                        row_word.eq(row_word + Mux(wraps, whole(one.outputs, spec.lanes), 0)),
+                        row_word.eq(row_word + Mux(wraps, whole(held.outputs, spec.lanes), 0)),
                     ]
         probe(self, fsm, idle=idle, bias=bias, main=main, rows=rows)
         return m
@@ -113,39 +113,39 @@ class TensorSequencer(wiring.Component):
     def _tensor(
         self,
         m: Module,
-        one: Any,
-        left: tuple[Signal, Signal],
+        held: Any,
+        remaining: tuple[Signal, Signal],
         sizes: tuple[Signal, Signal, Signal],
         row_word: Signal,
         registers: tuple[Any, Signal, dict[str, Signal]],
     ) -> None:
-        """Set all registers for the next tensor, and offer it: a bias, else a matrix or factors, else a row."""
+        """Set all registers for the next tensor and offer it: a bias, else a matrix or factors, else a table row."""
         spec, dequant = self.spec, self.spec.weights.dequant
-        (bias, main), (length, words, vector), (tensor, count, request) = left, sizes, registers
+        (bias, main), (length, words, vector), (tensor, count, request) = remaining, sizes, registers
         factors, rows = ~bias & main, ~bias & ~main
-        matrix = factors & (one.kind == Kind.LINEAR)
-        corrected = matrix & (one.corrections != 0)
-        coded = matrix & one.coded
+        matrix = factors & (held.kind == Kind.LINEAR)
+        corrected = matrix & (held.corrections != 0)
+        coded = matrix & held.coded
         in_nf4 = sum((length.shift_left(exact_log2(beats)) for beats in (dequant.scale_beats, dequant.code_beats)), 0)
         with_values = length.shift_left(exact_log2(dequant.value_beats))
-        tuned = Mux(bias, _tuned(one.bias_word), Mux(main, _tuned(one.word), _tuned(one.position_word)))
-        tuned = tuned & (bias | main | (one.kind == Kind.POSITIONS))
+        tuned = Mux(bias, _tuned(held.bias_word), Mux(main, _tuned(held.word), _tuned(held.position_word)))
+        tuned = tuned & (bias | main | (held.kind == Kind.POSITIONS))
         of_tensor = Mux(rows, OffsetKind.ROW, Mux(corrected, OffsetKind.CORRECTIONS, OffsetKind.TILES))
-        each = Mux(rows, whole(one.outputs, spec.lanes), whole(one.outputs, spec.weights.weights))
-        of_matrix = Mux(one.corrections != 0, whole(one.corrections, spec.weights.width), words)
-        last_inputs = (one.inputs - 1)[: exact_log2(BLOCK)]
+        each = Mux(rows, whole(held.outputs, spec.lanes), whole(held.outputs, spec.weights.weights))
+        of_matrix = Mux(held.corrections != 0, whole(held.corrections, spec.weights.width), words)
+        last_inputs = (held.inputs - 1)[: exact_log2(BLOCK)]
         of_main = Mux(matrix, Mux(coded, TensorKind.NF4, TensorKind.MATRIX), TensorKind.FACTORS)
         m.d.sync += [
             tensor.kind.eq(Mux(factors, of_main, TensorKind.VALUES)),
             tensor.length.eq(Mux(matrix, length, vector)),
-            tensor.blocks.eq(Mux(matrix, whole(one.inputs, BLOCK), 1)),
+            tensor.blocks.eq(Mux(matrix, whole(held.inputs, BLOCK), 1)),
             tensor.tiles.eq(Mux(matrix, last_inputs[exact_log2(spec.lanes) :] + 1, 1)),
             tensor.offsets.eq(Mux(tuned, of_tensor, OffsetKind.NONE)),
-            tensor.corrections.eq(Mux(matrix, one.corrections, 0)),
+            tensor.corrections.eq(Mux(matrix, held.corrections, 0)),
             count.eq(Mux(matrix, Mux(coded, in_nf4, with_values), vector)),
-            request["word"].eq(Mux(bias, one.bias_word, Mux(main, one.word, row_word))),
+            request["word"].eq(Mux(bias, held.bias_word, Mux(main, held.word, row_word))),
             request["words"].eq(Mux(matrix, of_matrix, each)),
-            request["fraction"].eq(Mux(factors, one.fraction, Q8_16.fraction)),
+            request["fraction"].eq(Mux(factors, held.fraction, Q8_16.fraction)),
             request["wide"].eq(~factors),
             self.tensors.valid.eq(1),
             self.beats.valid.eq(1),
@@ -153,8 +153,8 @@ class TensorSequencer(wiring.Component):
             self.corrections.valid.eq(corrected),
         ]
 
-    def _payloads(self, m: Module, one: Any, address: Signal) -> tuple[Any, Signal, dict[str, Signal]]:
-        """Drive the payloads, from registers of the tensor and from the instruction."""
+    def _payloads(self, m: Module, held: Any, address: Signal) -> tuple[Any, Signal, dict[str, Signal]]:
+        """Drive the payloads from registers of the tensor and from the instruction."""
         beats, offsets, corrections = self.beats.payload, self.offsets.payload, self.corrections.payload
         tensor, count = data_register(m, self.tensors.payload, "tensor"), data_register(m, beats.beats, "count")
         request = {
@@ -164,16 +164,16 @@ class TensorSequencer(wiring.Component):
         m.d.comb += [
             beats.beat.eq(address),
             *(getattr(beats, name).eq(getattr(tensor, name)) for name in ("kind", "blocks", "tiles")),
-            beats.number.eq(one.number),
-            offsets.factor.eq(one.amount),
-            corrections.beat.eq(one.correction_beat),
-            corrections.weights.eq(one.corrections),
+            beats.number.eq(held.number),
+            offsets.factor.eq(held.amount),
+            corrections.beat.eq(held.correction_beat),
+            corrections.weights.eq(held.corrections),
         ]
         if self.spec.tables > 1:
-            m.d.comb += offsets.table.eq(one.part)
+            m.d.comb += offsets.table.eq(held.part)
         return tensor, count, request
 
 
 def _tuned(word: Value) -> Value:
-    """Whether a tensor has words."""
+    """Whether a tensor has trained words."""
     return word != NO_WORD

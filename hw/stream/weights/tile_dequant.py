@@ -1,4 +1,4 @@
-"""RTL of `tile_dequant`: scales in registers, codes through a dequantiser a column, values past it."""
+"""RTL of `tile_dequant`: scale registers, a code dequantiser per column, and a bypass for values."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -23,9 +23,10 @@ from ...probe import probe
 
 
 class TileDequant(wiring.Component):
-    """Tensor after tensor: a beat of codes becomes a word of weights `spec.latency` (4) cycles later, or several words.
+    """Convert the beats of tensors to weights.
 
-    A matrix in NF4 leaves by `o`, anything else by `v` in the cycle in which it comes.
+    A beat of NF4 codes leaves at `o` `spec.latency` (4) cycles later, as one word or several. All other tensors leave
+    at `v` in the cycle of arrival.
     """
 
     def __init__(self, spec: TileDequantSpec) -> None:
@@ -33,18 +34,18 @@ class TileDequant(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Follow a beat's place in its record; longer than most, as all flags are about that place."""
+        """Track a beat's position in its record, in one long method: all flags depend on this position."""
         m = Module()
         spec, beats = self.spec, self.beats
-        active, final, left = Signal(), Signal(), Signal(LENGTH_BITS)
-        # places of a record: its last beat, and the last one that counts in the last record of a group
-        at, end, used = (Signal(range(spec.value_beats), name=name) for name in ("at", "end", "used"))
+        active, final, remaining = Signal(), Signal(), Signal(LENGTH_BITS)
+        # beat indices in a record: present, last, and last used beat of a group's last record
+        index, end, used = (Signal(range(spec.value_beats), name=name) for name in ("at", "end", "used"))
         coded, matrix, closing = Signal(), Signal(), Signal()
         blocks, block = Signal(BLOCKS_BITS), Signal(BLOCKS_BITS)
-        given = self.operation.payload
-        nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
+        tensor = self.operation.payload
+        nf4, tiled = tensor.kind == TensorKind.NF4, tensor.kind.matches(*MATRICES)
         begins = self._begin(m, nf4, tiled, (active, coded, matrix, end, used, blocks))
-        # flags beside the place, as handshakes wait for them: a beat of scales, the last one, the last one that counts
+        # registered flags for the handshakes: beat of scales, last beat, last used beat, unused beats follow
         scaling, ends, reached, skipping = Signal(), Signal(), Signal(), Signal()
         part, parts = Signal(range(max(BEAT_CODES // spec.width, 2))), BEAT_CODES // spec.width
         entering, room, whole = Signal(), Signal(), Signal()
@@ -59,41 +60,41 @@ class TileDequant(wiring.Component):
         taken, closes, sticky, error, last = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             taken.eq(beats.valid & beats.ready),
-            # beside it: who is ready is known late
+            # parentheses keep the late `ready` last
             closes.eq((ends & beats.valid) & beats.ready),
             error.eq(sticky | beats.payload.error),
             last.eq(final & Mux(closing, reached, ends)),
         ]
-        following = Signal.like(at, name="following")
-        m.d.comb += following.eq(at + 1)
+        following = Signal.like(index, name="following")
+        m.d.comb += following.eq(index + 1)
         with m.If(taken):
             m.d.sync += [
-                at.eq(following),
+                index.eq(following),
                 scaling.eq(coded & (following < spec.scale_beats)),
                 ends.eq(following == end),
                 reached.eq(following == used),
                 sticky.eq(error),
                 skipping.eq(skipping | (closing & reached)),
             ]
-        # chosen by a register: that a record closes is known late
+        # prepared in registers, as the end of a record arrives late
         next_block = Mux(closing, blocks, block - 1)
         with m.If(closes | begins):
             m.d.sync += [
-                Cat(at, reached, skipping).eq(0),
-                # a record of a matrix has more than one beat, a value of a vector is one
+                Cat(index, reached, skipping).eq(0),
+                # a matrix record has several beats, a vector record has one
                 scaling.eq(Mux(active, coded, nf4)),
                 ends.eq(~Mux(active, matrix, tiled)),
-                left.eq(Mux(active, left - 1, given.length)),
-                final.eq(Mux(active, left == 2, given.length == 1)),
-                block.eq(Mux(active, next_block, given.blocks)),
-                closing.eq(Mux(active, matrix & (next_block == 1), tiled & (given.blocks == 1))),
+                remaining.eq(Mux(active, remaining - 1, tensor.length)),
+                final.eq(Mux(active, remaining == 2, tensor.length == 1)),
+                block.eq(Mux(active, next_block, tensor.blocks)),
+                closing.eq(Mux(active, matrix & (next_block == 1), tiled & (tensor.blocks == 1))),
             ]
         with m.If(closes & final):
             m.d.sync += [active.eq(0), sticky.eq(0)]
-        self._weights(m, active & scaling & beats.valid, at, entering, part)
+        self._weights(m, active & scaling & beats.valid, index, entering, part)
         pipeline = Pipeline(m, {"code": 0, "weight": spec.latency}, enable=room)
         flags = pipeline.place("code", Cat(last & whole, error), "flags", reset_less=True)
-        # those of the dequantisers have the same values, and enable all of their registers: too many for a handshake
+        # copies of the dequantisers' valid flags, whose fanout is too high for the handshake
         [under_way] = replicas(1, "under_way", spec.latency)
         m.d.comb += [
             self.o.valid.eq(pipeline.place_flag("code", entering, under_way).at("weight")),
@@ -110,13 +111,13 @@ class TileDequant(wiring.Component):
             values.last.eq(last),
             values.error.eq(error),
         ]
-        probe(self, at=at, coded=coded, scaling=scaling, skipping=skipping, sticky=sticky)
+        probe(self, at=index, coded=coded, scaling=scaling, skipping=skipping, sticky=sticky)
         probe(self, entering=entering, part=part, room=room)
         return m
 
     def _begin(self, m: Module, nf4: Value, tiled: Value, settings: tuple[Signal, ...]) -> Signal:
-        """Take the next tensor when there is none; returns whether it is taken."""
-        spec, given = self.spec, self.operation.payload
+        """Accept the next tensor while idle; returns whether a tensor is accepted."""
+        spec, tensor = self.spec, self.operation.payload
         active, coded, matrix, end, used, blocks = settings
         begins = Signal()
         m.d.comb += [self.operation.ready.eq(~active), begins.eq(self.operation.valid & ~active)]
@@ -124,19 +125,19 @@ class TileDequant(wiring.Component):
             m.d.sync += [
                 active.eq(1),
                 coded.eq(nf4),
-                blocks.eq(given.blocks),
+                blocks.eq(tensor.blocks),
                 matrix.eq(tiled),
-                end.eq(Mux(tiled, Mux(nf4, *(spec.record_beats(one) - 1 for one in MATRICES)), 0)),
+                end.eq(Mux(tiled, Mux(nf4, *(spec.record_beats(kind) - 1 for kind in MATRICES)), 0)),
                 used.eq(
                     Mux(nf4, spec.scale_beats, 0)
-                    + Mux(nf4, *(given.tiles.shift_left(exact_log2(spec.tile_beats(one))) for one in MATRICES))
+                    + Mux(nf4, *(tensor.tiles.shift_left(exact_log2(spec.tile_beats(kind))) for kind in MATRICES))
                     - 1
                 ),
             ]
         return begins
 
-    def _weights(self, m: Module, scale: Value, at: Value, entering: Value, part: Value) -> None:
-        """Keep scales, and dequantise a part of a beat's codes with them."""
+    def _weights(self, m: Module, scale: Value, index: Value, entering: Value, part: Value) -> None:
+        """Store scales, and dequantise a slice of a beat's codes with them."""
         spec = self.spec
         data = Value.cast(self.beats.payload.data)
         a_beat = len(data) // SCALE_BITS
@@ -146,9 +147,9 @@ class TileDequant(wiring.Component):
         chosen = mux_tree(part, codes)
         weights = elements(self.o.payload.weight, spec.streams()["o"].fields[0])
         for column in range(spec.columns):
-            own = Signal(SCALE_BITS, name=f"scale_{column}", reset_less=True)
-            with m.If(scale & (at == column // a_beat)):
-                m.d.sync += own.eq(data[column % a_beat * SCALE_BITS :][:SCALE_BITS])
+            stored = Signal(SCALE_BITS, name=f"scale_{column}", reset_less=True)
+            with m.If(scale & (index == column // a_beat)):
+                m.d.sync += stored.eq(data[column % a_beat * SCALE_BITS :][:SCALE_BITS])
             m.submodules[f"dequant_{column}"] = dequant = Nf4Dequant(spec.dequant)
             lanes = range(column, spec.width, spec.columns)
             inputs, results = (
@@ -158,8 +159,8 @@ class TileDequant(wiring.Component):
             m.d.comb += [
                 dequant.i.valid.eq(entering),
                 dequant.o.ready.eq(self.o.ready),
-                # it divides by one more place than a weight of 18 bits needs
-                dequant.i.payload.scale.eq(Cat(Const(0, 1), own)),
+                # the dequantiser's result has one fraction bit less than a weight of 18 bits
+                dequant.i.payload.scale.eq(Cat(Const(0, 1), stored)),
                 *(code.eq(chosen[lane * CODE.width :][: CODE.width]) for code, lane in zip(inputs, lanes, strict=True)),
                 *(weights[lane].eq(value[: WEIGHT.width]) for value, lane in zip(results, lanes, strict=True)),
             ]

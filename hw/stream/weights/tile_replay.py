@@ -1,4 +1,4 @@
-"""Tiles that are given twice: two of them in LUT RAM, read with the offsets of one side and then of the other."""
+"""Double buffer of tiles in LUT RAM; each tile is read twice, with the offsets of either perturbation sign."""
 
 from typing import Any
 
@@ -16,36 +16,36 @@ from ...probe import probe
 
 
 class TileReplay(wiring.Component):
-    """Store a tile while the one before leaves; a beat a cycle, two cycles after it is read.
+    """Store a tile while the previous tile leaves: a beat a cycle, two cycles after its read.
 
-    Each side has a copy of each tile, as corrections of both may differ.
+    Each sign has a separate copy of each tile, as corrections may differ between signs.
 
     Attributes
     ----------
     free : Out(1)
-        There will be room for a tile in the next cycle: weights may be written then.
+        Space for a tile in the next cycle: weights may be written then.
     enable : In(spec.width)
-        Lanes that are written.
+        Write enable per lane.
     beat : In
-        The beat that they are of.
+        Beat of the written lanes.
     plus, minus : In, lanes of 18 bits
-        Weights of both sides.
+        Weights of both signs.
     done : In(1)
-        The tile is complete; nothing is written in this cycle. It has:
+        The tile is complete; no write in this cycle. The next three inputs belong to this tile.
     tuned : In(1)
-        A word of offsets belongs to the tile.
+        The tile needs a word of offsets.
     error, tile : In
-        What leaves with it.
+        Passed through with the tile.
     waits : Out(1)
-        A tile waits that takes a word of offsets.
+        A buffered tile needs a word of offsets.
     offered : In(1)
-        The next word of offsets is there, held until `take`.
+        The next word of offsets is valid, held until `take`.
     offsets : In, ``plus``, ``minus``
-        The word. Of each offset 19 bits are read.
+        The word; 19 bits of each offset are read.
     take : Out(1)
-        The word is used up.
+        The word is consumed.
     w : Out, stream of ``weight``, ``side``, ``last``, ``error``, ``tile``
-        As `TileWeights` has it.
+        As in `TileWeights`.
     """
 
     def __init__(self, spec: TileWeightsSpec) -> None:
@@ -68,62 +68,62 @@ class TileReplay(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill a bank while the other leaves; longer than most, as all flags are about the two banks."""
+        """Fill one bank while the other is read, in one long method: all flags depend on the two banks."""
         m = Module()
         spec, w = self.spec, self.w
-        # bank that is filled, and that leaves
+        # bank being filled, and bank being read
         fill, drain = Signal(), Signal()
-        # a tile is there, and a second one; whether they take words, and whether one of them does
-        there, both, own, following, waits = Signal(), Signal(), Signal(), Signal(), Signal()
+        # first tile present, second tile present; either needs a word of offsets, and their OR
+        present, both, current, following, waits = Signal(), Signal(), Signal(), Signal(), Signal()
         error = Signal(2)
         tiles = [Signal(self._tile.width, name=f"tile_{bank}", reset_less=True) for bank in range(2)]
-        at, side = Signal(range(spec.tile_beats)), Signal()
-        # what is offered moves on: all that belongs to the lanes, and what says which beat comes next
+        index, side = Signal(range(spec.tile_beats)), Signal()
+        # pipeline enables: `move` for the wide lane registers, `moves` for control
         valid = replicas(2, "valid")
         move, moves, offer, step, leaves = Signal(), Signal(), Signal(), Signal(), Signal()
-        # first and last beat, the last one of both sides, one that needs a word: registers, as all else is known late
+        # registered flags: first beat, last beat, last beat of both signs, beat that needs a word
         start, end, final, needs = Signal(init=1), Signal(), Signal(), Signal()
         m.d.comb += [
             self.waits.eq(waits),
             w.valid.eq(valid[0]),
             move.eq(~valid[0] | w.ready),
             moves.eq(~valid[1] | w.ready),
-            offer.eq(there & (~needs | self.offered)),
+            offer.eq(present & (~needs | self.offered)),
             step.eq(offer & moves),
             leaves.eq(step & final),
-            self.free.eq(leaves | ~(both | self.done & there)),
-            # a word stays until the minus side has it
+            self.free.eq(leaves | ~(both | self.done & present)),
+            # consumed with the minus sign's pass
             self.take.eq(step & needs & side),
         ]
         with m.If(self.done):
             m.d.sync += fill.eq(~fill)
         with m.If(step):
-            before = at == spec.tile_beats - 2
-            m.d.sync += [at.eq(at + 1), start.eq(end), end.eq(before), final.eq(before & side)]
+            before = index == spec.tile_beats - 2
+            m.d.sync += [index.eq(index + 1), start.eq(end), end.eq(before), final.eq(before & side)]
         with m.If(step & end):
             m.d.sync += [side.eq(~side), drain.eq(drain ^ side)]
-        # whether the next tile to leave takes a word: one that waits, or comes
+        # the next tile to leave, buffered or arriving, needs a word
         comes = self.done & self.tuned
-        after, begins = following | comes, own | comes & ~there
+        after, begins = following | comes, current | comes & ~present
         m.d.sync += [
-            there.eq(self.done | both | (there & ~leaves)),
-            both.eq((both | self.done & there) & ~leaves),
-            own.eq(Mux(leaves, after, begins)),
-            following.eq((following | comes & there) & ~leaves),
-            waits.eq(after | own & ~leaves),
-            needs.eq(Mux(step, Mux(final, after, end & own), start & begins)),
+            present.eq(self.done | both | (present & ~leaves)),
+            both.eq((both | self.done & present) & ~leaves),
+            current.eq(Mux(leaves, after, begins)),
+            following.eq((following | comes & present) & ~leaves),
+            waits.eq(after | current & ~leaves),
+            needs.eq(Mux(step, Mux(final, after, end & current), start & begins)),
         ]
         for bank in range(2):
             with m.If(self.done & (fill == bank)):
                 m.d.sync += [error[bank].eq(self.error), tiles[bank].eq(self.tile)]
         weights, turned = (
-            self._memories(platform, m, fill, drain, at, side, move),
+            self._memories(platform, m, fill, drain, index, side, move),
             self._offsets(m, offer & move, start, needs, side),
         )
         flags = Signal(layout(spec.streams()["w"]), reset_less=True)
         read = Signal()
         with m.If(moves):
-            m.d.sync += [read.eq(offer), *(one.eq(read) for one in valid)]
+            m.d.sync += [read.eq(offer), *(flag.eq(read) for flag in valid)]
         with m.If(move):
             m.d.sync += [
                 flags.side.eq(side),
@@ -132,12 +132,12 @@ class TileReplay(wiring.Component):
                 flags.tile.eq(Mux(drain, tiles[1], tiles[0])),
             ]
         self._sums(m, move, flags, weights, turned)
-        probe(self, fill=fill, drain=drain, there=there, both=both, own=own, following=following, waits=waits)
-        probe(self, at=at, side=side, start=start, end=end, final=final, needs=needs, read=read, valid=valid)
+        probe(self, fill=fill, drain=drain, there=present, both=both, own=current, following=following, waits=waits)
+        probe(self, at=index, side=side, start=start, end=end, final=final, needs=needs, read=read, valid=valid)
         return m
 
     def _sums(self, m: Module, move: Signal, flags: Any, weights: list[Signal], turned: list[Signal]) -> None:
-        """Add offsets to weights, and saturate; what belongs to the beat goes with them."""
+        """Add offsets to weights and saturate; the beat's flags move along."""
         spec = self.spec
         result = Signal.like(flags, name="result", reset_less=True)
         m.d.comb += self.w.payload.eq(result)
@@ -151,11 +151,11 @@ class TileReplay(wiring.Component):
                 m.d.sync += moved.eq(saturate(exact, WEIGHT.width))
 
     def _memories(
-        self, platform: object, m: Module, fill: Signal, drain: Signal, at: Signal, side: Signal, move: Signal
+        self, platform: object, m: Module, fill: Signal, drain: Signal, index: Signal, side: Signal, move: Signal
     ) -> list[Signal]:
-        """Weights of the beat that was read, of one side."""
+        """Weights of the beat being read, for one sign."""
         (planned,) = self.spec.memories
-        found = []
+        weights = []
         for lane in range(self.spec.width):
             read = []
             for name in ("plus", "minus"):
@@ -166,27 +166,27 @@ class TileReplay(wiring.Component):
                     write.addr[-1].eq(fill),
                     write.data.eq(getattr(self, name)[lane]),
                     write.en.eq(self.enable[lane]),
-                    port.addr[:-1].eq(at),
+                    port.addr[:-1].eq(index),
                     port.addr[-1].eq(drain),
                 ]
                 read.append(port.data)
             weight = Signal(signed(WEIGHT.width), name=f"weight_{lane}", reset_less=True)
             with m.If(move):
                 m.d.sync += weight.eq(Mux(side, read[1], read[0]))
-            found.append(weight)
-        return found
+            weights.append(weight)
+        return weights
 
     def _offsets(self, m: Module, step: Signal, start: Signal, needs: Signal, side: Signal) -> list[Signal]:
-        """Offsets of a side in the order of the beat that was read: registers that turn from beat to beat."""
+        """Offsets of one sign in lane order of the beat being read; the registers rotate with each beat."""
         spec = self.spec
         field = spec.streams()["offsets"].fields[0]
         words = [elements(getattr(self.offsets, name), field) for name in ("plus", "minus")]
         turned = [Signal(signed(TILE_OFFSET.width), name=f"offset_{j}", reset_less=True) for j in range(spec.numbers)]
         for j, offset in enumerate(turned):
-            given = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width]
-            # gates, as a multiplexer of 0 would become a reset, which comes a gate behind the enable
-            given = given & needs.replicate(len(given))
-            before = turned[(j + spec.width) % spec.numbers] & (~start).replicate(len(given))
+            selected = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width]
+            # an explicit AND, as synthesis would turn a multiplexer of 0 into a slower synchronous reset
+            selected = selected & needs.replicate(len(selected))
+            before = turned[(j + spec.width) % spec.numbers] & (~start).replicate(len(selected))
             with m.If(step):
-                m.d.sync += offset.eq((given | before).as_signed())
+                m.d.sync += offset.eq((selected | before).as_signed())
         return turned

@@ -1,4 +1,4 @@
-"""RTL of `tile_stream`: two readers, and the tile of the beat that comes next."""
+"""RTL of `tile_stream`: two prefetching readers, and the tile number of the next beat."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ from ...probe import probe
 from .read_ahead import ReadAhead
 
 _TENSORS = 4
-"""Tensors whose beats are asked for, and have not all come."""
+"""Tensors with outstanding beats."""
 
 
 class TileStream(wiring.Component):
-    """Read tensors and their sensitive weights, each in order and by a port of its own.
+    """Read tensors and their sensitive weights, each in order through a separate port.
 
-    `fetched` and `correction_fetched` are ready whenever a beat that was asked for comes.
+    `fetched` and `correction_fetched` are ready whenever a requested beat arrives.
 
     Attributes
     ----------
     idle : Out(1)
-        All beats of all tensors that were taken have come, also those behind the last inputs, and all sensitive weights
-        have been given.
+        All beats of all accepted tensors have arrived, including padding, and all sensitive weights have been
+        delivered.
     """
 
     def __init__(self, spec: TileStreamSpec) -> None:
@@ -44,17 +44,17 @@ class TileStream(wiring.Component):
         return m
 
     def _tensors(self, m: Module) -> Value:
-        """Read tensors, and follow the beats that come; whether all have come."""
-        spec, given, fetched = self.spec, self.reads.payload, self.fetched
+        """Read tensors and track arriving beats; returns whether all have arrived."""
+        spec, request, fetched = self.spec, self.reads.payload, self.fetched
         m.submodules.reader = reader = ReadAhead(spec.depth, spec.burst, spec.address, BEAT_NUMBER.width)
-        m.submodules.asked = asked = Fifo(given.shape(), _TENSORS)
+        m.submodules.asked = asked = Fifo(request.shape(), _TENSORS)
         m.d.comb += [
-            asked.i.payload.eq(given),
+            asked.i.payload.eq(request),
             asked.i.valid.eq(self.reads.valid & reader.command.ready),
             reader.command.valid.eq(self.reads.valid & asked.i.ready),
             self.reads.ready.eq(reader.command.ready & asked.i.ready),
-            reader.command.payload.address.eq(byte_address(self.base.beat + given.beat)),
-            reader.command.payload.beats.eq(given.beats),
+            reader.command.payload.address.eq(byte_address(self.base.beat + request.beat)),
+            reader.command.payload.beats.eq(request.beats),
             self.command.valid.eq(reader.port.command.valid),
             self.command.payload.eq(reader.port.command.payload),
             reader.port.command.ready.eq(self.command.ready),
@@ -63,7 +63,7 @@ class TileStream(wiring.Component):
             reader.o.ready.eq(self.beats.ready),
         ]
         place = data_register(m, self.place, "place_next")
-        active, left, final = Signal(), Signal(len(given.beats), reset_less=True), Signal(reset_less=True)
+        active, remaining, final = Signal(), Signal(len(request.beats), reset_less=True), Signal(reset_less=True)
         comes, ends = Signal(), Signal()
         m.d.comb += [
             reader.port.beats.valid.eq(fetched.valid & active),
@@ -74,19 +74,19 @@ class TileStream(wiring.Component):
             asked.o.ready.eq(~active | ends),
         ]
         begins = asked.o.valid & asked.o.ready
-        _count(m, asked.o.payload.beats, (active, final, left), begins, comes)
+        _count(m, asked.o.payload.beats, (active, final, remaining), begins, comes)
         with m.If(begins):
             m.d.sync += place.number.eq(asked.o.payload.number)
         self._tile(m, asked.o.payload, begins, comes, place.tile)
         probe(self, tensor_ends=ends)
         return asked.empty & ~active
 
-    def _tile(self, m: Module, given: Any, begins: Value, comes: Value, tile: Value) -> None:
-        """Count the tiles of a tensor's beats: those behind the inputs are not counted."""
+    def _tile(self, m: Module, tensor: Any, begins: Value, comes: Value, tile: Value) -> None:
+        """Count the tiles of arriving beats; padding beyond the inputs is not counted."""
         spec, dequant = self.spec, self.spec.sequencer.weights.dequant
         each = BLOCK // spec.lanes
         matrix, coded, blocks, block, tiles = (
-            Signal(bits, reset_less=True) for bits in (1, 1, len(given.blocks), len(given.blocks), len(given.tiles))
+            Signal(bits, reset_less=True) for bits in (1, 1, len(tensor.blocks), len(tensor.blocks), len(tensor.tiles))
         )
         within = Signal(range(each + 1), reset_less=True)
         beats = {kind: dequant.tile_beats(kind) for kind in MATRICES}
@@ -112,35 +112,32 @@ class TileStream(wiring.Component):
                     block.eq(Mux(closing, blocks, block - 1)),
                 ]
         with m.If(begins):
-            nf4, tiled = given.kind == TensorKind.NF4, given.kind.matches(*MATRICES)
+            nf4, tiled = tensor.kind == TensorKind.NF4, tensor.kind.matches(*MATRICES)
             m.d.sync += [
                 tile.eq(0),
                 matrix.eq(tiled),
                 coded.eq(nf4),
-                Cat(blocks, block).eq(given.blocks.replicate(2)),
-                tiles.eq(given.tiles),
+                Cat(blocks, block).eq(tensor.blocks.replicate(2)),
+                tiles.eq(tensor.tiles),
                 within.eq(0),
                 beat.eq(Mux(nf4, beats[TensorKind.NF4] + dequant.scale_beats - 1, beats[TensorKind.MATRIX] - 1)),
             ]
 
     def _corrections(self, m: Module) -> Value:
-        """Read sensitive weights, and give them one by one; of an odd number the last beat is half used.
-
-        Returns whether all were given.
-        """
-        spec, given, fetched = self.spec, self.correction_reads.payload, self.correction_fetched
+        """Read sensitive weights, two per beat, and output them in order; returns whether all were delivered."""
+        spec, request, fetched = self.spec, self.correction_reads.payload, self.correction_fetched
         m.submodules.correction_reader = reader = ReadAhead(
             spec.correction_depth, spec.correction_burst, spec.address, LENGTH_BITS
         )
-        m.submodules.lists = lists = Fifo(len(given.weights), _TENSORS)
+        m.submodules.lists = lists = Fifo(len(request.weights), _TENSORS)
         command = self.correction_command
         m.d.comb += [
-            lists.i.payload.eq(given.weights),
+            lists.i.payload.eq(request.weights),
             lists.i.valid.eq(self.correction_reads.valid & reader.command.ready),
             reader.command.valid.eq(self.correction_reads.valid & lists.i.ready),
             self.correction_reads.ready.eq(reader.command.ready & lists.i.ready),
-            reader.command.payload.address.eq(byte_address(self.correction_base.beat + given.beat)),
-            reader.command.payload.beats.eq((given.weights + 1)[exact_log2(BEAT_CORRECTIONS) :]),
+            reader.command.payload.address.eq(byte_address(self.correction_base.beat + request.beat)),
+            reader.command.payload.beats.eq((request.weights + 1)[exact_log2(BEAT_CORRECTIONS) :]),
             command.valid.eq(reader.port.command.valid),
             command.payload.eq(reader.port.command.payload),
             reader.port.command.ready.eq(command.ready),
@@ -149,7 +146,7 @@ class TileStream(wiring.Component):
             fetched.ready.eq(reader.port.beats.ready),
         ]
         active, final, half = Signal(), Signal(reset_less=True), Signal()
-        left = Signal(len(given.weights), reset_less=True)
+        remaining = Signal(len(request.weights), reset_less=True)
         moves, ends = Signal(), Signal()
         entry = Mux(half, reader.o.payload[64:], reader.o.payload[:64])
         m.d.comb += [
@@ -162,21 +159,21 @@ class TileStream(wiring.Component):
         ]
         with m.If(moves):
             m.d.sync += half.eq(~half & ~final)
-        _count(m, lists.o.payload, (active, final, left), lists.o.valid & lists.o.ready, moves)
+        _count(m, lists.o.payload, (active, final, remaining), lists.o.valid & lists.o.ready, moves)
         probe(self, list_ends=ends)
         return lists.empty & ~active
 
 
-def _count(m: Module, given: Value, registers: tuple[Signal, Signal, Signal], begins: Value, moves: Value) -> None:
-    """Count what is left of a tensor or list, which begins behind the last word of the one before, or from idle."""
-    active, final, left = registers
+def _count(m: Module, total: Value, registers: tuple[Signal, Signal, Signal], begins: Value, moves: Value) -> None:
+    """Count the remaining words of a tensor or list, which begins after the previous one's last word or from idle."""
+    active, final, remaining = registers
     with m.If(moves & final):
         m.d.sync += active.eq(0)
     with m.If(begins):
         m.d.sync += active.eq(1)
-    # what is given counts once it begins, which is known late
+    # loaded ahead, as `begins` arrives late
     with m.If(moves | ~active):
         m.d.sync += [
-            left.eq(Mux(final | ~active, given, left - 1)),
-            final.eq(Mux(final | ~active, given == 1, left == 2)),
+            remaining.eq(Mux(final | ~active, total, remaining - 1)),
+            final.eq(Mux(final | ~active, total == 1, remaining == 2)),
         ]

@@ -1,4 +1,4 @@
-"""RTL of `tile_weights`: dequantised tiles with corrections, given twice with offsets; vectors with theirs."""
+"""RTL of `tile_weights`: dequantised tiles with corrections, output twice with offsets; vectors with offsets."""
 
 from typing import Any, NamedTuple
 
@@ -21,9 +21,10 @@ from .tile_replay import TileReplay
 
 
 class TileWeights(wiring.Component):
-    """Tensor after tensor: matrices leave by `w`, a beat a cycle, everything else by `v`, a value a cycle.
+    """Output the weights of tensors for both perturbation signs: matrices at `w`, a beat a cycle; others at `v`, a
+    value a cycle.
 
-    A tensor begins when the one before is in the memory of tiles, or its last values were taken.
+    A tensor begins once the previous tensor is in the tile memory, or its last values were accepted.
     """
 
     def __init__(self, spec: TileWeightsSpec) -> None:
@@ -31,7 +32,7 @@ class TileWeights(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Fill tiles, correct them, hand them over; longer than most, as all is about one tensor's state."""
+        """Fill, correct and hand over tiles, in one long method: all registers describe one tensor's state."""
         m = Module()
         spec = self.spec
         m.submodules.dequant = dequant = TileDequant(spec.dequant)
@@ -47,51 +48,51 @@ class TileWeights(wiring.Component):
         held = self._held(m, tile, is_final)
         values = self._values(m, dequant, replay, settings, held.correction, due, good)
 
-        # a tile's weights: two lanes or a beat of codes a word, or four values
-        at = Signal(range(spec.weights // BEAT_VALUES))
+        # position in a tile, in groups of `BEAT_VALUES` weights
+        index = Signal(range(spec.weights // BEAT_VALUES))
         filling, written, complete, finish = Signal(), Signal(), Signal(), Signal()
         coded_groups = spec.dequant.width // BEAT_VALUES
         m.d.comb += [
             dequant.o.ready.eq(filling),
-            # values of a matrix are written at once, those of a vector leave one by one
+            # values of a matrix are written as a beat, values of a vector leave one by one
             dequant.v.ready.eq(Mux(settings.matrix, filling, values.ends)),
             written.eq(filling & (dequant.o.valid | dequant.v.valid)),
-            complete.eq(written & Mux(settings.coded, at[exact_log2(coded_groups) :].all(), at.all())),
+            complete.eq(written & Mux(settings.coded, index[exact_log2(coded_groups) :].all(), index.all())),
         ]
-        # a register, as what it enables is known late
+        # registered, as it gates late signals
         fills = settings.matrix & active & Mux(correcting, finish & ~final, ~complete)
         m.d.sync += filling.eq(Mux(begins, tiled, fills) & replay.free)
         with m.If(written):
-            m.d.sync += at.eq(at + Mux(settings.coded, coded_groups, 1))
-        given, failed = (dequant.o.payload, dequant.v.payload), Signal(reset_less=True)
-        m.d.comb += is_final.eq(Mux(complete, Mux(settings.coded, *(one.last for one in given)), final))
+            m.d.sync += index.eq(index + Mux(settings.coded, coded_groups, 1))
+        payloads, failed = (dequant.o.payload, dequant.v.payload), Signal(reset_less=True)
+        m.d.comb += is_final.eq(Mux(complete, Mux(settings.coded, *(word.last for word in payloads)), final))
         m.d.sync += final.eq(is_final)
-        # the tile is corrected, if its tensor has corrections that are left
+        # correct the tile if its tensor has remaining corrections
         corrects = Signal()
         with m.If(complete):
             m.d.sync += [
                 correcting.eq(1),
                 corrects.eq(settings.corrected),
-                failed.eq(Mux(settings.coded, *(one.error for one in given))),
+                failed.eq(Mux(settings.coded, *(word.error for word in payloads))),
             ]
 
-        # corrections of the tile; those beyond the tensor's end are of its last tile. Whether one is good is found
-        # a cycle behind, as the tile has not ended then
+        # corrections of the tile; corrections beyond the tensor's end count for its last tile. `good` is valid a cycle
+        # later, while the tile is still being corrected
         low = exact_log2(spec.weights)
         top = Signal(low, reset_less=True)
         m.d.comb += [
-            due.eq(corrects & held.there & held.reached),
+            due.eq(corrects & held.present & held.reached),
             good.eq((values.place[low:] == tile) & (fresh | (values.place[:low] > top))),
         ]
-        self._write(m, dequant, replay, values, settings.coded, written, at)
+        self._write(m, dequant, replay, values, settings.coded, written, index)
         m.d.comb += [
             held.used.eq(due & values.enough),
-            finish.eq(correcting & ~values.busy & (~corrects | (held.there & ~held.reached))),
+            finish.eq(correcting & ~values.busy & (~corrects | (held.present & ~held.reached))),
         ]
         with m.If(held.used):
             m.d.sync += [
-                settings.left.eq(settings.left - 1),
-                settings.single.eq(settings.left == 2),
+                settings.remaining.eq(settings.remaining - 1),
+                settings.single.eq(settings.remaining == 2),
                 Cat(settings.corrected, corrects).eq((~settings.single).replicate(2)),
             ]
         with m.If(values.checks):
@@ -111,57 +112,57 @@ class TileWeights(wiring.Component):
             replay.tile.eq(tile),
         ]
         probe(self, active=active, matrix=settings.matrix, corrected=settings.corrected, tile=tile, final=final)
-        probe(self, at=at, filling=filling, correcting=correcting, corrects=corrects, wrong=wrong)
+        probe(self, at=index, filling=filling, correcting=correcting, corrects=corrects, wrong=wrong)
         return m
 
     def _operation(
         self, m: Module, dequant: TileDequant, active: Signal, settings: "Settings"
     ) -> tuple[Signal, Signal]:
-        """Take the next tensor when there is none; whether it is taken, and is a matrix."""
-        given, begins = self.operation.payload, Signal()
+        """Accept the next tensor while idle; returns whether a tensor is accepted, and whether it is a matrix."""
+        tensor, begins = self.operation.payload, Signal()
         matrix, coded = Signal(), Signal()
         passed = dequant.operation
         m.d.comb += [
             passed.valid.eq(self.operation.valid & ~active),
             self.operation.ready.eq(passed.ready & ~active),
             begins.eq(passed.valid & passed.ready),
-            coded.eq(given.kind == TensorKind.NF4),
-            matrix.eq(given.kind.matches(*MATRICES)),
-            *(getattr(passed.payload, name).eq(getattr(given, name)) for name in Beats._fields),
+            coded.eq(tensor.kind == TensorKind.NF4),
+            matrix.eq(tensor.kind.matches(*MATRICES)),
+            *(getattr(passed.payload, name).eq(getattr(tensor, name)) for name in Beats._fields),
         ]
-        rows, tiles = given.offsets == OffsetKind.ROW, given.offsets == OffsetKind.TILES
-        first = Mux(~matrix & rows, given.first, 0)
+        rows, tiles = tensor.offsets == OffsetKind.ROW, tensor.offsets == OffsetKind.TILES
+        first = Mux(~matrix & rows, tensor.first, 0)
         with m.If(begins):
             m.d.sync += [
                 settings.matrix.eq(matrix),
                 settings.coded.eq(coded),
-                settings.wide.eq(given.kind == TensorKind.VALUES),
+                settings.wide.eq(tensor.kind == TensorKind.VALUES),
                 settings.tuned.eq(matrix & tiles),
-                settings.numbered.eq(Mux(matrix, given.offsets == OffsetKind.CORRECTIONS, tiles | rows)),
+                settings.numbered.eq(Mux(matrix, tensor.offsets == OffsetKind.CORRECTIONS, tiles | rows)),
                 settings.row.eq(~matrix & rows),
                 settings.first.eq(first),
                 settings.number.eq(first),
                 settings.within.eq(0),
-                settings.left.eq(given.corrections),
-                settings.corrected.eq(given.corrections != 0),
-                settings.single.eq(given.corrections == 1),
+                settings.remaining.eq(tensor.corrections),
+                settings.corrected.eq(tensor.corrections != 0),
+                settings.single.eq(tensor.corrections == 1),
             ]
         return begins, matrix
 
     def _held(self, m: Module, tile: Signal, is_final: Signal) -> "Held":
-        """Hold the next correction, beside the result of a comparison that would be late where it is used."""
-        given, low = self.corrections, exact_log2(self.spec.weights)
-        correction = Signal(given.payload.shape(), reset_less=True)
-        there, used, loads, reached = Signal(), Signal(), Signal(), Signal(reset_less=True)
-        m.d.comb += [loads.eq(~there | used), given.ready.eq(loads)]
-        # with the tile of the cycle before: it changes long before the next corrections are used. Of two comparisons
-        # that are written alike, synthesis would make one behind a multiplexer
-        mine, next_one = correction.place[low:] <= tile, tile >= given.payload.place[low:]
-        m.d.sync += [there.eq(given.valid | ~loads), reached.eq(is_final | Mux(loads, next_one, mine))]
+        """Hold the next correction, with a precomputed comparison of its tile."""
+        source, low = self.corrections, exact_log2(self.spec.weights)
+        correction = Signal(source.payload.shape(), reset_less=True)
+        present, used, loads, reached = Signal(), Signal(), Signal(), Signal(reset_less=True)
+        m.d.comb += [loads.eq(~present | used), source.ready.eq(loads)]
+        # the previous cycle's tile suffices: it changes long before the next corrections are used. The comparisons are
+        # written differently, or synthesis would share a comparator behind a multiplexer
+        held_reached, next_reached = correction.place[low:] <= tile, tile >= source.payload.place[low:]
+        m.d.sync += [present.eq(source.valid | ~loads), reached.eq(is_final | Mux(loads, next_reached, held_reached))]
         with m.If(loads):
-            m.d.sync += correction.eq(given.payload)
-        probe(self, correction=correction, there=there, reached=reached, correction_used=used)
-        return Held(correction, there, reached, used)
+            m.d.sync += correction.eq(source.payload)
+        probe(self, correction=correction, there=present, reached=reached, correction_used=used)
+        return Held(correction, present, reached, used)
 
     def _values(
         self,
@@ -173,24 +174,24 @@ class TileWeights(wiring.Component):
         due: Signal,
         good: Signal,
     ) -> "Values":
-        """Add offsets to a value a cycle, for both sides: to a correction that is due, or to one of a vector.
+        """Add offsets of both signs to a value a cycle: a due correction, or the next value of a vector.
 
-        Longer than most, as it is a single pipeline for both.
+        One long method, as both share a single pipeline.
         """
-        spec, v, given = self.spec, self.v, dequant.v.payload
+        spec, v, vector = self.spec, self.v, dequant.v.payload
         enough, taken, end, final = Signal(), Signal(), Signal(), Signal()
-        # a word is on offer: for handshakes, and for the many registers of values
+        # copies of the valid flag, for handshakes and for the wide value registers
         offered, keeps = replicas(2, "offered")
         move, loads = ~offered | v.ready, ~keeps | v.ready
-        # a flag of the last lane, which all of the beat's stages wait for
+        # registered flag of the last lane, in the handshake's path
         lane, last_lane = Signal(range(BEAT_VALUES)), Signal()
         m.d.comb += [
             v.valid.eq(offered),
             enough.eq(~settings.numbered | self.offsets.valid & ~replay.waits),
-            # no correction waits for `v`: the vector before has left
+            # corrections never stall on `v`: the previous vector has left
             taken.eq(Mux(settings.matrix, due, dequant.v.valid & move) & enough),
             end.eq(~settings.matrix & last_lane),
-            final.eq(Mux(settings.matrix, settings.single, given.last & end)),
+            final.eq(Mux(settings.matrix, settings.single, vector.last & end)),
         ]
         with m.If(taken & ~settings.matrix):
             m.d.sync += [lane.eq(lane + 1), last_lane.eq(lane == BEAT_VALUES - 2)]
@@ -200,10 +201,10 @@ class TileWeights(wiring.Component):
         under_way = Signal(3)
         valid = pipeline.place_flag("taken", taken, under_way)
         value = Signal(signed(Q8_16.width), reset_less=True)
-        of_vector = mux_tree(lane, elements(given.value, spec.dequant.streams()["v"].fields[0])).as_signed()
+        of_vector = mux_tree(lane, elements(vector.value, spec.dequant.streams()["v"].fields[0])).as_signed()
         pipeline.load(value, Mux(settings.matrix, correction.value, of_vector))
         ends = pipeline.place("taken", end, "end", reset_less=True).at("sum")
-        flags = pipeline.place("taken", Cat(given.last, given.error), "flags", reset_less=True).at("sum")
+        flags = pipeline.place("taken", Cat(vector.last, vector.error), "flags", reset_less=True).at("sum")
         for side, number in zip(("plus", "minus"), numbers, strict=True):
             offset = Signal(signed(OFFSET.width), name=f"{side}_offset", reset_less=True)
             exact = Signal(signed(Q8_16.width + 1), name=f"{side}_sum", reset_less=True)
@@ -238,7 +239,7 @@ class TileWeights(wiring.Component):
     def _numbers(
         self, m: Module, settings: "Settings", taken: Signal, final: Signal, replay: TileReplay
     ) -> tuple[Value, Value]:
-        """Give the offsets of the next value, of both sides; a word ends after its values, or the tensor's."""
+        """Offsets of the next value, for both signs; an offset word ends after its last value or the tensor's."""
         spec, word = self.spec, self.offsets.payload
         number, within = settings.number, settings.within
         full, used = Signal(), Signal()
@@ -272,44 +273,44 @@ class TileWeights(wiring.Component):
         values: "Values",
         coded: Signal,
         written: Signal,
-        at: Signal,
+        index: Signal,
     ) -> None:
-        """Write all lanes with weights, four with values, or one with a correction."""
+        """Write weights to all lanes, values to four lanes, or a correction to one lane."""
         spec = self.spec
         place, groups = exact_log2(spec.width), spec.width // BEAT_VALUES
-        own = exact_log2(groups)
+        group_bits = exact_log2(groups)
         weights = elements(dequant.o.payload.weight, spec.dequant.streams()["o"].fields[0])
-        given = elements(dequant.v.payload.value, spec.dequant.streams()["v"].fields[0])
+        values_read = elements(dequant.v.payload.value, spec.dequant.streams()["v"].fields[0])
         newest = [
             elements(getattr(self.v.payload, side), spec.streams()["v"].fields[0])[-1] for side in ("plus", "minus")
         ]
-        m.d.comb += replay.beat.eq(Mux(values.corrects, values.into[place:], at[own:]))
+        m.d.comb += replay.beat.eq(Mux(values.corrects, values.into[place:], index[group_bits:]))
         for lane in range(spec.width):
-            of_codes = at[exact_log2(len(weights) // BEAT_VALUES) : own] == lane // len(weights)
-            of_values = at[:own] == lane // BEAT_VALUES
+            of_codes = index[exact_log2(len(weights) // BEAT_VALUES) : group_bits] == lane // len(weights)
+            of_values = index[:group_bits] == lane // BEAT_VALUES
             m.d.comb += replay.enable[lane].eq(
                 (written & Mux(coded, of_codes, of_values)) | (values.corrects & (values.into[:place] == lane))
             )
-            for side, one in zip((replay.plus, replay.minus), newest, strict=True):
-                value = Mux(values.corrects, one[: WEIGHT.width], given[lane % BEAT_VALUES][: WEIGHT.width])
+            for side, corrected in zip((replay.plus, replay.minus), newest, strict=True):
+                value = Mux(values.corrects, corrected[: WEIGHT.width], values_read[lane % BEAT_VALUES][: WEIGHT.width])
                 m.d.comb += side[lane].eq(Mux(coded & ~values.corrects, weights[lane % len(weights)], value))
 
 
 class Settings(NamedTuple):
-    """Registers of the tensor.
+    """Registers of the current tensor.
 
     Parameters
     ----------
     matrix, coded : Signal
-        Tiles; of codes.
+        The tensor consists of tiles; of NF4 codes.
     wide : Signal
         Values have 24 bits, not 18.
     tuned, numbered, row : Signal
-        A word of offsets for each tile; words for corrections or values; words of a row.
+        Offset words belong to tiles; to corrections or values; to a table row.
     first, number, within : Signal
-        Number that a word's first value takes, and the next one; values of a word so far.
-    left, corrected, single : Signal
-        Corrections that are left; whether there are any, or one.
+        Lane of a word's first value, lane of the next value, values of the word so far.
+    remaining, corrected, single : Signal
+        Remaining corrections; flags for any, and for exactly one.
     """
 
     matrix: Signal
@@ -321,54 +322,54 @@ class Settings(NamedTuple):
     first: Signal
     number: Signal
     within: Signal
-    left: Signal
+    remaining: Signal
     corrected: Signal
     single: Signal
 
     @classmethod
     def of(cls, spec: TileWeightsSpec) -> "Settings":
-        """Make them."""
-        fields = {one.name: one for one in spec.streams()["operation"].fields}
+        """Create the registers."""
+        fields = {field.name: field for field in spec.streams()["operation"].fields}
         number = fields["first"].width
-        widths = {"first": number, "number": number, "left": fields["corrections"].width}
+        widths = {"first": number, "number": number, "remaining": fields["corrections"].width}
         widths["within"] = exact_log2(spec.weights)
         return cls(*(Signal(widths.get(name, 1), name=name, reset_less=True) for name in cls._fields))
 
 
 class Held(NamedTuple):
-    """The correction that is next.
+    """The next correction.
 
     Parameters
     ----------
     correction : data.View
-        Its place, its value, and whether it was not read.
-    there, reached : Signal
-        There is one; its tile is the one that is filled, or before it, or the latter is the last one.
+        Position, value and read error.
+    present, reached : Signal
+        The correction is valid; its tile is not after the current tile, or the current tile is the last.
     used : Signal
-        It is taken, an input.
+        Input: the correction is consumed.
     """
 
     correction: Any
-    there: Signal
+    present: Signal
     reached: Signal
     used: Signal
 
 
 class Values(NamedTuple):
-    """State of the pipeline of single values.
+    """State of the value pipeline.
 
     Parameters
     ----------
     enough : Signal
-        The offsets are there that the next value takes.
+        Offsets for the next value are present.
     ends : Value
-        A vector's value is taken where there is one, and is the last one of a word.
+        A vector's value, if present, is consumed and is the last of its beat.
     busy : Value
-        Values are in it.
+        The pipeline holds values.
     checks, place, error : Value
-        A correction was taken in the cycle before, of that place, which was not read.
+        A correction entered in the previous cycle; its position and read error.
     corrects, into : Value
-        The result is a correction that is good, of that place in its tile.
+        The result is a valid correction; its position in the tile.
     """
 
     enough: Signal

@@ -1,4 +1,4 @@
-"""Weights of a pass from memory to the array: tensors of instructions, reads of their beats, weights of both sides."""
+"""Weights of a pass, from memory to the array: tensor sequencing, prefetch, and weights of both signs."""
 
 from dataclasses import replace
 
@@ -17,15 +17,15 @@ from .tile_weights import TileWeights
 
 NUMBER_BITS = 32
 _AHEAD = 4
-"""Tensors, and requests for offsets, that wait for the ones before."""
+"""Queue depth of tensors and of offset requests."""
 _TILES = 2
-"""Beats of tiles that wait for the array."""
+"""Queue depth of tile beats before the array."""
 _CORRECTIONS = 2
-"""Sensitive weights that wait for their tile."""
+"""Queue depth of sensitive weights."""
 
 
 class WeightFeed(wiring.Component):
-    """Bring the tensors of instructions in their order; the next ones are read ahead.
+    """Deliver the tensors of instructions in order, with prefetch of the following tensors.
 
     Parameters
     ----------
@@ -36,24 +36,25 @@ class WeightFeed(wiring.Component):
     Attributes
     ----------
     operation : In, stream of the fields of `golden.stream.weights.tensor_sequencer.PassInstruction`
-        An instruction; it is taken before its tensors are used, and may be given before those before it are.
+        An instruction, accepted before its tensors are used. It may be offered before earlier tensors were used.
     address : In, `address` bits
-        Byte address of the stream of weights, behind its header; stays for a pass.
+        Byte address of the weight stream, after its header; stable for a pass.
     stream_read, corrections_read : Out, `ReadPort`
-        Reads of the stream and its tables, and of sensitive weights. Beats that were asked for are always taken.
+        Reads of the stream with its tables, and of sensitive weights. Requested beats are always accepted.
     request, offsets : Out, In, streams
-        Requests for the offsets of words, ``factor``, ``word``, ``count``, ``fraction``, ``wide``, as a command of
-        `WordOffsets` has them, and these words.
+        Requests for offset words (``factor``, ``word``, ``count``, ``fraction``, ``wide``, as in a command of
+        `WordOffsets`), and the words.
     w, v : Out, streams
-        Tiles and vectors of both sides, as `TileWeights` gives them.
+        Tiles and vectors of both signs, as in `TileWeights`.
     failed : Out(1)
-        The stream is wrong: sensitive weights do not ascend, or are beyond their matrix. Held until reset, as is:
+        Invalid stream: sensitive weights are not ascending, or lie outside their matrix. Held until reset, like
+        `number`.
     number : Out(32)
-        Of the first such tile in its tensor. What the bus answers with an error does not come at all.
+        Number of the first invalid tile in its tensor. A beat with a bus error never arrives.
     place : Out, ``number`` (16 bits), ``tile``
-        Operation and tile of the beat that comes next: where none comes any more, of the one that is missing.
+        Operation and tile of the next beat; after a bus error, of the missing beat.
     fetched : Out(1)
-        All beats of the tensors whose reads have begun have come.
+        All beats of tensors with started reads have arrived.
     """
 
     def __init__(self, spec: WeightFeedSpec, address: int = ADDRESS_BITS) -> None:
@@ -62,7 +63,7 @@ class WeightFeed(wiring.Component):
         self.reads = TileStream(replace(spec.stream, address=address))
         ours, stored, reads = (members(part.spec) for part in (self.sequencer, self.weights, self.reads))
         fields = dict(self.sequencer.offsets.payload.shape())
-        # a command's count is how many words it gives
+        # `count` of a command is its number of words
         request = {{"words": "count"}.get(name, name): field.shape for name, field in fields.items()}
         super().__init__(
             {
@@ -87,23 +88,23 @@ class WeightFeed(wiring.Component):
         sequencer, reads, weights = self.sequencer, self.reads, self.weights
         for ours, outer in ((sequencer.operation, self.operation), (weights.offsets, self.offsets)):
             wiring.connect(m, wiring.flipped(outer), ours)
-        # what the array takes is known late, and all of a tile's registers would wait for it
+        # a queue keeps the array's late ready out of the wide tile registers
         m.submodules.tiles = tiles = Fifo(weights.w.payload.shape(), _TILES)
         wiring.connect(m, weights.w, tiles.i)
         wiring.connect(m, tiles.o, wiring.flipped(self.w))
         wiring.connect(m, weights.v, wiring.flipped(self.v))
-        # reads of what waits here have begun
+        # reads of queued tensors have begun
         m.submodules.tensors = tensors = Fifo(sequencer.tensors.payload.shape(), _AHEAD)
         m.submodules.requests = requests = Fifo(sequencer.offsets.payload.shape(), _AHEAD)
         wiring.connect(m, sequencer.tensors, tensors.i)
         wiring.connect(m, tensors.o, weights.operation)
         wiring.connect(m, sequencer.offsets, requests.i)
         base = beat_number(self.address)
-        for asked, given, start in (
+        for asked, sink, start in (
             (sequencer.beats, reads.reads, reads.base),
             (sequencer.corrections, reads.correction_reads, reads.correction_base),
         ):
-            wiring.connect(m, asked, given)
+            wiring.connect(m, asked, sink)
             m.d.comb += start.beat.eq(base)
         _connected(m, requests.o, self.request)
         for port, command, fetched in (
@@ -112,17 +113,17 @@ class WeightFeed(wiring.Component):
         ):
             _connected(m, command, port.command)
             _connected(m, port.beats, fetched)
-        # when a tile takes one is known late
+        # the consumer's ready arrives late
         m.submodules.corrections = corrections = Fifo(reads.corrections.payload.shape(), _CORRECTIONS)
         wiring.connect(m, reads.corrections, corrections.i)
-        # beats in error do not come
-        for given, taken in ((reads.beats, weights.beats), (corrections.o, weights.corrections)):
+        # beats with a bus error never arrive, so `error` stays unconnected
+        for source, taken in ((reads.beats, weights.beats), (corrections.o, weights.corrections)):
             m.d.comb += [
-                taken.valid.eq(given.valid),
-                given.ready.eq(taken.ready),
+                taken.valid.eq(source.valid),
+                source.ready.eq(taken.ready),
                 *(
-                    getattr(taken.payload, name).eq(getattr(given.payload, name))
-                    for name in given.payload.shape().members
+                    getattr(taken.payload, name).eq(getattr(source.payload, name))
+                    for name in source.payload.shape().members
                 ),
             ]
         number = Signal(NUMBER_BITS, reset_less=True)
@@ -132,10 +133,10 @@ class WeightFeed(wiring.Component):
         return m
 
 
-def _connected(m: Module, given: stream.Interface, taken: stream.Interface) -> None:
+def _connected(m: Module, source: stream.Interface, taken: stream.Interface) -> None:
     """Connect streams whose payloads have the same bits."""
     m.d.comb += [
-        taken.valid.eq(given.valid),
-        Value.cast(taken.payload).eq(Value.cast(given.payload)),
-        given.ready.eq(taken.ready),
+        taken.valid.eq(source.valid),
+        Value.cast(taken.payload).eq(Value.cast(source.payload)),
+        source.ready.eq(taken.ready),
     ]

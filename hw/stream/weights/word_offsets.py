@@ -1,4 +1,4 @@
-"""RTL of `word_offsets`: a walk through rows, a number a cycle; sums, rounding, and words of offsets."""
+"""RTL of `word_offsets`: a row sequencer, a number a cycle; sums, rounding, and words of offsets."""
 
 from typing import Any
 
@@ -27,17 +27,22 @@ from .offset_rounding import OffsetRounding
 from .word_place import WordPlace
 
 WORDS_AHEAD = 2
-"""Words of offsets that are on their way or wait: one on offer, and one behind it."""
+"""Words of offsets in progress or queued: one offered, and one more."""
 
 
 class WordOffsets(wiring.Component):
-    """Deltas, a perturbation, and offsets of words; commands one behind the other."""
+    """Maintain deltas and a perturbation, and deliver words of offsets; one command after another.
+
+    Attributes
+    ----------
+    stored, delta, row, column, table : Signal
+        A delta being written, with its address; for a monitor in the surrounding component.
+    """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:
         self.spec = spec
         super().__init__(members(spec))
         self.walk = _Walk(spec)
-        # a delta that is stored, for a monitor in the component around this one
         self.stored, self.delta = Signal(), Signal(DELTA.width)
         self.row, self.column = Signal(range(spec.times)), Signal(range(spec.row_words))
         self.table = Signal(spec.tables - 1)
@@ -61,7 +66,7 @@ class WordOffsets(wiring.Component):
                 "offset": plus.latency - 1,
             },
         )
-        # the collected word, and that on offer
+        # two more cycles: the collected word, and the offered word
         assert pipeline.latency("issue", "offset") + 2 == self.spec.latency
         walk = self.walk
         inside = Signal(pipeline.latency("issue", "sum"))
@@ -85,36 +90,36 @@ class WordOffsets(wiring.Component):
     # -- control ---------------------------------------------------------------------------------------------------
 
     def _take_commands(self, m: Module, walk: "_Walk", inside: Value) -> None:
-        """Find the place of a request's first word ahead; take a command when the one before is done."""
-        spec, given, command = self.spec, self.command.payload, self.command
+        """Accept a command when the previous command is done; a request's first word is located ahead."""
+        spec, fields, command = self.spec, self.command.payload, self.command
         m.submodules.place = place = WordPlace(spec.times, spec.n, spec.turn)
-        requests = given.kind == Kind.OFFSETS
+        requests = fields.kind == Kind.OFFSETS
         free, taken = Signal(), Signal()
         m.d.comb += [
-            place.word.eq(given.word),
+            place.word.eq(fields.word),
             place.find.eq(command.valid & requests),
             command.ready.eq(free & (place.found | ~requests)),
             taken.eq(command.valid & command.ready),
             place.restart.eq(taken),
         ]
-        # what is on offer may be none: it counts once it is taken, which is known late
+        # captured every cycle; the contents count only once accepted, as `taken` arrives late
         with m.If(free):
             m.d.sync += [
-                walk.kind.eq(given.kind),
+                walk.kind.eq(fields.kind),
                 walk.gives.eq(requests),
-                walk.factor.eq(Mux((given.kind == Kind.CLEAR) | (given.kind == Kind.LOAD), 0, given.factor)),
-                walk.left.eq(given.count),
-                walk.fraction.eq(given.fraction),
-                walk.wide.eq(given.wide),
+                walk.factor.eq(Mux((fields.kind == Kind.CLEAR) | (fields.kind == Kind.LOAD), 0, fields.factor)),
+                walk.left.eq(fields.count),
+                walk.fraction.eq(fields.fraction),
+                walk.wide.eq(fields.wide),
                 walk.row.eq(place.row),
                 walk.column.eq(place.turned),
                 walk.turned.eq(place.turned),
-                walk.numbers_left.eq(_numbers(spec, given.kind)),
+                walk.numbers_left.eq(_numbers(spec, fields.kind)),
                 walk.word_ends.eq(0),
             ]
             if spec.tables > 1:
-                m.d.sync += walk.table.eq(given.table)
-        nothing = given.count == 0
+                m.d.sync += walk.table.eq(fields.table)
+        nothing = fields.count == 0
         ends = walk.word_ends & walk.is_last
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -124,7 +129,7 @@ class WordOffsets(wiring.Component):
             with m.State("WALK"):
                 m.d.comb += walk.walks.eq(1)
                 with m.If(walk.gives & ends):
-                    # a word that has begun does not wait
+                    # a word in progress never stalls
                     m.d.comb += free.eq(1)
                     m.next = "IDLE"
                     with m.If(taken):
@@ -140,7 +145,7 @@ class WordOffsets(wiring.Component):
         probe(self, fsm, free=free)
 
     def _begin(self, m: Module, nothing: Value, requests: Value) -> None:
-        """Begin the walk of a command that is taken, if it has rows or words."""
+        """Begin the rows or words of an accepted command, if its count is not 0."""
         m.next = "WALK"
         with m.If(nothing):
             m.next = "DRAIN"
@@ -148,23 +153,23 @@ class WordOffsets(wiring.Component):
                 m.next = "IDLE"
 
     def _go_on(self, m: Module, walk: "_Walk") -> None:
-        """Issue a number where there is what it needs; then the next one of the row, and the next row."""
+        """Issue a number once its operands are present; then the next number of the row, and the next row."""
         spec, column, kind = self.spec, walk.column, walk.kind
         of_generator = (kind == Kind.PERTURB) | (kind == Kind.SKIP)
         following, turned = Signal.like(column), Signal.like(walk.turned)
         m.d.comb += following.eq(Mux(walk.gives & (column == spec.n - 1), 0, column + 1))
-        # at the end of a row, too: a word of the generator stays, and is there since the first number
+        # at a row's end the generator's word is still valid, as it was present from the first number on
         enough, enough_at_end = Signal(init=1), Signal(init=1)
         with m.Switch(kind):
             with m.Case(Kind.LOAD):
-                m.d.comb += [one.eq(self.load.valid) for one in (enough, enough_at_end)]
+                m.d.comb += [flag.eq(self.load.valid) for flag in (enough, enough_at_end)]
             with m.Case(Kind.SAVE):
-                m.d.comb += [one.eq(column[:2].any() | ~walk.saving) for one in (enough, enough_at_end)]
+                m.d.comb += [flag.eq(column[:2].any() | ~walk.saving) for flag in (enough, enough_at_end)]
             with m.Case(Kind.PERTURB, Kind.SKIP):
                 m.d.comb += enough.eq(self.u.valid)
             with m.Case(Kind.OFFSETS):
                 m.d.comb += enough.eq((walk.numbers_left != spec.n - 1) | (walk.ahead != WORDS_AHEAD))
-        # registers, as a word has at least two numbers
+        # registers suffice, as a word has at least two numbers
         wraps = Signal(reset_less=True)
         m.d.sync += [wraps.eq(walk.row == spec.times - 1), walk.is_last.eq(walk.left == 1)]
         farther = mux_tree(walk.turned, [(place + spec.turn) % spec.n for place in range(spec.n)])
@@ -197,7 +202,7 @@ class WordOffsets(wiring.Component):
     def _operands(
         self, m: Module, platform: object, pipeline: Pipeline, walk: "_Walk", changes: Value, drawn: Value
     ) -> tuple[Signal, Signal, Any]:
-        """Delta and perturbation of a number, from the memories or as they come in; and where a delta is stored."""
+        """Delta and perturbation of a number, stored or arriving, and the write port of deltas."""
         spec, kind = self.spec, walk.kind
         deltas_shape, numbers_shape = spec.memories
         m.submodules.deltas = deltas = ram(platform, deltas_shape)
@@ -235,7 +240,7 @@ class WordOffsets(wiring.Component):
         roundings: tuple[OffsetRounding, OffsetRounding],
         changes: Value,
     ) -> Value:
-        """Sums of both sides, which are rounded to offsets; one is a delta that is stored."""
+        """Sums of both signs, rounded to offsets; returns the plus sum, the delta to store."""
         (delta, number), (plus, minus) = operands, roundings
         factor = Signal(shape(COEFFICIENT), reset_less=True)
         pipeline.load(factor, pipeline.place("issue", walk.factor, "factor", reset_less=True).at("numbers"))
@@ -259,15 +264,15 @@ class WordOffsets(wiring.Component):
         gives = pipeline.place("issue", walk.issue & walk.gives, "gives")
         ends = pipeline.place("issue", walk.word_ends, "ends", reset_less=True)
         wide = pipeline.place("issue", walk.wide, "wide", reset_less=True).at("offset")
-        numbers = [Mux(wide, one.o, saturate(one.o, WEIGHT_OFFSET.width)) for one in roundings]
+        numbers = [Mux(wide, rounding.o, saturate(rounding.o, WEIGHT_OFFSET.width)) for rounding in roundings]
         self._collect(m, walk, numbers, gives.at("offset"), ends.at("offset"))
         probe(self, gives=gives.later, ends=ends.later)
         return above[: DELTA.width]
 
     def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
-        """Shift the numbers of a word together, and offer it beside the next one."""
+        """Shift the numbers of a word together, and offer the word while the next is collected."""
         offsets, complete = self.offsets, Signal()
-        # not in the cycle in which a word is taken, which is known late: the next one comes many cycles later
+        # not in the cycle of acceptance, as `ready` arrives late; the next word is many cycles away
         offers = complete & ~offsets.valid
         with m.If(offsets.ready):
             m.d.sync += offsets.valid.eq(0)
@@ -288,7 +293,7 @@ class WordOffsets(wiring.Component):
         probe(self, complete=complete, offers=offers)
 
     def _save(self, m: Module, walk: "_Walk", changes: Value, delta: Signal) -> None:
-        """Shift the deltas of a beat together; the next beat begins when it was taken."""
+        """Shift the deltas of a beat together; the next beat begins after acceptance."""
         saves = walk.kind == Kind.SAVE
         beat = Signal(DELTA.width * PER_BEAT, reset_less=True)
         shifts, number = Signal(), Signal(range(PER_BEAT))
@@ -306,34 +311,34 @@ class WordOffsets(wiring.Component):
 
 
 def _numbers(spec: WordOffsetsSpec, kind: Value) -> Value:
-    """Numbers of a row behind its first one; a word that is skipped takes two cycles."""
+    """Numbers of a row after its first; a skipped word takes two cycles."""
     of_image = (kind == Kind.LOAD) | (kind == Kind.SAVE)
     return Mux(kind == Kind.SKIP, 1, Mux(of_image, spec.row_words - 1, spec.n - 1))
 
 
 class _Walk:
-    """Command in progress, the number that is issued, and how far it is.
+    """Command in progress, and its current number.
 
     Attributes
     ----------
     kind, factor, fraction, wide, table
-        Of the command.
+        Fields of the command.
     left : unsigned
-        Rows or words that are to come.
+        Remaining rows or words.
     row, column, turned : range(times), range(row_words), range(n)
-        Place of the number, and the first column of its row.
+        Address of the number, and the first column of its row.
     numbers_left : range(row_words)
-        Numbers of the row that are to come behind it.
+        Remaining numbers of the row, after the current number.
     walks, issue : 1
-        The walk has not ended; a number is issued in this cycle.
+        The command has rows left; a number is issued in this cycle.
     gives, word_ends, is_last : 1
-        Numbers are those of offsets; the number is the last one of its row; that row is the last one.
+        Numbers belong to offsets; last number of its row; last row.
     row_ends : 1
         The last number of a row is issued in this cycle.
     ahead : range(WORDS_AHEAD + 1)
-        Words of offsets that are on their way or wait.
+        Words of offsets in progress or queued.
     saving : 1
-        A beat of an image is on its way or waits.
+        A beat of an image is in progress or queued.
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:

@@ -1,4 +1,4 @@
-"""Place of a word among rows that return: the remainder of its number, and its turn, a bit of the number a cycle."""
+"""Position of a word in the repeating row sequence: row and rotation, by serial division."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,29 +10,29 @@ from ...probe import probe
 
 
 class WordPlace(wiring.Component):
-    """Divide a word's number by the number of rows, from the highest bit on: `CYCLES` cycles, and no multiplier.
+    """Divide a word's number by the number of rows, from the highest bit: `CYCLES` cycles, without a multiplier.
 
     Parameters
     ----------
     times : int
-        Rows.
+        Number of rows.
     n, turn : int
-        Numbers of a row, and the places by which a pass through all rows turns them.
+        Numbers of a row, and the rotation of a row per pass through all rows.
 
     Attributes
     ----------
     find : In, 1
-        There is a number; until `restart`.
+        `word` is valid, stable until `restart`.
     word : In, 32 bits
-        The number, the same while `find`.
+        Number of the word.
     found : Out, 1
-        `row` and `turned` are those of the number.
+        `row` and `turned` are valid.
     row : Out, range(times)
-        ``word mod times``; 0 behind a `restart`.
+        ``word mod times``; 0 after a `restart`.
     turned : Out, range(n)
-        ``turn (word div times) mod n``; 0 behind a `restart`.
+        ``turn (word div times) mod n``; 0 after a `restart`.
     restart : In, 1
-        Begin anew in the next cycle.
+        Start over in the next cycle.
     """
 
     CYCLES = WORD.width + 1
@@ -65,7 +65,7 @@ class WordPlace(wiring.Component):
             with m.If(bits_left):
                 m.d.sync += quotient.eq(wide >= self.times)
                 m.d.sync += self.row.eq(Mux(wide >= self.times, wide - self.times, wide))
-        # a cycle behind the row: the quotient's bit is a register
+        # one cycle after the row, as the quotient bit is a register
         twice = [(2 * place + more) % self.n for place in range(self.n) for more in (0, self.turn)]
         with m.If(self.restart):
             m.d.sync += self.turned.eq(0)

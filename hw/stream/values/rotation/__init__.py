@@ -1,1 +1,1 @@
-"""RTL of parts of `rotary`: the walk over heads, and their rotation."""
+"""RTL of `rotary` submodules: chunk addresses of heads, and their rotation."""

@@ -1,4 +1,4 @@
-"""RTL of rotations of heads: chunks wait in a ring, pairs of words are turned, and their results wait in another."""
+"""RTL of head rotation: an input ring of chunks, multipliers for word pairs, and an output ring."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
@@ -21,31 +21,31 @@ _ROUNDED = Format(_SUM + 1 - ROTATION.fraction, 0)
 
 
 class HeadTurn(wiring.Component):
-    """Turn heads, `TURN_LANES` values a cycle; those of queries, then of keys, in turn.
+    """Rotate heads, `TURN_LANES` values a cycle; the heads of queries, then of keys, alternate row by row.
 
-    A word of a head's first half goes in, then the one of its second half. In both cycles each lane multiplies by the
-    cosine and by the sine, and two sums are made of the four products.
+    A word of a head's first half enters, then the matching word of its second half. In both cycles each lane multiplies
+    by cosine and sine; the four products form two sums.
 
     Attributes
     ----------
     heads, key_heads : In, as wide as those of an instruction
-        Of a row. They stay while rows are under way, as `last`.
+        Heads of a row. Stable while rows are in progress, like `last`.
     last : In, range of the chunks of the widest head
         Chunks of a head, less one.
     pairs : In, range of the words of half of the widest head
-        Words of half of a head, less one.
+        Words of half a head, less one.
     bank : In(1)
-        Row of the table by which heads are turned.
+        Table row in use.
     load : In(1)
-        Write a word of the other row.
+        Write a word of the other table row.
     load_sine, load_at, load_value : In
-        Into the sines; the word's number; `TURN_LANES` numbers in `ROTATION`.
+        Select sines, not cosines; the word's number; `TURN_LANES` numbers in `ROTATION`.
     begin : In(1)
-        Before an operation: no value was clipped.
+        Clear `clipped`, before an operation.
     i, o : In, Out, streams of columns of 24 bits
-        Chunks of heads; those of the results, of keys in 18 bits.
+        Chunks of heads, and of results; key results have 18 bits.
     clipped : Out(32)
-        Values that were clipped.
+        Number of clipped values.
     """
 
     def __init__(self, spec: RotarySpec) -> None:
@@ -87,36 +87,36 @@ class HeadTurn(wiring.Component):
             },
         )
         assert pipeline.latency("address", "o") == spec.latency
-        at, second = Signal.like(self.pairs), Signal()
-        step, begins, ends, given = Signal(), Signal(), Signal(), Signal()
-        # chunks that wait and are not begun; places in front of and behind the multipliers; results
+        index, second = Signal.like(self.pairs), Signal()
+        step, begins, ends, leaves = Signal(), Signal(), Signal(), Signal()
+        # chunks stored and not begun; free places in the input and output rings; finished chunks
         stored, before, behind, made = (
             Signal(range(spec.ring + 1), name=name, init=init)
             for name, init in (("stored", 0), ("before", spec.ring), ("behind", spec.ring), ("made", 0))
         )
         count = register(m, "count", self.last + 1)
         m.d.comb += [
-            begins.eq(step & (at == 0) & ~second),
-            ends.eq(step & second & (at == self.pairs)),
-            step.eq((at.any() | second) | (stored > self.last) & (behind > self.last)),
+            begins.eq(step & (index == 0) & ~second),
+            ends.eq(step & second & (index == self.pairs)),
+            step.eq((index.any() | second) | (stored > self.last) & (behind > self.last)),
             self.i.ready.eq(before.any()),
-            given.eq(made.any() & (~self.o.valid | self.o.ready)),
+            leaves.eq(made.any() & (~self.o.valid | self.o.ready)),
         ]
         with m.If(step):
-            m.d.sync += [second.eq(~second), at.eq(Mux(ends, 0, at + second))]
+            m.d.sync += [second.eq(~second), index.eq(Mux(ends, 0, index + second))]
         flags = Signal(spec.latency)
         finished = pipeline.place_flag("address", ends, flags).at("o")
         taken = self.i.valid & self.i.ready
         m.d.sync += [
-            self.o.valid.eq(given | (self.o.valid & ~self.o.ready)),
+            self.o.valid.eq(leaves | (self.o.valid & ~self.o.ready)),
             stored.eq(stored + taken - Mux(begins, count, 0)),
             before.eq(before - taken + Mux(ends, count, 0)),
-            behind.eq(behind + given - Mux(begins, count, 0)),
-            made.eq(made - given + Mux(finished, count, 0)),
+            behind.eq(behind + leaves - Mux(begins, count, 0)),
+            made.eq(made - leaves + Mux(finished, count, 0)),
         ]
-        # of a head's second half
+        # word within the head; the second half follows the first
         place = Signal(range(spec.width // TURN_LANES))
-        m.d.comb += place.eq(at + Mux(second, self.pairs + 1, 0))
+        m.d.comb += place.eq(index + Mux(second, self.pairs + 1, 0))
         base = Signal(range(spec.ring))
         with m.If(ends):
             m.d.sync += base.eq(base + count)
@@ -125,18 +125,18 @@ class HeadTurn(wiring.Component):
         m.d.comb += row.eq(base + place[bank_bits:])
         self._row = pipeline.place("address", row, "row", reset_less=True)
         self._bank = pipeline.place("address", place[:bank_bits], "bank", reset_less=True)
-        pair = pipeline.place("address", at, "pair", reset_less=True).at("place")
+        pair = pipeline.place("address", index, "pair", reset_less=True).at("place")
         word, turns = self._before(m, platform, taken), self._table(m, platform, pair)
         results = self._turned(m, pipeline, word, turns, second, self._keys(m, ends))
-        found = pipeline.place_flag("address", step, Signal(spec.latency, name="steps")).at("o")
-        self._behind(m, platform, pipeline, results, found, given)
+        writes = pipeline.place_flag("address", step, Signal(spec.latency, name="steps")).at("o")
+        self._behind(m, platform, pipeline, results, writes, leaves)
         probe(self, stored=stored, before=before, second=second, flags=flags, made=made, behind=behind)
         return m
 
     def _before(self, m: Module, platform: object, taken: Value) -> Value:
-        """Write chunks into the ring in front of the multipliers; the word that is read."""
+        """Write chunks into the input ring; returns the word read."""
         spec, words = self.spec, self.spec.columns // TURN_LANES
-        into, found = Signal(range(spec.ring)), list[Value]()
+        into, words_read = Signal(range(spec.ring)), list[Value]()
         m.d.sync += into.eq(into + taken)
         chunk = Value.cast(self.i.payload)
         for number in range(words):
@@ -148,12 +148,12 @@ class HeadTurn(wiring.Component):
                 write.en.eq(taken),
                 read.addr.eq(self._row.at("place")),
             ]
-            found.append(read.data)
-        return Cat(found).word_select(self._bank.at("place"), _WORD)
+            words_read.append(read.data)
+        return Cat(words_read).word_select(self._bank.at("place"), _WORD)
 
-    def _table(self, m: Module, platform: object, at: Value) -> list[Value]:
-        """Write a row of the table while the other one is read; the cosines and the sines of a word."""
-        found = list[Value]()
+    def _table(self, m: Module, platform: object, pair: Value) -> list[Value]:
+        """Write one table row while the other is read; returns cosines and sines of a word."""
+        read_data = list[Value]()
         for number, name in enumerate(("cosines", "sines")):
             m.submodules[name] = memory = ram(platform, self.spec.memories[1])
             write, read = memory.write_port(), memory.read_port(domain="comb")
@@ -161,21 +161,21 @@ class HeadTurn(wiring.Component):
                 write.addr.eq(Cat(self.load_at, ~self.bank)),
                 write.data.eq(self.load_value),
                 write.en.eq(self.load & (self.load_sine == number)),
-                read.addr.eq(Cat(at, self.bank)),
+                read.addr.eq(Cat(pair, self.bank)),
             ]
-            found.append(read.data)
-        return found
+            read_data.append(read.data)
+        return read_data
 
     def _turned(
         self, m: Module, pipeline: Pipeline, word: Value, turns: list[Value], second: Signal, keys: Signal
     ) -> list[tuple[Value, Value]]:
-        """Results of each lane, and whether they are clipped, at "o"."""
+        """Result and clip flag of each lane, at "o"."""
         later = pipeline.place("address", second, "later", reset_less=True)
         of_keys = pipeline.place("address", keys, "of_keys", reset_less=True).at("rounded")
-        width, found, now = Q8_16.width, list[tuple[Value, Value]](), later.at("place")
+        width, results, now = Q8_16.width, list[tuple[Value, Value]](), later.at("place")
         for lane in range(TURN_LANES):
             value = register(m, f"value{lane}", word.word_select(lane, width).as_signed())
-            cosine, sine = (one.word_select(lane, ROTATION.width).as_signed() for one in turns)
+            cosine, sine = (factors.word_select(lane, ROTATION.width).as_signed() for factors in turns)
             products = [
                 register(m, f"{name}_product{lane}", value * register(m, f"{name}_factor{lane}", factor))
                 for name, factor in (("first", Mux(now, sine, cosine)), ("second", Mux(now, cosine, sine)))
@@ -187,15 +187,15 @@ class HeadTurn(wiring.Component):
                 first.eq(Mux(later.at("product"), first - products[0], products[0])),
                 other.eq(Mux(later.at("product"), other, 0) + products[1]),
             ]
-            # the second sum is there with the first one, and goes on a cycle later
+            # both sums complete together; the second is rounded a cycle later
             held = register(m, f"held{lane}", other)
             m.submodules[f"rounding{lane}"] = rounding = RoundSaturate(_SUM, ROTATION.fraction, _ROUNDED)
             m.d.comb += rounding.i.eq(Mux(later.at("result"), held, first))
             ended = saturate_to(rounding.o, {Q8_16.width: ~of_keys, Q6_12.width: of_keys})
             names = f"result{lane}", f"beyond{lane}"
-            result, beyond = (register(m, name, one) for name, one in zip(names, ended, strict=True))
-            found.append((result, beyond))
-        return found
+            result, beyond = (register(m, name, value) for name, value in zip(names, ended, strict=True))
+            results.append((result, beyond))
+        return results
 
     def _behind(
         self,
@@ -203,38 +203,38 @@ class HeadTurn(wiring.Component):
         platform: object,
         pipeline: Pipeline,
         results: list[tuple[Value, Value]],
-        found: Value,
-        given: Value,
+        writes: Value,
+        leaves: Value,
     ) -> None:
-        """Write results into the ring behind the multipliers, give its chunks, and count what is clipped."""
+        """Write results into the output ring, output its chunks, and count clipped values."""
         spec = self.spec
         row, bank = self._row.at("o"), self._bank.at("o")
         out, chunk = Signal(range(spec.ring)), list[Value]()
-        m.d.sync += out.eq(out + given)
+        m.d.sync += out.eq(out + leaves)
         for number in range(spec.columns // TURN_LANES):
             m.submodules[f"behind{number}"] = memory = ram(platform, spec.memories[0])
             write, read = memory.write_port(), memory.read_port(domain="comb")
             m.d.comb += [
                 write.addr.eq(row),
                 write.data.eq(Cat(value for value, _ in results)),
-                write.en.eq(found & (bank == number)),
+                write.en.eq(writes & (bank == number)),
                 read.addr.eq(out),
             ]
             chunk.append(read.data)
-        beyond = [Mux(found, one, 0) for _, one in results]
+        beyond = [Mux(writes, flag, 0) for _, flag in results]
         some = register(m, "some", sum(beyond[1:], beyond[0]))
         payload = data_register(m, self.o.payload, "o_payload")
-        with m.If(given):
+        with m.If(leaves):
             m.d.sync += Value.cast(payload).eq(Cat(chunk))
         m.d.sync += self.clipped.eq(self.clipped + some)
         with m.If(self.begin):
             m.d.sync += self.clipped.eq(0)
 
     def _keys(self, m: Module, ends: Value) -> Signal:
-        """Whether the head that is turned is one of keys."""
+        """Whether the current head is a key head."""
         head, keys, final = Signal.like(self.heads), Signal(), Signal()
         last_heads = [
-            register(m, f"last_head{number}", one - 1) for number, one in enumerate((self.heads, self.key_heads))
+            register(m, f"last_head{number}", count - 1) for number, count in enumerate((self.heads, self.key_heads))
         ]
         m.d.comb += final.eq(head == Mux(keys, last_heads[1], last_heads[0]))
         with m.If(ends):

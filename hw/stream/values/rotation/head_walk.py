@@ -1,4 +1,4 @@
-"""RTL of the walk over the chunks of a token's queries and keys, head by head."""
+"""RTL of chunk addresses of a token's queries and keys, head by head."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -11,28 +11,28 @@ from ...memory.chunk_line import ChunkLine
 
 
 class HeadWalk(wiring.Component):
-    """Places of all chunks of a token's row: of all heads of queries, then of keys, one a cycle.
+    """Step through the chunks of a token's row, a chunk a cycle: all query heads, then all key heads.
 
     Attributes
     ----------
     heads, key_heads : In, as wide as those of an instruction
-        They stay from two cycles before a row to its end, as the next four.
+        Heads of a row. Stable from two cycles before a row until its end, like the next four.
     last : In, range of the chunks of the widest head
         Chunks of a head, less one.
     queries, keys, stride : In, as wide as an address
-        Places of both values, addresses from a group to the next.
+        Base addresses of both values, and addresses from a group to the next.
     start : In(1)
-        Begin with a row, while not `active`.
+        Begin a row, while not `active`.
     row : In, as wide as a row's number
         With `start`.
     active : Out(1)
-        There is a chunk.
+        `address` is valid.
     address, part : Out
-        Its place.
+        Address of the chunk.
     advance : In(1)
-        Go to the next one.
+        Go to the next chunk.
     final : Out(1)
-        It is the row's last one.
+        Last chunk of the row.
     """
 
     def __init__(self, spec: RotarySpec) -> None:
@@ -62,7 +62,7 @@ class HeadWalk(wiring.Component):
         row, keys = Signal.like(self.row, reset_less=True), Signal(reset_less=True)
         head, chunk = Signal.like(self.heads, reset_less=True), Signal.like(self.last, reset_less=True)
         last_heads = [
-            register(m, f"last_head{number}", one - 1) for number, one in enumerate((self.heads, self.key_heads))
+            register(m, f"last_head{number}", count - 1) for number, count in enumerate((self.heads, self.key_heads))
         ]
         ends_head, ends, turn = Signal(), Signal(), Signal()
         m.d.comb += [
