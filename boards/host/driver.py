@@ -2,6 +2,7 @@
 
 It needs a way to read and write a register and one to get memory that the core sees. On a board with PYNQ both are
 there: ``Core(CORE, overlay.core.mmio, Allocated(pynq.allocate))``, with `CORE` from ``golden/cores/NAME/registers.py``.
+Without board and RTL the golden model takes the commands: ``Core.on(spec, "golden")``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.axi.regions import Region
 from ...golden.axi.register_map import Register
+from ...golden.cores.core import CoreSpec
 from ...golden.cores.shell import HIGH, RESET, CoreRegisters
 from ...golden.errors import UserError
 from .clock import ClockWatch
@@ -65,6 +67,13 @@ class BufferAllocator(Protocol):
 
     def allocate(self, size: int) -> Buffer:
         """Get a buffer of so many bytes, aligned to `ALIGNMENT`."""
+
+
+class Device(RegisterAccess, BufferAllocator, Protocol):
+    """Registers, memory and interrupt of a core, all in one object."""
+
+    def interrupt(self) -> object:
+        """Return after the core's interrupt."""
 
 
 class CoreError(UserError):
@@ -201,6 +210,17 @@ class Core:
         self._address, self._clock = address, clock
         if signature is not None:
             self.check_signature(signature)
+
+    @classmethod
+    def on(cls, spec: CoreSpec, device: Device | Literal["golden"]) -> Self:
+        """Make the driver of a core on a device; ``"golden"`` is a new `GoldenDevice`, other names are refused."""
+        if isinstance(device, str):
+            from .golden_device import GoldenDevice
+
+            if device != "golden":
+                raise UserError(f"device = {device!r}: 'golden', or an object with registers, memory and interrupt")
+            device = GoldenDevice(spec)
+        return cls(spec.registers, device, device, device.interrupt)
 
     @property
     def signature(self) -> int:

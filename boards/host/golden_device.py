@@ -13,6 +13,7 @@ from ...golden.axi.register_map import SIGNATURE
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.golden_core import CommandResult, CoreMemory, GoldenCore, golden_core
 from ...golden.cores.shell import HIGH, RESET
+from ...golden.errors import UserError
 
 
 @dataclass
@@ -111,6 +112,12 @@ class GoldenDevice:
 
     def interrupt(self) -> None:
         """Return at once: a command has ended."""
+
+    def fault(self, *_: Any) -> None:
+        """Refuse what takes a bus or a clock: faulty beats, a reset within a command, waveforms."""
+        raise UserError(f"the golden core of {self._spec.name} has neither bus nor clock: simulate its RTL for that")
+
+    fault_in = fault_of_buffer = reset_in = waves = fault
 
     def _reset(self) -> None:
         self._core.reset()

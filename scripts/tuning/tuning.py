@@ -28,8 +28,8 @@ from ...golden.train.dynamic_range import samples_advice, stages_advice
 from ...golden.train.metrics import DivergedError
 from ...golden.train.pretrain import at_chance
 from ...golden.train.tuned.run_file import run_metadata
-from ...sim.compiled.comparison import Comparison
-from ...sim.compiled.tuner import DEFAULT_CORE, Stage, Tuner, tuner_of
+from ...sim.compiled.tuner import CORE_ENGINES, DEFAULT_CORE, CoreTuner, Tuner, tuner_of
+from ...sim.simulator import compiler
 from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
 from ..start import Origin, Start, origin_of
@@ -186,19 +186,28 @@ class Tuning(ABC):
         return {}
 
     def run(self, console: Console) -> dict[str, Any]:
-        """Run the job with progress bars; with the engine "rtl" the comparison's figures come back."""
+        """Run the job with progress bars; with an engine of a core the comparison's figures come back."""
         with Bars(console) as progress:
             arguments = self.bar(progress)
-            if self.spec is None or self.job.settings.engine != "rtl":
+            if self.spec is None or self.job.settings.engine not in CORE_ENGINES:
                 self.result = self.job.run(**arguments)
                 return {}
             with core_bar(progress) as begin:
-                self.result, comparison = self.run_on_core(begin, **arguments)
+                tuner, golden = self.tuner_of_job, self.job.settings.engine == "golden-core"
+                run = tuner.run_on_golden if golden else tuner.run
+                self.result, comparison = run(self.job, self.spec, begin, **arguments)
         return comparison.facts
 
-    def run_on_core(self, stage: Stage, **arguments: Any) -> tuple[Any, Comparison]:
-        """Run the job in integers and on the core."""
-        return self.tuner.run(self.job, self.spec, stage, **arguments)
+    @property
+    def tuner_of_job(self) -> CoreTuner:
+        """The core that runs the job, from `prepare` on."""
+        return self.tuner
+
+
+def find_tools(engine: str | None) -> None:
+    """Find the C++ compiler, where the engine needs it, before anything is trained."""
+    if engine == "rtl":
+        compiler()
 
 
 def given_settings(kind: type[Any], options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
@@ -275,6 +284,11 @@ def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
             f"the core took {result['cycles']:,} cycles ({result['milliseconds']} ms at {result['mhz']} MHz); "
             f"{result[f'{kind.compared}_compared']} {kind.compared} and {result['logits_compared']} outputs compared "
             f"with the integers, {result['mismatches']} mismatches"
+        )
+    if "commands" in result:
+        lines.append(
+            f"the golden core took {result['commands']} commands of the host driver and tuned "
+            f"{'as' if result['bit_exact'] else 'otherwise than'} the integers, {result['mismatches']} mismatches"
         )
     if "first_difference" in result:
         lines.append(f"the first difference: {result['first_difference']}")

@@ -33,14 +33,12 @@ from ...golden.train.zo.schedule import Schedule
 from ...golden.train.zo.transformer_tuning import TransformerTuning
 from ...golden.transformer.sample_model import TRANSFORMERS, SampleModule
 from ...golden.zo.split import Split
-from ...sim.compiled.comparison import Comparison
-from ...sim.compiled.tuner import Stage, transformer_tuner_of
-from ...sim.simulator import compiler
+from ...sim.compiled.tuner import CORE_ENGINES, CoreTuner, transformer_tuner_of
 from ..options import given
 from ..progress import Bars
 from ..start import Origin, refuse_unknown_task
 from .sentences import IN_INTEGERS, lines, refuse_in_floats, refuse_other_engine, selection_of, sentence_job
-from .tuning import Tuning, given_settings
+from .tuning import Tuning, find_tools, given_settings
 
 Job = TypeVar("Job", bound=FineTuning | IntegerRun)
 POINTS = 20
@@ -174,11 +172,10 @@ class ZerothOrderTuning(Tuning):
 
     def _core(self, settings: ZoSettings) -> Any:
         """Choose the core that runs the job of a transformer; none where it is not asked for."""
-        if settings.engine != "rtl" and self.options["core"] is None:
+        if settings.engine not in CORE_ENGINES and self.options["core"] is None:
             return None
         tuner = transformer_tuner_of(settings.method)
-        if settings.engine == "rtl":
-            compiler()
+        find_tools(settings.engine)
         return tuner.spec_for(settings, self.preset)
 
     @property
@@ -187,24 +184,26 @@ class ZerothOrderTuning(Tuning):
         size = self.spec or DEFAULT_SIZE
         return size.lanes, size.columns
 
-    def run_on_core(self, stage: Stage, **arguments: Any) -> tuple[Any, Comparison]:
-        """Run the job in integers and on the core."""
+    @property
+    def tuner_of_job(self) -> CoreTuner:
+        """The core that runs the job, from `prepare` on."""
         if isinstance(self.job, TransformerTuning):
-            return transformer_tuner_of(self.options["method"]).run(self.job, self.spec, stage, **arguments)
-        return super().run_on_core(stage, **arguments)
+            return transformer_tuner_of(self.options["method"])
+        return self.tuner
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
-        if self.options["engine"] == "rtl" and not integers:
-            raise UserError("--engine rtl tunes all parameters: --method pezo-otf or pezo-pool, not sparse-zo")
+        if self.options["engine"] in CORE_ENGINES and not integers:
+            raise UserError(
+                f"--engine {self.options['engine']} tunes all parameters: --method pezo-otf or pezo-pool, not sparse-zo"
+            )
         start = self.start
         task = start.task()
         network, module = start.network_for(task)
         settings = self.settings(network.name, core=integers)
         self.check_samples(task, integers)
         if integers:
-            if settings.engine == "rtl":
-                compiler()
+            find_tools(settings.engine)
             settings = core_settings(settings)
             byte_inputs = task.tune.inputs.dtype == np.uint8
             self.spec = self.tuner.spec_for(network, settings, len(task.tune), byte_inputs, self.preset)

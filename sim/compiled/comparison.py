@@ -76,6 +76,27 @@ class Comparison:
         return figures | ({"first_difference": self.difference} if self.difference else {})
 
 
+@dataclass(frozen=True)
+class GoldenComparison:
+    """Figures of a job on the golden core and of its comparison with the job in integers.
+
+    Parameters
+    ----------
+    commands : int
+        Commands of the host driver.
+    mismatches : int
+        1 where the golden core has tuned otherwise than the integers.
+    """
+
+    commands: int
+    mismatches: int
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Figures for a report, by the keys of ``--json``."""
+        return {"commands": self.commands, "mismatches": self.mismatches, "bit_exact": self.mismatches == 0}
+
+
 def compare(
     spec: CoreSpec,
     job: HostJob[Any],

@@ -107,7 +107,7 @@ class Played:
 
 def host_on(device: Device, job: HostJob[Any], spec: CoreSpec) -> Any:
     """Make the driver of a job on a device, which records."""
-    return job.host(RecordingCore(spec.registers, device, device, device.interrupt), spec)
+    return job.host(RecordingCore.on(spec, device), spec)
 
 
 def play(job: HostJob[Any], host: Any, device: Device, samples: NDArray[np.integer]) -> Played:

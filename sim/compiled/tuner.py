@@ -1,11 +1,16 @@
-"""The contract of a core that runs fine-tuning jobs: which methods, on which preset, and how a job is compared."""
+"""Fine-tuning jobs of cores: which core runs a method, and how its job runs in integers and on the core."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...boards.host.driver import Core
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Samples
@@ -15,21 +20,30 @@ from ...golden.models.network import Network
 from ...golden.nn.arithmetic.forward import StageIntegers
 from ...golden.registry import CORES
 from ...golden.rng.pezo import PezoSpec
+from ...golden.train.conversion import core_inputs
 from ...golden.train.federated.configuration import FederatedConfig
 from ...golden.train.tuned.network import TunedNetwork
 from ...golden.train.zo.finetune import ZoSettings
-from .comparison import Comparison
+from .comparison import Comparison, GoldenComparison, compare, simulated_core
+from .playing import HostJob, Played, played_on_golden
+from .session import Dram
 
 DEFAULT_CORE = "small"
 """Preset of a core for a job."""
+CORE_ENGINES = ("rtl", "golden-core")
+"""Engines of `fabtune tune` that run a job on a core behind the integers."""
 HELD_OUT = 200
 """Held-out samples whose logits are compared at the end, at most."""
 Stage = Callable[[str], None]
 """Called with the name of each step of a simulation as it begins."""
 
 
-class Tuner(Protocol):
-    """A core's ``TUNER``, in ``sim/cores/CORE/tune.py``.
+def silent(stage: str) -> None:
+    """Show no stage."""
+
+
+class CoreTuner(ABC):
+    """Jobs of a core, in ``sim/cores/CORE/tune.py``.
 
     Attributes
     ----------
@@ -37,41 +51,48 @@ class Tuner(Protocol):
         Methods of `fabtune tune` whose jobs the core runs.
     """
 
-    methods: Collection[str]
+    methods: ClassVar[Collection[str]]
 
-    def spec_for(
-        self, network: Network, settings: Any, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
-    ) -> NetworkCoreSpec:
-        """Choose the core for a job.
-
-        Parameters
-        ----------
-        network : Network
-        settings : AdapterSettings or ZoSettings
-            The job, as its method has it.
-        samples : int
-            Samples to tune with.
-        byte_inputs : bool
-            Whether samples are bytes.
-        preset : str
-            A preset of the core, for this network.
+    @abstractmethod
+    def job(self, tuning: Any, spec: Any) -> tuple[HostJob[Any], NDArray[np.integer]]:
+        """Make the job for the host driver, before it runs in integers, and held-out samples for the logits.
 
         Raises
         ------
         UserError
-            If there is no such preset, or the core cannot run the job.
+            If the core cannot run it.
         """
 
-    def run(self, tuning: Any, spec: Any, stage: Stage, **progress: Any) -> tuple[Any, Comparison]:
+    @abstractmethod
+    def adopt(self, tuning: Any, result: Any, spec: Any, job: Any, played: Played) -> bool:
+        """Put the updates of a core into a job and its result; tell whether they differ from the integers'."""
+
+    def place(self, spec: Any, job: Any, golden: Played, played: Played) -> str | None:
+        """Find where in its step a core first differs from golden; None where only the recordings tell."""
+        return None
+
+    def run(
+        self,
+        tuning: Any,
+        spec: Any,
+        stage: Stage = silent,
+        dram: Dram | None = None,
+        seed: int = 0,
+        **progress: Any,
+    ) -> tuple[Any, Comparison]:
         """Run a job in integers, then on the compiled core, and compare.
 
         Parameters
         ----------
-        tuning : AdapterTuning or IntegerTuning
-            The job; afterwards what it tuned is the core's.
-        spec : NetworkCoreSpec
+        tuning : AdapterTuning, IntegerTuning or TransformerTuning
+            Job; afterwards its parameters are the core's.
+        spec : CoreSpec
             From `spec_for`.
         stage : Stage
+        dram : Dram, optional
+            Behaviour of the core's memory.
+        seed : int
+            Seed of the memory's randomness.
         **progress
             See the tuning's own ``run``.
 
@@ -81,37 +102,88 @@ class Tuner(Protocol):
             Of the tuning's ``run``; accuracy after tuning, and tensors, are those of the core's parameters.
         Comparison
         """
+        job, held_out, result = self._integers(tuning, spec, stage, progress)
+        played, comparison = compare(spec, job, held_out, dram, seed, stage)
+        if comparison.mismatches:
+            stage("look for the first difference")
+            place = self.place(spec, job, comparison.golden, played)
+            comparison = replace(comparison, difference=place or comparison.difference)
+        self.adopt(tuning, result, spec, job, played)
+        return result, comparison
 
-    def infer(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage) -> Inference:
-        """Run samples through a network on the compiled core.
+    def run_on_golden(
+        self, tuning: Any, spec: Any, stage: Stage = silent, **progress: Any
+    ) -> tuple[Any, GoldenComparison]:
+        """Run a job in integers, then on the golden core through the host driver, and compare; see `run`."""
+        job, held_out, result = self._integers(tuning, spec, stage, progress)
+        stage("run the job on the golden core")
+        played = played_on_golden(job, spec, held_out)
+        differs = self.adopt(tuning, result, spec, job, played)
+        return result, GoldenComparison(len(played.records), int(differs))
+
+    def _integers(
+        self, tuning: Any, spec: Any, stage: Stage, progress: Mapping[str, Any]
+    ) -> tuple[HostJob[Any], NDArray[np.integer], Any]:
+        job, held_out = self.job(tuning, spec)
+        stage("tune in integers")
+        return job, held_out, tuning.run(**progress)
+
+
+class Tuner(CoreTuner):
+    """Jobs of a core for a network of layers, its room's ``TUNER``."""
+
+    @abstractmethod
+    def spec_for(
+        self, network: Network, settings: Any, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
+    ) -> NetworkCoreSpec:
+        """Make the spec of a core for a job.
 
         Parameters
         ----------
-        tuned : TunedNetwork
-        rank : int
-            Of its adapters.
-        samples : Samples
+        network : Network
+        settings : AdapterSettings or ZoSettings
+        samples : int
+            Samples to tune with.
+        byte_inputs : bool
+            Samples are bytes.
         preset : str
-            A preset of the core, for this network.
-        stage : Stage
+            Preset of the core, for this network.
+
+        Raises
+        ------
+        UserError
+            If there is no such preset, or the core cannot run the job.
+        """
+
+    @abstractmethod
+    def untuned(
+        self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str
+    ) -> tuple[NetworkCoreSpec, HostJob[Any]]:
+        """Make the spec and a job whose start loads a network; see `infer`."""
+
+    def infer(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage = silent) -> Inference:
+        """Run samples through a network, whose adapters have this rank, on the compiled core of a preset.
 
         Raises
         ------
         UserError
             If there is no such preset, or the core cannot run the network.
         """
+        spec, job = self.untuned(tuned, rank, samples, preset)
+        device = simulated_core(spec, None, 0, stage)
+        host = job.host(Core.on(spec, device), spec)
+        stage("simulate the network")
+        job.load(host)
+        job.start(host)
+        return Inference(spec, host.logits(core_inputs(samples)), device.simulated)
 
 
-class TransformerTuner(Protocol):
-    """A core's ``TRANSFORMER_TUNER``, in ``sim/cores/CORE/tune.py``: the same for transformers, which it loads."""
+class TransformerTuner(CoreTuner):
+    """Jobs of a core for transformers, which it loads; its room's ``TRANSFORMER_TUNER``."""
 
-    methods: Collection[str]
-
+    @abstractmethod
     def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> Any:
-        """Choose the core for a job: a `CoreSpec` whose array has ``lanes`` and ``columns``; see `Tuner.spec_for`."""
-
-    def run(self, tuning: Any, spec: Any, stage: Stage, **progress: Any) -> tuple[Any, Comparison]:
-        """Run a `TransformerTuning`, with the tiles of the core's array, see `Tuner.run`."""
+        """Make the spec of a core for a job: a `CoreSpec` whose array has ``lanes`` and ``columns``."""
 
 
 def preset_of(core: type[CoreSpec], name: str) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from ...golden.cores.core import CoreSpec
 from ...golden.cores.golden_core import golden_core
 from ...golden.cores.zeroth_order.golden_core import ZerothOrderCore
 from ...golden.fixed import Integers
+from ...golden.train.zo.finetune import ZoResult
+from ...golden.train.zo.integer import IntegerRun
 from ...golden.zo.job import ZerothOrderStep
 from ...golden.zo.memory_layout import StepOrder
 from ...golden.zo.step_settings import StepSettings
-from ..compiled.playing import Unit
+from ..compiled.playing import Played, Unit
 from ..compiled.session import Bytes
 
 
@@ -88,6 +90,17 @@ class TrainingJob:
     def scratch(self, spec: CoreSpec) -> tuple[str, ...]:
         """No region depends on commands before."""
         return ()
+
+
+def adopt_moves(tuning: IntegerRun, result: ZoResult, played: Played) -> bool:
+    """Sum a core's moves in place of a tuning's own, and test them where they differ; tell whether they do."""
+    moved = tuning.job.total
+    tuning.replay(played.ran.slopes)
+    differs = not np.array_equal(tuning.job.total, moved)
+    if differs:  # a pass through all held-out samples
+        result.curve[-1] = (tuning.settings.schedule.steps, tuning.accuracy())
+    result.tensors = dict(tuning.tensors())
+    return differs
 
 
 def same(one: ZerothOrderStep, other: ZerothOrderStep) -> bool:

@@ -1,4 +1,4 @@
-"""Run file: what a fine-tuning leaves, under the names of the user's own tensors, with all that is needed to return."""
+"""Run file: the result of a fine-tuning, by the names of the user's tensors, with the start of the run."""
 
 from __future__ import annotations
 
@@ -25,25 +25,24 @@ from ...models.network import Network
 from ..zo.delta_file import ARRAY_LAYOUT, Delta, stages_digest
 
 LAYOUT = "fabtune-run-1"
-"""Name and version of the layout of a run file."""
-_INTEGERS = ("golden", "rtl")
+"""Layout name and version of a run file."""
+_INTEGERS = ("golden", "rtl", "golden-core")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A fine-tuning, as its file has it.
+    """A fine-tuning, as read from its file.
 
     Parameters
     ----------
-    path : Path
     tensors : dict of str to array
-        What was tuned, by the user's names: values of Q4.12 or of float32; adapters are ``TITLE.lora_a`` (rank, inputs)
-        and ``TITLE.lora_b`` (outputs, rank) of the layer whose input they read.
+        Tuned tensors by the user's names, values of Q4.12 or float32. Adapters are ``TITLE.lora_a`` (rank, inputs) and
+        ``TITLE.lora_b`` (outputs, rank), named by the layer whose input they read.
     metadata : dict of str to str
         ``model``, ``weights``, ``input``, ``scale``, ``base`` (digest of the tensors before), ``method``, ``engine``,
         ``rank``, ``seed``, versions and more.
     delta : Delta, optional
-        The sum of updates that gives the tensors, where the file is a delta.
+        Sum of updates from which the tensors follow, if the file is a delta.
     """
 
     path: Path
@@ -53,18 +52,18 @@ class Run:
 
     @classmethod
     def load(cls, path: Path) -> Run:
-        """Read a run file, the one of a run's folder, or a delta file of a network of layers.
+        """Read a run file, the only run file of a folder, or a delta file of a network of layers.
 
         Raises
         ------
         UserError
-            If it is none of them.
+            If the path is none of these, or the file is damaged.
         """
         if path.is_dir():
-            found = sorted(path.glob("*.safetensors"))
-            if len(found) != 1:
-                raise UserError(f"{path} has {len(found)} files .safetensors, not that of one run: name the file")
-            path = found[0]
+            files = sorted(path.glob("*.safetensors"))
+            if len(files) != 1:
+                raise UserError(f"{path} has {len(files)} files .safetensors, not that of one run: name the file")
+            path = files[0]
         tensors, metadata = load_saved(path)
         if metadata.get("layout") == ARRAY_LAYOUT:
             delta = Delta.load(path)
@@ -76,7 +75,7 @@ class Run:
         return cls(path, tensors, metadata)._checked()
 
     def _checked(self) -> Run:
-        """Refuse metadata that cannot be read, and return self."""
+        """Refuse unreadable metadata, and return self."""
         try:
             if "input" in self.metadata:
                 _ = self.shape
@@ -88,17 +87,22 @@ class Run:
 
     @property
     def integers(self) -> bool:
-        """Whether the values are the hardware's integers."""
+        """True if the values are the hardware's integers."""
         return self.metadata.get("engine") in _INTEGERS
 
     @property
     def method(self) -> str:
-        """Name of the method."""
         return self.metadata.get("method", "")
 
     @property
     def shape(self) -> Shape:
-        """Shape of a sample; `UserError` where the file does not say it."""
+        """Shape of a sample.
+
+        Raises
+        ------
+        UserError
+            If the file does not name the shape.
+        """
         if "input" not in self.metadata:
             raise UserError(f"{self.path} does not say the shape of a sample: give it with --input")
         return tuple(map(int, self.metadata["input"].split("x")))
@@ -109,30 +113,30 @@ class Run:
         return float(self.metadata.get("scale", "1"))
 
     def applied(self, state: State) -> dict[str, NDArray[np.generic]]:
-        """Return what was tuned, given the tensors before.
+        """Tuned tensors, from the tensors before tuning.
 
         Raises
         ------
         UserError
-            If they are not those from which the run started.
+            If the run started from other tensors.
         """
         if self.delta is None:
             return self.tensors
-        return {name: one.numpy() for name, one in self.delta.applied(state).items()}
+        return {name: tensor.numpy() for name, tensor in self.delta.applied(state).items()}
 
     def check_base(self, stages: Sequence[StageTensors], state: State) -> None:
-        """Refuse weights that are not those from which the run started.
+        """Refuse weights from which the run did not start.
 
         Raises
         ------
         UserError
             Naming both digests.
         """
-        found = stages_digest(stages, state)
-        if found != self.metadata.get("base", found):
+        digest = stages_digest(stages, state)
+        if digest != self.metadata.get("base", digest):
             raise UserError(
                 f"{self.path} started from other weights: theirs have the digest {self.metadata['base']}, these"
-                f" {found}: give the ones before tuning with --weights, or --model"
+                f" {digest}: give the ones before tuning with --weights, or --model"
             )
 
 
@@ -144,12 +148,12 @@ def run_metadata(
     stages: Sequence[StageTensors],
     state: Mapping[str, Tensor],
 ) -> dict[str, str]:
-    """Describe a run's start: network, weights, samples and versions, by the keys of `Run.metadata`.
+    """Start of a run: network, weights, samples and versions, by the keys of `Run.metadata`.
 
     Parameters
     ----------
     model, weights : str
-        Reference of the network; file of its weights, empty where the model has them.
+        Reference of the network; file of its weights, empty where the model contains them.
     shape, scale
         Of a sample.
     stages, state
@@ -169,40 +173,37 @@ def run_metadata(
 
 
 def tensors_of(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, Tensor]:
-    """Arrays as tensors."""
-    return {name: torch.from_numpy(np.array(one)) for name, one in arrays.items()}
+    return {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
 
 
 def by_title(
     network: Network, stages: Sequence[StageTensors], state: State, tensors: Mapping[str, NDArray[np.generic]]
 ) -> dict[str, NDArray[np.generic]]:
-    """Name what an engine of adapters has trained as the user does; integers become their values in float32.
+    """Trained tensors of an adapter engine by the user's names; integers become float32 values.
 
     Parameters
     ----------
-    network : Network
-    stages : sequence of StageTensors
     state : mapping of str to Tensor
-        The user's, before.
+        The user's tensors before tuning.
     tensors : mapping of str to array
-        From `Engine.tensors`: ``adapter.STAGE.a``, ``layer.STAGE.weight``, or by the number of a layer.
+        From `Engine.tensors`: ``adapter.STAGE.a``, ``layer.STAGE.weight``, or by a layer's number.
     """
-    weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
-    found: dict[str, NDArray[np.generic]] = {}
+    weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    named: dict[str, NDArray[np.generic]] = {}
     alone: dict[int, dict[str, Any]] = {}
-    for name, one in tensors.items():
+    for name, values_read in tensors.items():
         first, *rest = name.split(".")
         stage = int(rest[0]) if first in ("adapter", "layer") else weighted.index(int(first))
-        own = stages[stage]
-        names = {"weight": own.weight_name, "bias": own.bias_name}
-        values = Q4_12.to_float(one).astype(np.float32) if one.dtype.kind == "i" else one
-        if rest[-1] in names and own.weight is None:
+        names_of_stage = stages[stage]
+        names = {"weight": names_of_stage.weight_name, "bias": names_of_stage.bias_name}
+        values = Q4_12.to_float(values_read).astype(np.float32) if values_read.dtype.kind == "i" else values_read
+        if rest[-1] in names and names_of_stage.weight is None:
             alone.setdefault(stage, {})[rest[-1]] = np.asarray(values, np.float64)
         else:
-            found[names.get(rest[-1], f"{own.title}.lora_{rest[-1]}")] = (
-                own.given(values) if rest[-1] == "weight" else values
+            named[names.get(rest[-1], f"{names_of_stage.title}.lora_{rest[-1]}")] = (
+                names_of_stage.given(values) if rest[-1] == "weight" else values
             )
-    for stage, trained in alone.items():  # a batch norm that is a stage of its own
-        own = stages[stage]
-        found |= own.returned(replace(own.folded(state), **trained), state)
-    return found
+    for stage, trained in alone.items():  # batch norm as a separate stage
+        names_of_stage = stages[stage]
+        named |= names_of_stage.returned(replace(names_of_stage.folded(state), **trained), state)
+    return named

@@ -25,7 +25,7 @@ from .periodic import Periodic
 from .schedule import Schedule, descend
 from .sources import Perturbations
 
-ENGINES = ("float", "golden", "rtl")
+ENGINES = ("float", "golden", "rtl", "golden-core")
 """Float weights; integers; integers with a simulation of a core's RTL (`fabtune tune`).
 
 `IntegerTuning` tunes all parameters of a network of layers with the hardware's integers, forward pass included.
@@ -76,7 +76,7 @@ class ZoSettings:
         Name in `GENERATORS`; by default the method's generator.
     parameters : tuple of str
         Generator parameters as ``NAME=VALUE``.
-    engine : "float", "golden" or "rtl", optional
+    engine : "float", "golden", "rtl" or "golden-core", optional
         One of `ENGINES`. Integer engines need a periodic generator, and are the default with one.
     mask : "generic", "task" or "random"
         Selection of the weights that the sparse method tunes.
@@ -124,7 +124,7 @@ class ZoSettings:
 
     def source(self) -> Perturbations:
         """New source of perturbations."""
-        if self.engine in ("golden", "rtl"):
+        if self.engine in ENGINES[1:]:
             return integer_source_of(self.generator_name, self.parameters)
         return source_of(self.generator_name, self.schedule.seed, self.parameters)
 
@@ -234,8 +234,8 @@ class FineTuning:
         self.schedule = settings.schedule
         self.losses: list[float] = []
         self.curve: list[tuple[int, float]] = []
-        if settings.engine == "rtl":
-            raise UserError("--engine rtl is for a network of layers: take --engine golden or float")
+        if settings.engine in ("rtl", "golden-core"):
+            raise UserError(f"--engine {settings.engine} is for a network of layers: take --engine golden or float")
         if settings.sparse:
             sparsify(objective.module, mask_of(objective, settings, masking), unpacked=True)
         periodic = isinstance(settings.source(), Periodic)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,14 +64,14 @@ class InstantftTuner(Tuner):
         engine.job.noise = spec.noise
         rate, factors = engine.job.rate, settings.factors(len(task.tune))
         _, checked = settings.split(len(task.tune))
-        inputs, held_out = (
-            samples.inputs if spec.byte_inputs else engine.integers(samples)
-            for samples in (task.tune, task.test[:HELD_OUT])
-        )
+
+        def inputs(samples: Samples) -> Any:
+            return samples.inputs if spec.byte_inputs else engine.integers(samples)
+
         job = TuningJob(
             engine.job.frozen,
             Adapters(engine.job.adapters.shape, engine.job.adapters.flat),
-            inputs,
+            inputs(task.tune),
             task.tune.labels.astype(np.int64),
             settings.batches(len(task.tune)),
             rate if settings.schedule == "constant" else [scheduled_rate(rate, factor) for factor in factors.flat],
@@ -78,7 +80,7 @@ class InstantftTuner(Tuner):
             validation=checked if len(checked) else None,
             patience=settings.patience,
         )
-        return job, held_out
+        return job, inputs(task.test[:HELD_OUT])
 
     def adopt(
         self, tuning: AdapterTuning, result: AdapterResult, spec: InstantftSpec, job: TuningJob, played: Played

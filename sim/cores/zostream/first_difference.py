@@ -75,7 +75,7 @@ def _sides(spec: ZostreamSpec, job: TrainingJob, position: int) -> list[dict[Ten
 def _traced(spec: ZostreamSpec, job: TrainingJob) -> Bytes:
     """Image of the memory behind each instruction of a step."""
     device = SimulatedDevice(traced_core(spec))
-    host = StreamTrainer(Core(spec.registers, device, device, device.interrupt), spec, caches=False)  # all operations
+    host = StreamTrainer(Core.on(spec, device), spec, caches=False)  # all operations
     job.load(host)
     job.start(host)
     device.trace_image(np.zeros(MemoryTraceLayout(spec.engine.chunks).beats * BEAT, np.uint8))

@@ -10,7 +10,6 @@ import numpy as np
 from ....boards.cores.zostream.job import StreamTrainer
 from ....boards.host.driver import Core
 from ....golden.axi.bus import BEAT
-from ....golden.cores.zostream.registers import CORE
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.forward import IntegerTransformer
 from ....golden.stream.machine.images import StreamImages
@@ -73,7 +72,7 @@ def step_cycles(
     images = _empty(spec, transformer)
     spec.check(images)
     device = simulated_core(spec, dram, 0, stage)
-    host = StreamTrainer(Core(CORE, device, device, device.interrupt), spec)
+    host = StreamTrainer(Core.on(spec, device), spec)
     stage("simulate a step")
     host.load(images)
     order = StepOrder(np.arange(len(lengths)), np.zeros(len(lengths), np.int64), rate=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,18 +15,17 @@ from ....golden.train.zo.finetune import ZoResult, ZoSettings
 from ....golden.train.zo.integer import source_of, step_settings
 from ....golden.train.zo.transformer_tuning import TransformerTuning
 from ....golden.zo.memory_layout import StepOrder
-from ...compiled.comparison import Comparison, compare
-from ...compiled.session import Dram
-from ...compiled.tuner import DEFAULT_CORE, Stage, preset_of
-from ..zeroth_order_job import TrainingJob
+from ...compiled.playing import Played
+from ...compiled.tuner import DEFAULT_CORE, TransformerTuner, preset_of
+from ..zeroth_order_job import TrainingJob, adopt_moves
 from .first_difference import first_difference
 
 HELD_OUT = 8
 """Held-out samples whose logits are compared at the end: of a large network a pass takes seconds to minutes."""
 
 
-class ZostreamTuner:
-    """Jobs of `zostream`, see `compiled.tuner.TransformerTuner`."""
+class ZostreamTuner(TransformerTuner):
+    """Jobs of `zostream`."""
 
     methods = ("pezo-otf", "pezo-pool", "sparse-zo")
 
@@ -40,26 +38,8 @@ class ZostreamTuner:
         spec.check_steps(step_settings(settings))
         return spec
 
-    def run(
-        self,
-        tuning: TransformerTuning,
-        spec: ZostreamSpec,
-        stage: Stage = lambda _: None,
-        dram: Dram | None = None,
-        seed: int = 0,
-        **progress: Any,
-    ) -> tuple[ZoResult, Comparison]:
-        """Run a job in integers, then on the compiled core, and compare.
-
-        Parameters
-        ----------
-        tuning, spec, stage, **progress
-            See `compiled.tuner.TransformerTuner`; afterwards the tuning's deltas are the sum of the core's moves.
-        dram : Dram, optional
-            Behaviour of the core's memory.
-        seed : int
-            Seed of the memory's randomness.
-        """
+    def job(self, tuning: TransformerTuning, spec: ZostreamSpec) -> tuple[TrainingJob, Integers]:
+        """Make the job of the host driver, and held-out samples for which the core has room."""
         if tuning.cached and tuning.cached.kind != "exact":
             raise UserError(
                 f"--cache {tuning.cached.kind}: {spec.name} keeps what is below --from-layer as it is: exact"
@@ -71,21 +51,18 @@ class ZostreamTuner:
         short = np.array(tuning.model.lengths(tuning.test.inputs)) <= spec.longest(images)
         if not short.any():
             raise UserError(f"no held-out sample has {spec.longest(images)} tokens or fewer: the core lacks the room")
-        held_out = tuning.test.inputs[short][:HELD_OUT]
-        stage("tune in integers")
-        start, result = tuning.job.position, tuning.run(**progress)
-        job = TrainingJob(images, inputs, orders, tuning.job.settings, start)
-        played, comparison = compare(spec, job, held_out, dram, seed, stage)
-        if comparison.mismatches:
-            stage("look for the first difference")
-            place = first_difference(spec, job, comparison.golden, played)
-            comparison = replace(comparison, difference=place or comparison.difference)
-        moved = tuning.job.total
-        tuning.replay(played.ran.slopes)
-        if not np.array_equal(tuning.job.total, moved):  # a pass through all held-out samples
-            result.curve[-1] = (len(job.steps), tuning.accuracy())
-        result.tensors = dict(tuning.tensors())
-        return result, comparison
+        job = TrainingJob(images, inputs, orders, tuning.job.settings, tuning.job.position)
+        return job, tuning.test.inputs[short][:HELD_OUT]
+
+    def adopt(
+        self, tuning: TransformerTuning, result: ZoResult, spec: ZostreamSpec, job: TrainingJob, played: Played
+    ) -> bool:
+        """Sum the core's moves."""
+        return adopt_moves(tuning, result, played)
+
+    def place(self, spec: ZostreamSpec, job: TrainingJob, golden: Played, played: Played) -> str | None:
+        """Name the first step, operation and token that differ."""
+        return first_difference(spec, job, golden, played)
 
 
 def used(inputs: Integers, orders: Sequence[StepOrder]) -> tuple[Integers, list[StepOrder]]:

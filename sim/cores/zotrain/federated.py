@@ -43,7 +43,7 @@ class ZotrainFederation:
         found = []
         for samples in owned:
             device = simulated_core(spec, None, seed, lambda _: None)
-            trainer = ZerothOrderTrainer(Core(spec.registers, device, device, device.interrupt), spec)
+            trainer = ZerothOrderTrainer(Core.on(spec, device), spec)
             found.append(CoreClient(trainer, frozen, config, samples))
         return found
 

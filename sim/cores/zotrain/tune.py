@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from ....boards.cores.zotrain.job import ZerothOrderTrainer
-from ....boards.host.driver import Core
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.datasets.dataset import Samples
 from ....golden.errors import UserError
@@ -18,14 +15,14 @@ from ....golden.train.tuned.network import TunedNetwork
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
 from ....golden.train.zo.integer import IntegerTuning, check_settings, core_settings, source_of
 from ....golden.train.zo.methods import METHODS
-from ...compiled.comparison import Comparison, compare, simulated_core
-from ...compiled.session import Dram
-from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Inference, Stage, preset_of
-from ..zeroth_order_job import TrainingJob
+from ....golden.zo.step_settings import StepSettings
+from ...compiled.playing import Played
+from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Tuner, preset_of
+from ..zeroth_order_job import TrainingJob, adopt_moves
 
 
-class ZotrainTuner:
-    """Jobs of `zotrain`, see `compiled.tuner.Tuner`: all parameters by zeroth order in integers."""
+class ZotrainTuner(Tuner):
+    """Jobs of `zotrain`: all parameters by zeroth order in integers."""
 
     methods = tuple(METHODS)
 
@@ -54,54 +51,29 @@ class ZotrainTuner:
             del chosen["cut_rows"]
         return ZotrainSpec.of(network, byte_inputs=byte_inputs, generator=generator, **chosen)
 
-    def run(
-        self,
-        tuning: IntegerTuning,
-        spec: ZotrainSpec,
-        stage: Stage = lambda _: None,
-        dram: Dram | None = None,
-        seed: int = 0,
-        **progress: Any,
-    ) -> tuple[ZoResult, Comparison]:
-        """Run a job in integers, then on the compiled core, and compare.
+    def job(self, tuning: IntegerTuning, spec: ZotrainSpec) -> tuple[TrainingJob, NDArray[np.integer]]:
+        """Make the job of the host driver, and held-out samples."""
+        integers, held_out = tuning.integers, tuning.task.test[:HELD_OUT]
+        inputs, settings = integers.inputs(tuning.task.tune), integers.job.settings
+        job = TrainingJob(integers.model.frozen, inputs, integers.orders, settings, integers.job.position)
+        return job, integers.inputs(held_out)
 
-        Parameters
-        ----------
-        tuning, spec, stage, **progress
-            See `compiled.tuner.Tuner`; afterwards the tuning's deltas are the sum of the core's moves.
-        dram : Dram, optional
-            Behaviour of the core's memory.
-        seed : int
-            Seed of the memory's randomness.
-        """
-        integers, start = tuning.integers, tuning.integers.job.position
-        stage("tune in integers")
-        result = tuning.run(**progress)
-        inputs, frozen = integers.inputs(tuning.task.tune), integers.model.frozen
-        job = TrainingJob(frozen, inputs, integers.orders, integers.job.settings, start)
-        played, comparison = compare(spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage)
-        tuning.replay(played.ran.slopes)
-        result.curve[-1] = (len(job.steps), tuning.accuracy())
-        result.tensors = tuning.tensors()
-        return result, comparison
+    def adopt(
+        self, tuning: IntegerTuning, result: ZoResult, spec: ZotrainSpec, job: TrainingJob, played: Played
+    ) -> bool:
+        """Sum the core's moves."""
+        return adopt_moves(tuning, result, played)
 
-    def infer(
-        self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage = lambda _: None
-    ) -> Inference:
-        """Run samples through a network without adapters, see `compiled.tuner.Tuner`."""
+    def untuned(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str) -> tuple[ZotrainSpec, TrainingJob]:
+        """Load a network without adapters."""
         merged = tuned.merged()
         if merged.adapters:
             raise UserError("this core has no adapters: name a method of gradients")
-        byte_inputs = samples.inputs.dtype == np.uint8
         generator = source_of(core_settings(ZoSettings()), 1).spec
         assert isinstance(generator, PezoSpec), "the default method's generator is a preset of pezo"
-        spec = self.spec_with(tuned.network, byte_inputs, generator, preset)
-        device = simulated_core(spec, None, 0, stage)
-        trainer = ZerothOrderTrainer(Core(spec.registers, device, device, device.interrupt), spec)
-        stage("simulate the network")
-        trainer.load(Converter().stages(merged.parameters))
-        logits = trainer.logits(core_inputs(samples))
-        return Inference(spec, logits, device.simulated)
+        spec = self.spec_with(tuned.network, samples.inputs.dtype == np.uint8, generator, preset)
+        frozen = Converter().stages(merged.parameters)
+        return spec, TrainingJob(frozen, core_inputs(samples[:1]), [], StepSettings(loss=spec.loss))
 
 
 TUNER = ZotrainTuner()
