@@ -1,1 +1,1 @@
-"""Parse captures from boards and simulators, and compare them with golden."""
+"""Parse captures from boards and simulators, and compare them with golden models."""

@@ -1,7 +1,7 @@
 """Parse third-party captures (NPZ, CSV, readmemh) into integers.
 
-A capture holds what a block's wires carried, one word a transfer. Anything else is refused with file and line or array;
-nothing is guessed and nothing is filled in.
+A capture lists the words on a block's wires, one per transfer. Any other content is an error with file and line or
+array: nothing is guessed or padded.
 """
 
 from __future__ import annotations
@@ -24,38 +24,35 @@ from .table import Table
 
 _CHUNK = 4096
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-"""Comment of ``$readmemh``; it separates words."""
+"""``$readmemh`` comment; separates words."""
 
 
 def read_capture(
     path: Path, spec: Spec, ports: dict[str, Port], radices: Mapping[str, str] | None = None
 ) -> dict[str, Words]:
-    """Read a capture by the extension of its name.
+    """Read a capture; the file extension selects the format.
 
     Parameters
     ----------
     path : Path
-        ``.npz``: integer arrays (words, lanes), or (words,) for one lane, under keys ``stream.field`` as in
-        ``o.number``. ``.csv``: a column for each wire, as Vivado's logic analyser writes it; where a stream's
-        valid or ready has a column, only rows with 1 there are words; see `Table` for its radices. ``.hex``,
-        ``.mem``, ``.txt``: hexadecimal words as for ``$readmemh``, of the block's only output with a single wire, or
-        of `o` among several.
-    spec : Spec
-        The block.
+        ``.npz``: integer arrays (words, lanes), or (words,) for one lane, under keys ``stream.field`` such as
+        ``o.number``. ``.csv``: a column per wire, as exported by Vivado's logic analyser; with a column for a stream's
+        valid or ready, only rows with 1 there are words; see `Table` for radices. ``.hex``, ``.mem``, ``.txt``:
+        hexadecimal words as for ``$readmemh``, of the only output with a single wire, or of `o` among several.
     ports : dict of str to Port
-        The wires of its streams, from `Emitted.ports`.
+        Wires of the block's streams, from `Emitted.ports`.
     radices : mapping of str to str, optional
-        Radices of a ``.csv`` without a row of them, see `Table`.
+        Radices of a ``.csv`` without a radix row, see `Table`.
 
     Returns
     -------
     dict of str to Words
-        Each stream in the file, with all its fields; at least one word, at least one output.
+        Captured streams with all their fields; at least one output with at least one word.
 
     Raises
     ------
     UserError
-        If the file cannot be read as a capture of this block: with file, line or array, and what to do.
+        If the file is not a capture of this block: with file, line or array, and a remedy.
     """
     path = Path(path)
     if spec.buses:
@@ -85,7 +82,7 @@ def read_capture(
 def _from_npz(path: Path, spec: Spec) -> dict[str, Words]:
     capture = {}
     wanted = {name: [f"{name}.{item.name}" for item in stream.fields] for name, stream in spec.streams().items()}
-    arrays, there = read_arrays(path, (), itertools.chain(*wanted.values())), names_of(path)
+    arrays, present_names = read_arrays(path, (), itertools.chain(*wanted.values())), names_of(path)
     for name, stream in spec.streams().items():
         present = [key for key in wanted[name] if key in arrays]
         if not present:
@@ -101,7 +98,7 @@ def _from_npz(path: Path, spec: Spec) -> dict[str, Words]:
             raise UserError(f"{path}: fields of one stream differ in their words, {counts}: capture them together")
         capture[name] = words
     outputs = [key for name, stream in spec.streams().items() if stream.direction == "out" for key in wanted[name]]
-    return _with_output(capture, spec, str(path), "array", outputs, sorted(there))
+    return _with_output(capture, spec, str(path), "array", outputs, sorted(present_names))
 
 
 def _array(where: str, array: NDArray[Any], item: Field) -> NDArray[np.int64]:
@@ -136,7 +133,7 @@ def _from_csv(table: Table, spec: Spec, ports: dict[str, Port]) -> dict[str, Wor
                 f"{table.where()}: {', '.join(present)} without {', '.join(missing)}: a stream needs all its "
                 f"wires; the columns are {table.listed}"
             )
-        # a sideband belongs to the transfers of its stream
+        # a sideband uses the handshake of its stream
         leader = ports[stream.follows] if stream.follows else port
         handshake = [wire for wire in (leader.valid, leader.ready) if wire in table.columns]
         rows = table.rows_with(handshake)
@@ -176,7 +173,7 @@ def _from_mem(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Words
 
 def _mem_words(path: Path, width: int) -> Iterator[int]:
     count = 0
-    # comments may be of any encoding
+    # comments may have any encoding
     text = read_text(path, errors="replace")
     text = _COMMENT.sub(lambda found: " " + "\n" * (len(lines_of(f"{found[0]} ")) - 1), text)
     for number, line in enumerate(lines_of(text), 1):
@@ -203,7 +200,7 @@ def _mem_words(path: Path, width: int) -> Iterator[int]:
 
 
 def _unpack(stream: Stream, integers: list[int], fields: tuple[str, ...], align: int) -> Words:
-    # in pieces: `unpack` takes eight bytes for every bit
+    # in chunks: `unpack` needs 8 bytes per bit
     pieces = [stream.unpack(integers[i : i + _CHUNK], fields, align) for i in range(0, len(integers), _CHUNK)]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in fields}
 

@@ -1,4 +1,4 @@
-"""Compare words of a simulation, a logic analyser or a memory dump with golden, bit by bit."""
+"""Compare words of a simulation, a logic analyser or a memory dump with the golden model, bit by bit."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ...golden.fixed import Format, Integers
 from . import shift
 
 AROUND = 2
-"""Words shown on either side of the first difference."""
+"""Words printed before and after the first difference."""
 MAX_NUMBERS = 1 << 27
-"""Golden numbers that one comparison may ask for: a gigabyte."""
+"""Maximum of golden numbers per comparison, 1 GiB."""
 SEARCHED = 100_000
-"""Words after a source's reset that are searched for the start of a capture."""
+"""Words after reset searched for the start of a capture."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first number of a capture that differs from golden's.
+    """The first mismatch of a capture.
 
     Parameters
     ----------
     stream, field : str
-        Names of the stream and of the field.
+        Stream and field names.
     lane, word : int
-        Position in the field; the word is counted in the capture, from 0.
+        Lane, and word index within the capture.
     golden_word : int
-        The same word in golden's count.
+        Index of the same word in the golden output.
     expected, got : int
-        Golden's number and the captured one.
+        Golden and captured number.
     format : Format
-        Of both numbers.
+        Format of both numbers.
     around : tuple of (int, int, int)
         Word, expected and got of the same lane, from two words before to two words after.
     """
@@ -50,7 +50,9 @@ class Difference:
     around: tuple[tuple[int, int, int], ...]
 
     def lines(self) -> list[str]:
-        """Lines for a terminal: the place, then a line a word with integer, pattern and value of both numbers."""
+        """Lines for a terminal: the position, then a line per word with integer, bit pattern and value of both
+        numbers.
+        """
         head = f"{self.stream}.{self.field}, lane {self.lane}, word {self.word}"
         if self.golden_word != self.word:
             head += f" (golden's {self.golden_word})"
@@ -68,18 +70,18 @@ class Difference:
 
 @dataclass
 class CaptureComparison:
-    """Counts and first places of what differs.
+    """Counts of compared and differing numbers, and the first differences.
 
     Parameters
     ----------
     compared, mismatches : int
-        Numbers compared and those that differ; a missing or surplus word counts with all lanes.
+        Compared and differing numbers; a missing or surplus word counts with all lanes.
     differences : list of str
-        The first differences, in words.
+        Messages of the first differences.
     first : Difference, optional
-        The first one in detail.
+        Details of the first difference.
     hint : str
-        A likely reason: the capture is golden's, but from another word on.
+        Likely cause: the capture starts at another golden word.
     """
 
     compared: int = 0
@@ -92,11 +94,11 @@ class CaptureComparison:
 
     @property
     def passed(self) -> bool:
-        """Nothing differs, and something was compared."""
+        """True if something was compared and nothing differs."""
         return not self.mismatches and self.compared > 0
 
     def add(self, where: str, expected: Words, got: Words) -> None:
-        """Compare one stream's words, field by field."""
+        """Compare a stream's words, field by field."""
         for name, want in expected.items():
             have = got.get(name, np.empty((0, want.shape[1]), np.int64))
             shared = min(len(want), len(have))
@@ -110,25 +112,24 @@ class CaptureComparison:
                 self.note(f"{where}.{name}[{lane}] word {word}: {have[word, lane]}, golden {want[word, lane]}")
 
     def note(self, difference: str) -> None:
-        """Keep one of the first differences, in words."""
+        """Append a message while fewer than `LIMIT` are stored."""
         if len(self.differences) < self.LIMIT:
             self.differences.append(difference)
 
 
 def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0) -> CaptureComparison:
-    """Compare a capture with golden, which starts at reset.
+    """Compare a capture with the golden model, which starts at reset.
 
     Parameters
     ----------
     spec : Spec
-        The block, with the parameters that the hardware was made with.
+        Parameters of the captured hardware.
     capture : dict of str to Words
-        As `read_capture` gives it: outputs, and the inputs that golden needs. As many words are compared as
-        were captured.
+        Result of `read_capture`: outputs, and inputs required by the golden model. The captured length is compared.
     skip : int
-        Golden words before the first captured one.
+        Golden words before the first captured word.
     drop : int
-        Captured output words to leave out at the beginning.
+        Captured output words to ignore at the beginning.
 
     Raises
     ------
@@ -164,11 +165,11 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
 
 
 def _inputs(spec: Spec, capture: dict[str, Words], skip: int, drop: int) -> dict[str, Words]:
-    """Inputs for golden: all captured inputs, and an output's sidebands at that output's words."""
+    """Inputs for the golden model: all captured inputs; sidebands of an output aligned to its words."""
     streams = spec.streams()
     if unknown := sorted(set(capture) - set(streams)):
         raise UserError(f"{spec.name} has no stream {', '.join(unknown)}: its streams are {', '.join(streams)}")
-    # a sideband at rest is no input, and a loaded position is one to skip to
+    # sidebands default to 0, and a loaded position is handled by `skip`
     needed = [name for name, s in streams.items() if s.direction == "in" and not s.follows and name != "load"]
     if missing := [name for name in needed if name not in capture]:
         raise UserError(f"the capture lacks what went into {', '.join(missing)}: {spec.name} needs it, capture both")
@@ -206,10 +207,10 @@ def _first(stream: str, item: Field, want: Integers, got: Integers, skip: int) -
 
 
 def _hint(spec: Spec, inputs: dict[str, Words], captured: dict[str, Words], skip: int, drop: int) -> str:
-    """Advice on ``--skip`` and ``--drop`` where a stream agrees with golden from another word on, else ""."""
+    """Advice on ``--skip`` and ``--drop`` where a stream agrees with the golden words at another offset, else ""."""
     streams = spec.streams()
     if any(streams[name].follows and column.any() for name, words in inputs.items() for column in words.values()):
-        return ""  # golden at another word would need the sideband before the capture
+        return ""  # another offset would need sideband values from before the capture
     count = max(len(column) for words in captured.values() for column in words.values())
     lanes = sum(item.lanes for name in captured for item in streams[name].fields)
     fed = any(not streams[name].follows for name in inputs if name != "load")
@@ -217,12 +218,12 @@ def _hint(spec: Spec, inputs: dict[str, Words], captured: dict[str, Words], skip
     golden = spec.run(inputs, skip + count + further)
     for name, got in captured.items():
         width = sum(item.width for item in streams[name].fields)
-        if found := shift.find(golden[name], got, width, skip):
-            say = f"{found.agree} of {found.shared} words of {name} agree with golden"
-            if found.start >= 0:
+        if alignment := shift.find(golden[name], got, width, skip):
+            say = f"{alignment.agree} of {alignment.shared} words of {name} agree with golden"
+            if alignment.start >= 0:
                 keep = f" --drop {drop}" if drop else ""
-                return f"{say} from its word {found.start} on; pass --skip {found.start}{keep}"
-            early = drop - found.start
+                return f"{say} from its word {alignment.start} on; pass --skip {alignment.start}{keep}"
+            early = drop - alignment.start
             back = "--skip 0 " if skip else ""
             return f"{say} from its first on, {early} came before golden's first; pass {back}--drop {early}"
     if "load" in inputs:

@@ -1,4 +1,4 @@
-"""Find the shift of a capture that starts at another word than assumed, the commonest reason for mismatches."""
+"""Find the offset of a capture that starts at an unexpected word, the most common cause of mismatches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from ...golden.block import Words
 
 REACH = 64
-"""Words at the beginning of a capture that may come from before golden's first."""
+"""Maximum of captured words from before the first golden word."""
 PROOF_BITS = 64
-"""Bits that must agree before a shift is reported: far more than the logarithm of the number of places tried."""
+"""Matching bits required to report an offset: far above the logarithm of the number of offsets tried."""
 SHARE = 0.75
-"""Part of the words that must agree: a shifted capture may have faults of its own."""
+"""Fraction of words that must match: a shifted capture may have faults too."""
 
 _PROBE = 8
 _PLACES = 16
@@ -22,14 +22,14 @@ _PLACES = 16
 
 @dataclass(frozen=True)
 class Shift:
-    """Position of a capture in golden's words.
+    """Position of a capture within the golden words.
 
     Parameters
     ----------
     start : int
-        Golden's word at the first captured one; negative if that came before golden's first.
+        Golden word at the first captured word; negative if the capture starts earlier.
     agree, shared : int
-        Words that are equal, of those that golden has as well.
+        Equal words, and words in both.
     """
 
     start: int
@@ -38,39 +38,39 @@ class Shift:
 
 
 def find(golden: Words, got: Words, width: int, near: int) -> Shift | None:
-    """Find where a capture starts in golden's words, if not where it is taken to start.
+    """Best offset of a capture within the golden words, if other than `near`.
 
     Parameters
     ----------
     golden, got : Words
-        Words of one stream; golden's from its first word on.
+        Words of a stream; golden words from the first on.
     width : int
-        Bits in a word.
+        Bits per word.
     near : int
-        Golden's word at which the capture is taken to start; of equally good places the closest is chosen.
+        Assumed offset; ties between offsets go to the closest.
 
     Returns
     -------
     Shift, optional
-        None where the capture starts at `near`, or where too few bits agree anywhere else.
+        None if the capture starts at `near`, or if too few bits match at every other offset.
     """
     ours = np.concatenate([golden[name] for name in golden], axis=1)
     theirs = np.concatenate([got[name] for name in golden], axis=1)
-    # one number a word finds the places fast; the words themselves decide
+    # a hash per word finds candidates fast; the words themselves decide
     mixer = np.random.default_rng(0).integers(1 << 62, size=ours.shape[1]) | 1
-    marks, seen = ours @ mixer, theirs @ mixer
+    marks, captured_marks = ours @ mixer, theirs @ mixer
     starts = {near}
-    for first in range(min(REACH + 1, len(seen))):
-        places = _places(marks, seen[first : first + _PROBE]) - first
+    for first in range(min(REACH + 1, len(captured_marks))):
+        places = _places(marks, captured_marks[first : first + _PROBE]) - first
         starts.update(sorted(places.tolist(), key=lambda start: abs(start - near))[:_PLACES])
-    found = [_lay(ours, theirs, start) for start in sorted(starts, key=lambda start: (abs(start - near), start))]
-    best = max(found, key=lambda shift: shift.agree)
+    candidates = [_lay(ours, theirs, start) for start in sorted(starts, key=lambda start: (abs(start - near), start))]
+    best = max(candidates, key=lambda shift: shift.agree)
     proven = best.agree * width >= PROOF_BITS and best.agree >= SHARE * best.shared
     return best if proven and best.start != near else None
 
 
 def _places(marks: NDArray[np.int64], seen: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Indices of `marks` from which the words of `seen` follow each other."""
+    """Indices of `marks` where the sequence `seen` occurs."""
     places = np.flatnonzero(marks[: max(0, len(marks) - len(seen) + 1)] == seen[0])
     for step in range(1, len(seen)):
         places = places[marks[places + step] == seen[step]]

@@ -1,4 +1,4 @@
-"""Read the CSV table of a logic analyser: columns by wire name, cells as integers."""
+"""CSV table of a logic analyser: columns by wire name, cells as integers."""
 
 from __future__ import annotations
 
@@ -12,53 +12,52 @@ from ...golden.files import csv_rows, read_text
 
 _BASES = {"HEX": 16, "UNSIGNED": 10, "SIGNED": 10, "BINARY": 2, "OCTAL": 8}
 RADICES = tuple(_BASES)
-"""Radices of Vivado's logic analyser that are numbers."""
+"""Numeric radices of Vivado's logic analyser."""
 _DIGITS = {16: r"(?:0[xX])?([0-9a-fA-F][0-9a-fA-F_]*)", 10: r"(-?\d+)", 8: r"([0-7]+)", 2: r"([01]+)"}
 _DIGIT_BITS = {"HEX": 4, "OCTAL": 3, "BINARY": 1}
 _MARKS = ["Sample in Buffer", "Sample in Window", "TRIGGER"]
-"""First columns of every export of Vivado; ``GAP`` may follow."""
+"""First columns of every Vivado export; ``GAP`` may follow."""
 _ALL = ""
-"""Key of the radix of all wires without one of their own."""
+"""Key of the default radix."""
 
 
 def radices_of(given: Iterable[str]) -> dict[str, str]:
-    """Parse radices of a command line, ``RADIX`` or ``WIRE=RADIX``, into radices by wire.
+    """Radices by wire from command-line arguments ``RADIX`` or ``WIRE=RADIX``.
 
     Raises
     ------
     UserError
-        If a radix is none of `RADICES`, or is given twice.
+        If a radix is not in `RADICES`, or occurs twice.
     """
-    found: dict[str, str] = {}
+    radices: dict[str, str] = {}
     for text in given:
         wire, equals, radix = text.rpartition("=")
         if radix.upper() not in RADICES or bool(wire) != bool(equals):
             known = ", ".join(RADICES).lower()
             raise UserError(f"--radix {text}: give RADIX or WIRE=RADIX, the radix one of {known}")
-        if wire in found:
-            raise UserError(f"--radix is given twice for {wire or 'all wires'}: {found[wire].lower()} and {text}")
-        found[wire] = radix.upper()
-    return found
+        if wire in radices:
+            raise UserError(f"--radix is given twice for {wire or 'all wires'}: {radices[wire].lower()} and {text}")
+        radices[wire] = radix.upper()
+    return radices
 
 
 class Table:
-    """Rows of a CSV file; cells are converted when they are used.
+    """Rows of a CSV file, converted on access.
 
     Parameters
     ----------
     path : Path
-        Header row, perhaps a ``Radix`` row as Vivado's logic analyser writes it since 2019.2, then one row a sample. A
-        header may have a path in front and a range of bits behind, as in ``design_1_i/core/o_number[247:0]``. Rows
-        with 1 under ``GAP`` hold no sample.
+        Header row, optional ``Radix`` row (Vivado's logic analyser since 2019.2), then a row per sample. A header may
+        have a path prefix and a bit range, as in ``design_1_i/core/o_number[247:0]``. Rows with 1 under ``GAP`` are not
+        samples.
     radices : mapping of str to str, optional
-        Radices by wire, or by "" for all, where the file has no ``Radix`` row. A column whose cells can be read in one
-        way only needs none.
+        Radices by wire, or by "" for all, if the file has no ``Radix`` row. A column with unambiguous cells needs none.
 
     Raises
     ------
     UserError
-        If the file is empty, a row has more or fewer cells than the header, it has several windows of the analyser, or
-        radices are given that it says itself.
+        If the file is empty, a row has more or fewer cells than the header, the export has several windows, or radices
+        are passed in addition to a ``Radix`` row.
     """
 
     def __init__(self, path: Path, radices: Mapping[str, str] | None = None) -> None:
@@ -92,25 +91,24 @@ class Table:
 
     @property
     def listed(self) -> str:
-        """Headers of all columns, for a message."""
+        """All headers, for messages."""
         return ", ".join(self._header)
 
     @property
     def samples(self) -> int:
-        """Number of rows."""
         return len(self._rows)
 
     def where(self, line: int | None = None) -> str:
-        """File and line for a message, by default the line of the header."""
+        """File and line for messages, by default the header's line."""
         return f"{self.path}: line {self._line if line is None else line}"
 
     def width(self, wire: str) -> int:
-        """Bits of a wire by its header: 1 without a range."""
+        """Bits of a wire according to its header: 1 without a range."""
         bits = _bits(self._header[self.columns[wire]])
         return bits[1] if bits else 1
 
     def rows_with(self, wires: list[str]) -> list[int]:
-        """Indices of the rows in which all of these wires are 1."""
+        """Indices of the rows with 1 on all of these wires."""
         chosen = list(range(len(self._rows)))
         for wire in wires:
             bits = self.integers(wire, 1, chosen)
@@ -118,22 +116,22 @@ class Table:
         return chosen
 
     def integers(self, wire: str, width: int, rows: list[int]) -> list[int]:
-        """A column's bit patterns as integers from 0 up.
+        """Bit patterns of a column as unsigned integers.
 
         Parameters
         ----------
         wire : str
-            One of `columns`.
+            Key of `columns`.
         width : int
             Bits of the wire.
         rows : list of int
-            Indices of the rows.
+            Row indices.
 
         Raises
         ------
         UserError
-            If the column has another width or a part of the wire, two columns have this name, its radix is none or not
-            known, or a cell is no number of that width.
+            If the column has another width or only some bits, its name is ambiguous, its radix is missing or unknown,
+            or a cell is not a number of this width.
         """
         column = self.columns[wire]
         header = self._header[column]
@@ -158,16 +156,16 @@ class Table:
         return [self._integer(row, column, wire, width, radix) for row in rows]
 
     def _possible(self, wire: str, width: int) -> str:
-        """The radix in which a column without one can be read; any of those that give the same numbers."""
+        """A radix in which all cells of a column are readable, unique or with equal numbers."""
         texts = {cells[self.columns[wire]].strip() for _, cells in self._rows}
         values = {
             radix: {text: _value(text, width, radix) for text in texts if _written(text, width, radix, self._export)}
             for radix in RADICES
         }
-        readable = {text for found in values.values() for text in found}
-        possible = [radix for radix, found in values.items() if found.keys() == readable]
+        readable = {text for readings in values.values() for text in readings}
+        possible = [radix for radix, readings in values.items() if readings.keys() == readable]
         if not readable:
-            return "HEX"  # and each cell is refused
+            return "HEX"  # every cell is then rejected
         if not possible:
             raise UserError(
                 f"{self.where()}: no radix fits all cells of {wire}, which has no row of radices: export it as HEX"
@@ -201,7 +199,7 @@ class Table:
             raise UserError(f"{self.path}: {error}") from None
 
     def _whole(self, radices: list[str], gap: int | None) -> list[str]:
-        """A row of radices as long as the header: chipscopy writes none for ``GAP``."""
+        """Radix row extended to the header's length: chipscopy omits ``GAP``."""
         if gap is not None and len(radices) == len(self._header) - 1 and len(set(radices[gap:])) == 1:
             radices = [*radices[:gap], "UNSIGNED", *radices[gap:]]
         if len(radices) != len(self._header):
@@ -218,7 +216,7 @@ class Table:
             raise UserError(f"--radix: {self.path} has no column for {unknown[0]}; the columns are {self.listed}")
 
     def _check_windows(self, rows: list[tuple[int, list[str]]]) -> None:
-        """Refuse several windows: what happened between them is not in the file. Windows of one sample are samples."""
+        """Refuse several windows: words between windows are lost. Windows of a single sample count as samples."""
         last, largest = -1, 0
         for line, cells in rows:
             at = _value(cells[1].strip(), 32, "UNSIGNED")
@@ -240,17 +238,17 @@ class Table:
 
 
 def _matched(text: str, width: int, radix: str) -> str | None:
-    """Digits of a number, None where it is none."""
+    """Digits of a number, or None."""
     base = _BASES[radix]
-    # a number that fits has no more digits than bits; beyond 4,300 decimal ones int() gives up
+    # a number has at most as many digits as bits; int() raises beyond 4,300 decimal digits
     if base == 10 and len(text) > min(width + 8, 4000):
         return None
-    found = re.fullmatch(_DIGITS[base], text, re.ASCII)
-    return found[1].replace("_", "") if found else None
+    match = re.fullmatch(_DIGITS[base], text, re.ASCII)
+    return match[1].replace("_", "") if match else None
 
 
 def _value(text: str, width: int, radix: str) -> int | None:
-    """The number that a cell says, None where it is none of that width."""
+    """Number in a cell, None unless valid for this width."""
     digits = _matched(text, width, radix)
     if digits is None:
         return None
@@ -261,7 +259,7 @@ def _value(text: str, width: int, radix: str) -> int | None:
 
 
 def _written(text: str, width: int, radix: str, padded: bool) -> bool:
-    """Whether a cell may have been written in a radix: no more digits than the wire's, or all where Vivado pads it."""
+    """True if a cell may have been written in a radix: at most the wire's digits, or exactly these if Vivado pads."""
     digits = _matched(text, width, radix) if _value(text, width, radix) is not None else None
     if digits is None:
         return False
@@ -273,14 +271,14 @@ def _written(text: str, width: int, radix: str, padded: bool) -> bool:
 
 
 def _wire(header: str) -> str:
-    """Strip path and range from a header."""
+    """Header without path and bit range."""
     return re.split(r"[/.]", re.sub(r"\s*\[[^\]]*\]$", "", header))[-1]
 
 
 def _bits(header: str) -> tuple[int, int] | None:
-    """Lowest bit and number of bits of a header's range or single bit, None where it has none."""
-    found = re.search(r"\[(\d{1,9})(?::(\d{1,9}))?\]$", header)
-    if not found:
+    """Lowest bit and number of bits of a header's range or single bit, else None."""
+    match = re.search(r"\[(\d{1,9})(?::(\d{1,9}))?\]$", header)
+    if not match:
         return None
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     return min(first, last), abs(first - last) + 1

@@ -1,4 +1,4 @@
-"""Compare what a core's monitor showed on a board with golden: the updates of its parameters in the self-test."""
+"""Compare parameter updates seen on a core's monitor port with the golden self-test."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class GoldenUpdate:
     Parameters
     ----------
     name : str
-        Which one, for messages.
+        Name for messages.
     before, after : array of uint8
-        The image that it updates.
+        Parameter image before and after the update.
     """
 
     name: str
@@ -40,14 +40,14 @@ class GoldenUpdate:
 
 @dataclass
 class CapturedUpdate:
-    """Update of a monitor: what it showed up to the end of a batch or step.
+    """Monitor words up to the end of a batch or step.
 
     Parameters
     ----------
     beats : dict of int to int
-        Contents of what was written, by the number of the beat; 128 bits, of several writes the last.
+        Last written 128-bit data, by beat number.
     complete : bool
-        Its end is in the capture.
+        True if the end of the update was captured.
     """
 
     beats: dict[int, int]
@@ -55,35 +55,35 @@ class CapturedUpdate:
 
 
 def golden_updates(spec: CoreSpec, task: ExampleTask | None = None) -> list[GoldenUpdate]:
-    """List the batches or steps of a core's self-test, random or of a task's samples, in their order."""
-    found = []
+    """Batches or steps of a core's self-test, on random samples or on a task's, in order."""
+    updates = []
     for number, stage in enumerate(selftest_of(spec, task).stages, 1):
         for at, (before, after) in enumerate(zip(stage.images[:-1], stage.images[1:], strict=True), 1):
-            found.append(GoldenUpdate(f"stage {number}, {stage.name}, its update {at}", before, after))
-    return found
+            updates.append(GoldenUpdate(f"stage {number}, {stage.name}, its update {at}", before, after))
+    return updates
 
 
 def read_updates(path: Path, radices: Mapping[str, str] | None = None) -> list[CapturedUpdate]:
-    """Read the table of a logic analyser on a core's monitor.
+    """Updates from a logic analyser's table of a core's monitor port.
 
     Parameters
     ----------
     path : Path
-        CSV as Vivado writes it: a column each of ``monitor_valid``, ``monitor_beat``, ``monitor_data`` and
-        ``monitor_done``, or of names that end so, such as ``system_i/core_monitor_valid[7:0]``. Samples in which
-        nothing changes may be left out.
+        CSV as exported by Vivado, with columns ``monitor_valid``, ``monitor_beat``, ``monitor_data`` and
+        ``monitor_done``, or names with these endings, such as ``system_i/core_monitor_valid[7:0]``. Samples without a
+        change may be omitted.
     radices : mapping of str to str, optional
-        Radices of a file without a row of them, see `Table`.
+        Radices of a file without a radix row, see `Table`.
 
     Returns
     -------
     list of CapturedUpdate
-        In their order; the last one need not be complete.
+        In order; the last may be incomplete.
 
     Raises
     ------
     UserError
-        If a column is missing or a cell is no number of its width, with file and line.
+        If a column is missing or a cell is not a number of its width, with file and line.
     """
     if not path.is_file():
         raise UserError(f"no file {str(path)!r}: give the path of a capture")
@@ -102,31 +102,29 @@ def read_updates(path: Path, radices: Mapping[str, str] | None = None) -> list[C
     written = [row for row in rows if valid[row]]
     first = dict(zip(written, table.integers(names["beat"], _BEAT_NUMBER, written), strict=True))
     data = dict(zip(written, table.integers(names["data"], _BITS * beats, written), strict=True))
-    found = [CapturedUpdate({})]
+    updates = [CapturedUpdate({})]
     for row in rows:
         for at in (at for at in range(beats) if valid[row] >> at & 1):
-            found[-1].beats[first[row] + at] = data[row] >> _BITS * at & (1 << _BITS) - 1
+            updates[-1].beats[first[row] + at] = data[row] >> _BITS * at & (1 << _BITS) - 1
         if done[row]:
-            found[-1].complete = True
-            found.append(CapturedUpdate({}))
-    return found if found[-1].beats else found[:-1]
+            updates[-1].complete = True
+            updates.append(CapturedUpdate({}))
+    return updates if updates[-1].beats else updates[:-1]
 
 
 def compare_updates(
     golden: list[GoldenUpdate], captured: list[CapturedUpdate], skip: int = 0, drop: int = 0
 ) -> CaptureComparison:
-    """Compare the complete updates of a capture with golden's, which begin anew where a job is run again.
+    """Compare complete captured updates with the golden updates, which repeat when a job is run again.
 
-    Of each update all beats count: those that were captured, and those that golden changes.
+    Every captured beat and every beat changed by the golden update counts.
 
     Parameters
     ----------
-    golden : list of GoldenUpdate
-    captured : list of CapturedUpdate
     skip : int
-        Golden's updates before the first captured one.
+        Golden updates before the first captured update.
     drop : int
-        Captured updates to leave out at the beginning, such as one whose beginning is not in the capture.
+        Captured updates to ignore at the beginning, for instance a truncated first update.
 
     Raises
     ------
@@ -135,7 +133,7 @@ def compare_updates(
     """
     if skip < 0 or drop < 0:
         raise UserError(f"skip = {skip}, drop = {drop}: updates are counted from 0")
-    complete = [one for one in captured if one.complete]
+    complete = [update for update in captured if update.complete]
     if not complete[drop:]:
         raise UserError(
             f"nothing to compare: {len(complete)} updates of the capture are complete, {drop} are to be left out: "
@@ -155,7 +153,7 @@ def compare_capture(
     task: ExampleTask | None = None,
     radices: Mapping[str, str] | None = None,
 ) -> CaptureComparison:
-    """Compare the CSV of a logic analyser with the self-test of a core; see `read_updates` and `compare_updates`."""
+    """Compare a logic analyser's CSV with a core's self-test; see `read_updates` and `compare_updates`."""
     return compare_updates(golden_updates(spec, task), read_updates(path, radices), skip, drop)
 
 
@@ -163,36 +161,36 @@ def _compared(
     golden: list[GoldenUpdate], captured: list[CapturedUpdate], skip: int, drop: int = 0
 ) -> CaptureComparison:
     comparison = CaptureComparison()
-    for number, one in enumerate(captured):
+    for number, update in enumerate(captured):
         expected = golden[(skip + number) % len(golden)]
         before, after = _beats(expected.before), _beats(expected.after)
-        for beat in sorted(one.beats.keys() | _changed(expected)):
+        for beat in sorted(update.beats.keys() | _changed(expected)):
             comparison.compared += 1
-            got, want = one.beats.get(beat, before.get(beat)), after.get(beat)
+            got, want = update.beats.get(beat, before.get(beat)), after.get(beat)
             if got == want:
                 continue
             comparison.mismatches += 1
             how = "golden has no such beat" if want is None else f"golden 0x{want:032x}"
-            missing = "" if beat in one.beats else " (not written)"
+            missing = "" if beat in update.beats else " (not written)"
             where = f"update {drop + number} of the capture ({expected.name}), beat {beat}"
             comparison.note(f"{where}: 0x{got or 0:032x}{missing}, {how}")
     return comparison
 
 
 def _hint(golden: list[GoldenUpdate], complete: list[CapturedUpdate], skip: int, drop: int) -> str:
-    """Options with which a capture that begins later, or in the middle of an update, is golden's."""
+    """Options that make a late or truncated capture agree."""
     for dropped, skipped in ((dropped, skipped) for dropped in (0, 1) for skipped in range(len(golden))):
         if (dropped, skipped) == (drop, skip) or not complete[dropped:]:
             continue
         if dropped and _whole(golden[skipped - 1], complete[0]):
-            continue  # it is wrong, and not cut off
+            continue  # complete, hence wrong rather than truncated
         if not _compared(golden, complete[dropped:], skipped).mismatches:
             return f"it agrees with --skip {skipped} --drop {dropped}"
     return ""
 
 
 def _whole(golden: GoldenUpdate, captured: CapturedUpdate) -> bool:
-    """Whether all that golden changes is written in a captured update."""
+    """True if a captured update writes every beat changed by the golden update."""
     return _changed(golden) <= captured.beats.keys()
 
 
@@ -202,16 +200,16 @@ def _changed(golden: GoldenUpdate) -> set[int]:
 
 
 def _beats(image: Bytes) -> dict[int, int]:
-    """Contents of an image's beats by their numbers."""
+    """Image beats by number."""
     rows = np.asarray(image, np.uint8).reshape(-1, BEAT)
     return {number: int.from_bytes(row.tobytes(), "little") for number, row in enumerate(rows)}
 
 
 def _column(table: Table, wire: str) -> str:
-    """Name of the only column of a wire."""
-    found = [name for name in table.columns if name == wire or name.endswith(f"_{wire}")]
-    if not found:
+    """The only column of a wire."""
+    names = [name for name in table.columns if name == wire or name.endswith(f"_{wire}")]
+    if not names:
         raise UserError(f"{table.where()}: no column for {wire}; the columns are {table.listed}")
-    if len(found) > 1:
-        raise UserError(f"{table.where()}: several columns for {wire}, {', '.join(found)}: keep one")
-    return found[0]
+    if len(names) > 1:
+        raise UserError(f"{table.where()}: several columns for {wire}, {', '.join(names)}: keep one")
+    return names[0]

@@ -1,1 +1,1 @@
-"""Stimulus and benches of adapter training."""
+"""Benches and rules of adapter training."""

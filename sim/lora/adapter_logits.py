@@ -1,4 +1,4 @@
-"""Rules of `adapter` about how many logits a batch gives and that it ends, with the lemmas from which that follows."""
+"""Rules of `adapter` on the number of logits a batch and on its end, with the necessary lemmas."""
 
 from __future__ import annotations
 
@@ -20,33 +20,31 @@ from ..formal.inside import enabled_by, parts_of, probe_of
 from .observed_batch import ObservedBatch
 
 _LATE = ("BACKWARD", "LEAVE", "COLUMNS", "SETTLE")
-"""States of the backward sequencer once all gradients at the hidden values are known."""
+"""States of the backward sequencer after all gradients of the hidden values are known."""
 
 
 def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> None:
-    """Add rules ``logits_words_made`` and ``logits_words_lost``: a batch's logits are owed from its begin.
+    """Rules ``logits_words_made`` and ``logits_words_lost``: a batch's logits are outstanding from its start.
 
-    A batch ends when the gradients of all of its samples are known, so that samples are followed as far as there.
-    Lemmas: ``updates_leave`` (the engine waits for a receiver at the updates alone), ``batch_taken`` and
-    ``batch_walked`` (the block's counters of labels, samples and rows), ``logits_wait`` (the FIFO's pointers) and
-    ``lines_followed`` (pipelines of flags). Then, one with the other, ``PLACE_counted``: how many samples, or logits,
-    have reached a place, and are on the way from there to the next one; ``PLACE_marked``: the last logit of each
-    sample, and no other, is marked; ``steps_counted``: the counters within a sample. ``hidden_followed`` and
-    ``hidden_counted`` say the same of the hidden values, for which a sample's logits wait.
+    A batch ends with the gradients of all its samples, so the lemmas follow the samples up to this point:
+    ``updates_leave`` (the engine waits only for the receiver of updates), ``batch_taken`` and ``batch_walked``
+    (counters of labels, samples and rows), ``logits_wait`` (FIFO pointers), ``lines_followed`` (flag pipelines).
+    Mutually dependent are ``STAGE_counted`` (samples or logits that reached a stage or are on the way to the next),
+    ``STAGE_marked`` (exactly the last logit of each sample is marked) and ``steps_counted`` (counters within a sample).
+    ``hidden_followed`` and ``hidden_counted`` do the same for the hidden values that a sample's logits wait for.
 
-    Nothing hangs, as a sample leaves each place before long while the receivers are ready: ``label_taken``,
-    ``i_comes``, ``forward_ends``, ``sample_summed``, ``sums_end``, ``logit_comes``, ``softmax_STATE_ends``,
-    ``probability_taken``, ``gradients_end``; then each state of the update: ``STATE_ends``.
+    No hang: with ready receivers a sample leaves each stage within bounds, ``label_taken``, ``i_comes``,
+    ``forward_ends``, ``sample_summed``, ``sums_end``, ``logit_comes``, ``softmax_STATE_ends``, ``probability_taken``,
+    ``gradients_end``; then each state of the update, ``STATE_ends``.
 
-    Longer than most: each rule leans on those before it, and on the signals that they follow.
+    Longer than most: each rule builds on the previous rules and their signals.
 
     Parameters
     ----------
-    checker : Checker
     spec : AdapterSpec
-        Small parameters; the cross entropy, and a row of base logits for each sample.
+        Small parameters; cross entropy, and a row of base logits per sample.
     batch : ObservedBatch
-        The batch that comes in.
+        The incoming batch.
     """
     m, classes, adapters = checker.m, spec.classes, spec.mapping.adapters
     o, logits = checker.streams["o"], checker.streams["logits"]
@@ -97,10 +95,10 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
         stored.append(port.data[-1])
 
     given, samples_given = Signal(range(classes), name="given"), Signal(range(spec.batch + 1), name="samples_given")
-    owed = Signal(range(2 * classes * spec.batch + 1), name="logits_owed")
+    outstanding = Signal(range(2 * classes * spec.batch + 1), name="logits_owed")
     gains = [(batch.begins & (batch.labels == number), classes * number) for number in range(1, spec.batch + 1)]
     gained = sum((Mux(event, words, 0) for event, words in gains), Value.cast(0))
-    m.d.sync += owed.eq(owed + gained - checker.moves("logits"))
+    m.d.sync += outstanding.eq(outstanding + gained - checker.moves("logits"))
     with enabled_by(checker, move):
         inner = checker.m
         with inner.If(checker.moves("logits")):
@@ -123,7 +121,7 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     )
 
     def is_last(ahead: Value) -> Value:
-        """Tell whether a logit is its sample's last one, by how many go out before it."""
+        """High if the logit after `ahead` others is the last of its sample."""
         place = given + ahead
         return Cat(place == end for end in range(classes - 1, classes * (spec.batch + 1), classes)).any()
 
@@ -138,13 +136,13 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
         ),
         "samples_summed": (sums.sample + sums.issue <= sums.base_count, ~sums.issue),
         "logits_summed": (
-            owed + classes * sums.sample + Mux(sums.issue, sums.class_number, 0)
+            outstanding + classes * sums.sample + Mux(sums.issue, sums.class_number, 0)
             == classes * count + _count(summed) + held,
             (_count(summed) == 0) & (held == 0),
         ),
         "logits_given": (
-            owed + classes * samples_given + given == classes * count,
-            (given == 0) & (owed == Mux(start, classes * count, 0)),
+            outstanding + classes * samples_given + given == classes * count,
+            (given == 0) & (outstanding == Mux(start, classes * count, 0)),
         ),
         "samples_given": (
             adapters * (finished + in_loss) + left == adapters * samples_given,
@@ -155,8 +153,8 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     together = {f"{name}_counted": Mux(idle, empty, run) for name, (run, empty) in counted.items()}
     together["sums_marked"] = _all(
         *(
-            ~there | (mark == is_last(held + _count(summed[number + 1 :])))
-            for number, (there, mark) in enumerate(zip(summed, marked, strict=True))
+            ~valid | (mark == is_last(held + _count(summed[number + 1 :])))
+            for number, (valid, mark) in enumerate(zip(summed, marked, strict=True))
         )
     )
     together["waiting_marked"] = _all(
@@ -215,12 +213,12 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
 
 
 def _line(checker: Checker, value: Value, cycles: int, name: str) -> list[Value]:
-    """Follow a bit through as many registers as a pipeline of the block has, the first register first."""
+    """Delay a bit by a pipeline of `cycles` registers, first register first."""
     return [value := delayed(checker.m, value, 1, f"{name}{number}") for number in range(cycles)]
 
 
 def _count(bits: Value | Sequence[Value]) -> Value:
-    """Count the bits that are high."""
+    """Number of high bits."""
     return sum((bit for bit in bits), Value.cast(0))
 
 

@@ -1,8 +1,8 @@
-"""Rules of `adapter`: rows that follow their label, whole images, and as many logits as a batch has.
+"""Rules of `adapter`: rows follow their label, images load completely, and a batch has its exact number of logits.
 
-One adapter of one row, two classes and batches of at most two samples: the smallest with more than one of each that is
-counted. What memories hold is taken to be anything, but for the FIFO of logits, which has the marks of the samples'
-last ones. The updated parameters are counted in `formal_adapter_updates`.
+One adapter of one row, two classes and batches of up to two samples: the smallest case with more than one of each
+counted item. Memory contents are free, except the FIFO of logits with its last-of-sample marks.
+`formal_adapter_updates` counts the updated parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ CUT = ("memories-but:*waiting.storage*", "multipliers")
 
 
 def check(checker: Checker, spec: AdapterSpec) -> None:
-    """Add ``i_follows``, rows come behind their label, ``load_taken``, an image is taken whole, and `logit_rules`."""
+    """Rules ``i_follows`` (rows only after their label), ``load_taken`` (no pause within an image), and
+    `logit_rules`.
+    """
     m, load, words = checker.m, checker.streams["load"], spec.mapping.words_per_cycle
     image = spec.mapping.adapter_beats - spec.mapping.a_beats + spec.mapping.a_beats // words
     beat, batch = Signal(range(image), name="beat"), ObservedBatch(checker, spec)
@@ -28,6 +30,6 @@ def check(checker: Checker, spec: AdapterSpec) -> None:
     checker.rule("i_follows", ~checker.moves("i") | (batch.samples < batch.labels))
     checker.rule("load_taken", ~load.valid | (beat == 0) | load.ready)
     if spec.loss == "cross_entropy" and spec.mapping.logit_rows == 1:
-        # the handshakes are proved faster without the lemmas
+        # handshakes are proved faster without the lemmas
         with checker.lemmas_end():
             logit_rules(checker, spec, batch)

@@ -1,6 +1,6 @@
-"""Rules of `adapter`: a batch gives each updated parameter once, and none before its last row and label are there.
+"""Rules of `adapter`: a batch outputs each updated parameter once, and none before its last row and label.
 
-The adapter of `formal_adapter`. What memories hold is taken to be anything.
+Same parameters as `formal_adapter`; memory contents are free.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ LARGE = True
 
 
 def part() -> Adapter:
-    """Make the block."""
     return Adapter(formal_adapter.SPEC)
 
 
 def check(checker: Checker, part: Adapter) -> None:
-    """Add the rules: the image's beats are owed from a batch's begin, and all given before the next one's."""
+    """The image's beats are outstanding from a batch's start, and complete before the next batch."""
     beats, port = part.spec.mapping.adapter_beats, checker.streams["o"]
     begins = ObservedBatch(checker, part.spec).begins
     checker.balance("o_words", [(begins, beats)], [(port.valid, checker.moves("o"), 1)], beats)

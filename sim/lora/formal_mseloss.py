@@ -1,4 +1,4 @@
-"""Rules of `mseloss`: one gradient for each logit, and one target for each."""
+"""Rules of `mseloss`: a gradient and a target for each logit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ SPEC = MselossSpec()
 
 
 def check(checker: Checker, spec: MselossSpec) -> None:
-    """Add the rules."""
     inside = checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.words("i", "o", capacity=spec.latency, drained=spec.latency, only="last")
     checker.takes("i", (inside == 0) & checker.streams["target"].valid)

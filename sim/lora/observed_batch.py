@@ -1,4 +1,4 @@
-"""Batch of an adapter, as the rules of its proofs count it."""
+"""The incoming batch of an adapter, as counted by its proofs."""
 
 from __future__ import annotations
 
@@ -9,24 +9,18 @@ from ..formal.checker import Checker
 
 
 class ObservedBatch:
-    """The batch that comes in at the ports of `adapter`, and begins to be computed behind its last row and label.
-
-    Parameters
-    ----------
-    checker : Checker
-        Of `adapter`.
-    spec : AdapterSpec
+    """The batch at the inputs of `adapter`; computation starts after its last row and label.
 
     Attributes
     ----------
     labels, samples : Signal
-        Labels, and samples with all of their rows, of the batch that comes in.
+        Labels and complete samples of the incoming batch.
     row : Signal
-        Rows of the sample that comes in.
+        Rows of the incoming sample.
     closed : Signal
-        The batch's last label is there.
+        High once the batch's last label is in.
     begins : Value
-        High for one cycle as the batch is complete: it has so many labels.
+        High for one cycle when the batch of `labels` samples is complete.
     """
 
     def __init__(self, checker: Checker, spec: AdapterSpec) -> None:

@@ -1,4 +1,4 @@
-"""Bench of `adapter`: parameters and batches; one alone, of the most samples and of one, then several at once."""
+"""Bench of `adapter`: parameters and batches; single batches, the largest and a single sample, then several at once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..phase import Phase
 from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
 
 _HALF = Q4_12.fraction - 1
-"""Bits below half a step of what a product with a Q4.12 number is rounded to."""
+"""Bits below half a rounding step of a product with a Q4.12 number."""
 _TIE_RATE = 16
-"""Place of the one bit of the rate with which steps are ties where gradients are, too."""
+"""Bit of the rate for which steps tie where gradients tie."""
 _CANDIDATES = 64
-"""Logits from which those of a sample are taken."""
+"""Candidate logits for each sample."""
 
 
 def random_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw small and any numbers, a few at the ends; a rate that changes much or little."""
+    """Random numbers, small and arbitrary, a few extremes; a large or small rate."""
     read = [random_activations(rng, (count, inputs)) for inputs in spec.inputs]
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True)) >> int(rng.choice([0, 6]))
     base = random_activations(rng, (count, spec.classes))
@@ -29,14 +29,14 @@ def random_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Ada
 
 
 def double_tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw numbers that give with `double_tie_adapters` gradients that are ties, and whose steps are ties as well."""
+    """Batch for `double_tie_adapters`: gradients are ties, and so are the steps."""
     read = [tie_activations(rng, (count, inputs)) for inputs in spec.inputs]
     base = end_activations(rng, (count, spec.classes))
     return AdapterBatch(read, base, rng.integers(0, spec.mapping.labels, count), 1 << _TIE_RATE)
 
 
 def close_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw any numbers and rate, and logits near each other: no probability is nearly 0 or 1, and many are ties."""
+    """Logits close together: no probability near 0 or 1, and many ties; random rate."""
     read = [random_activations(rng, (count, inputs)) for inputs in spec.inputs]
     base = Q8_16.from_float(rng.normal(0, rng.choice([0.2, 1]), (count, _CANDIDATES, spec.classes)))
     products, fraction = SoftmaxTables().products(base.reshape(-1, spec.classes))
@@ -48,10 +48,10 @@ def close_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Adap
 
 
 def tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw numbers whose sums are often ties, and steps of parameters that are ties, or beyond one by a single bit.
+    """Sums are often ties; parameter steps are ties or a single bit above.
 
-    With a B of halves and with logits at the ends, whose gradients are whole numbers, those of A are multiples of
-    2**(shift - 1).
+    If B is a multiple of a half and logits are extreme, gradients at the hidden values are whole numbers, and gradients
+    of A multiples of 2**(shift - 1).
     """
     shift = int(rng.integers(_HALF - 3, _HALF, endpoint=True))
     read = [tie_activations(rng, (count, inputs), shift) for inputs in spec.inputs]
@@ -62,7 +62,7 @@ def tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Adapte
 
 
 def near_tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw numbers whose sums are near ties where A is of last places; any rate."""
+    """Sums near ties, for an A of last places; random rate."""
     read = [near_tie_activations(rng, (count, inputs), inputs) for inputs in spec.inputs]
     base = random_activations(rng, (count, spec.classes))
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True))
@@ -70,7 +70,7 @@ def near_tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> A
 
 
 def end_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw the largest numbers of either sign, and any rate."""
+    """Extreme numbers of either sign, and a random rate."""
     read = [end_activations(rng, (count, inputs)) for inputs in spec.inputs]
     base = end_activations(rng, (count, spec.classes))
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True))
@@ -78,19 +78,19 @@ def end_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Adapte
 
 
 def small_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
-    """Draw parameters as in a job."""
+    """Parameters of typical size."""
     return Adapters(spec.mapping.shape, rng.integers(-600, 600, spec.mapping.shape.parameters))
 
 
 def first_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
-    """Draw parameters as a job begins with them: B is 0."""
+    """Initial parameters of a job: B is 0."""
     adapters = small_adapters(spec, rng)
     adapters.b[:] = 0
     return adapters
 
 
 def double_tie_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
-    """Draw a B of which half is beyond a whole number of steps by a tie's gradient, and a half of its last place."""
+    """Half of B is off a whole number of steps by a tie's gradient plus half its last place."""
     adapters = small_adapters(spec, rng)
     step = 1 << NOISE_BITS - _TIE_RATE + 1
     adapters.b[:] = rng.integers(-4, 4, adapters.b.shape) * step + rng.integers(2, size=adapters.b.shape) * (
@@ -100,7 +100,7 @@ def double_tie_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters
 
 
 def last_place_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
-    """Draw any B, and an A of a last place at most: a sum is as near to a tie as the numbers that are added."""
+    """Random B, and A of at most a last place: sums are as close to ties as their addends."""
     adapters = any_adapters(spec, rng)
     for a in adapters.a:
         a[:] = rng.integers(-1, 1, a.shape, endpoint=True)
@@ -108,7 +108,7 @@ def last_place_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters
 
 
 def any_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
-    """Draw parameters of any size; in half of the cases those of B are multiples of 0.5, so that sums are ties."""
+    """Parameters of any size; in half of the cases B is a multiple of 0.5, which makes sums ties."""
     flat = rng.integers(Q4_12.minimum, Q4_12.maximum, spec.mapping.shape.parameters, endpoint=True)
     adapters = Adapters(spec.mapping.shape, flat)
     adapters.b[:] &= -1 << int(rng.choice([0, _HALF]))
@@ -116,10 +116,9 @@ def any_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
 
 
 def scenario(spec: AdapterSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Parameters; batches of the largest, the smallest, and any size; more parameters with batches of each kind.
+    """Load parameters; batches of the largest, the smallest and a random size; then further parameters and batches.
 
-    Those behind the first parameters come one by one, those behind others at once: the next batch waits while one is
-    computed.
+    Batches after the first parameters come one by one, later batches back to back: the next waits during computation.
     """
     phases: list[Phase] = []
     kinds = (
@@ -138,8 +137,8 @@ def scenario(spec: AdapterSpec, rng: np.random.Generator, words: int) -> list[Ph
         load = spec.load_words(adapters)
         phases.append(Phase({"load": load}, reset=number == 0, cycles=len(load["parameter"])))
         counts = [int(rng.integers(1, spec.batch, endpoint=True)) for _ in range(2)]
-        for some in ([spec.batch], [1], counts[:1]) if number == 0 else (counts,):
-            batches = [draw(spec, rng, count) for count in some]
+        for sizes in ([spec.batch], [1], counts[:1]) if number == 0 else (counts,):
+            batches = [draw(spec, rng, count) for count in sizes]
             expected = joined([spec.tune(adapters, batch) for batch in batches])
             phases.append(Phase(joined([spec.batch_words(batch) for batch in batches]), expected, quiet=True))
     return phases

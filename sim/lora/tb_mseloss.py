@@ -1,4 +1,4 @@
-"""Bench of `mseloss`: samples of all lengths, near their targets, far from them, at ties; then a second job."""
+"""Bench of `mseloss`: samples of all lengths, near and far from their targets, at ties; two jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DROPPED = Q8_16.fraction - Q4_12.fraction
 
 
 def stimulus(spec: MselossSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make any logits; targets near them, half-way between two gradients, any, and at the ends of a gradient."""
+    """Random logits; targets close to them, half-way between two gradients, random, or at a gradient's limits."""
     logits, anything = rng.integers(Q8_16.minimum, Q8_16.maximum, (2, words), endpoint=True)
     bound = 1 << Q4_12.width - 1 + _DROPPED
     near = rng.integers(-(1 << 14), 1 << 14, words)

@@ -1,1 +1,1 @@
-"""Stimulus and benches of network blocks."""
+"""Benches and rules of the network blocks."""

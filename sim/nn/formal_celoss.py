@@ -1,4 +1,4 @@
-"""Rules of `celoss`: one gradient for each probability, less 1 at the label's place, and one label for each sample."""
+"""Rules of `celoss`: a gradient for each probability, less 1 at the label's class, and a label for each sample."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ SPEC = CelossSpec()
 
 
 def check(checker: Checker, spec: CelossSpec) -> None:
-    """Add the rules."""
-    m, given, result, label = checker.m, checker.payload("i"), checker.payload("o"), checker.payload("label")
+    m, word, result, label = checker.m, checker.payload("i"), checker.payload("o"), checker.payload("label")
     inside = checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.words("i", "o", capacity=spec.latency, drained=spec.latency, only="last")
     checker.takes("i", (inside == 0) & checker.streams["label"].valid)
     checker.progress(1)
-    checker.rule("label_taken", checker.moves("label") == (checker.moves("i") & given.last))
+    checker.rule("label_taken", checker.moves("label") == (checker.moves("i") & word.last))
     checker.rule("label_waited_for", ~checker.moves("i") | checker.streams["label"].valid)
     place, expected, last = Signal(LABEL.width), Signal(Q4_12.width), Signal()
     with m.If(checker.moves("i")):
         m.d.sync += [
-            place.eq(Mux(given.last, 0, place + 1)),
-            expected.eq(given.probability - Mux(place == label.label, 1 << Q4_12.fraction, 0)),
-            last.eq(given.last),
+            place.eq(Mux(word.last, 0, place + 1)),
+            expected.eq(word.probability - Mux(place == label.label, 1 << Q4_12.fraction, 0)),
+            last.eq(word.last),
         ]
     offered = checker.streams["o"].valid
     checker.rule("gradient", ~offered | ((result.gradient.as_unsigned() == expected) & (result.last == last)))

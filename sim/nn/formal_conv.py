@@ -1,4 +1,4 @@
-"""Rules of `conv`: parameters come between samples, each sample gives its outputs, nothing hangs; see `layer_block`."""
+"""Rules of `conv`: parameters load between samples, each sample gives its outputs, nothing hangs; see `layer_block`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,4 @@ LARGE = True
 
 
 def check(checker: Checker, spec: ConvSpec) -> None:
-    """Add the rules."""
     layer_block.layer_rules(checker, spec)

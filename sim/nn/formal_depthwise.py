@@ -1,6 +1,6 @@
-"""Rules of `depthwise`: parameters come between samples, samples give outputs, nothing hangs; see `layer_block`.
+"""Rules of `depthwise`: parameters load between samples, samples give their outputs, nothing hangs; see `layer_block`.
 
-The sums of a word's 16 lanes are rounded in two parts, of eight columns each.
+The 16 sums of a word are rounded in two halves of 8 columns.
 """
 
 from __future__ import annotations
@@ -15,5 +15,4 @@ LARGE = True
 
 
 def check(checker: Checker, spec: DepthwiseSpec) -> None:
-    """Add the rules."""
     layer_block.layer_rules(checker, spec)

@@ -1,6 +1,6 @@
-"""Rules of `fc`: parameters come between samples, each sample gives its outputs, nothing hangs; see `layer_block`.
+"""Rules of `fc`: parameters load between samples, each sample gives its outputs, nothing hangs; see `layer_block`.
 
-Five inputs are two beats, of which the second is not full, and three outputs two groups of columns.
+Five inputs take two beats, the second incomplete; three outputs take two groups of columns.
 """
 
 from __future__ import annotations
@@ -15,5 +15,4 @@ LARGE = True
 
 
 def check(checker: Checker, spec: FcSpec) -> None:
-    """Add the rules."""
     layer_block.layer_rules(checker, spec)

@@ -1,6 +1,6 @@
-"""Rules of `mac` across the lanes: a sum for each word marked last, at the documented latency; nothing is lost or made.
+"""Rules of `mac` across the lanes: a sum for each word marked last, at the specified latency; none lost or invented.
 
-Two lanes and one column have all of the control; a wider array only delays it by more levels of the adder tree.
+Two lanes and one column contain the whole control; a wider array only adds levels to the adder tree.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: MacSpec) -> None:
-    """Add the rules."""
     m, port = checker.m, checker.streams["o"]
     ends = checker.moves("i") & checker.payload("i").last
     checker.balance("o_words", [(ends, 1)], [(port.valid, checker.moves("o"), 1)], spec.latency, spec.latency)
     checker.progress(1)
-    # all of it moves together, and waits only while a sum is on offer and not taken
+    # the pipeline moves as a whole, and waits only for the receiver
     moves, under_way = ~port.valid | port.ready, Signal(spec.latency, name="under_way")
     checker.rule("i_taken", checker.streams["i"].ready == moves)
     with m.If(moves):

@@ -1,4 +1,4 @@
-"""Rules of `mac` within its multipliers: those of `mac` across the lanes, at the latency of a multiplier."""
+"""Rules of `mac` within its multipliers: as across the lanes, at a multiplier's latency."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ CUT = formal_mac.CUT
 
 
 def part() -> Mac:
-    """Make the block of `formal_mac` in its other mode."""
     return Mac(replace(formal_mac.SPEC, mode="within"))
 
 
 def check(checker: Checker, part: Mac) -> None:
-    """Add the rules."""
     formal_mac.check(checker, part.spec)

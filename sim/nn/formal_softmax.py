@@ -10,7 +10,6 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: SoftmaxSpec) -> None:
-    """Add the rules."""
     checker.packets("i", 1, spec.classes)
     slow = 3 * spec.classes + 5 + spec.octaves + 5
     checker.words("i", "o", capacity=spec.classes + 5, drained=0)

@@ -1,4 +1,4 @@
-"""Stimulus and rules of the blocks that run one layer, `conv`, `depthwise` and `fc`."""
+"""Stimulus and rules of the single-layer blocks `conv`, `depthwise` and `fc`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..phase import Phase
 from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
 
 CUT = ("memories", "multipliers")
-"""Nothing that is counted depends on parameters or activations."""
+"""The rules depend on neither parameters nor activations."""
 
 _SOON = 16
-"""Cycles for a step of streams: that of a beat of a sample, value by value, is the longest."""
+"""Upper bound in cycles of a stream step; the longest writes a beat of a sample, value by value."""
 
 
 def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, bound: int | None = None) -> StageIntegers:
-    """Draw biases, and weights up to a bound, by default one with which most sums do not saturate."""
+    """Random biases, and weights up to `bound`, by default small enough that most sums do not saturate."""
     if bound is None:
         bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256)
     weight = rng.integers(-bound, bound, spec.stage.weight_shape, endpoint=True)
@@ -31,7 +31,7 @@ def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, bound: int
 
 
 def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -> Integers:
-    """Draw samples of three kinds in turn: any numbers, ones whose sums are often ties, the largest of either sign."""
+    """Samples of three kinds in turn: random, with frequent ties, extreme."""
     shape = (count, *spec.stage.input_shape)
     samples = random_activations(rng, shape)
     samples[1::3] = tie_activations(rng, samples[1::3].shape)
@@ -40,12 +40,12 @@ def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -
 
 
 def near_tie_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -> Integers:
-    """Draw samples whose sums are, with weights of a last place, ties or beyond one by a single bit."""
+    """Samples whose sums, with weights of a last place, are ties or a single bit above."""
     return near_tie_activations(rng, (count, *spec.stage.input_shape), prod(spec.stage.weight_shape[1:]))
 
 
 def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Parameters, one sample, several; parameters of any size, several; those of a last place, sums that are ties."""
+    """Parameters, one sample, several; large parameters, several; last-place parameters, samples near ties."""
     phases = []
     several = max(words // spec.sample_outputs // 2, 2)
     jobs = (
@@ -54,36 +54,30 @@ def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list
         (1, near_tie_samples, (several,)),
     )
     for number, (bound, draw, counts) in enumerate(jobs):
-        own = random_parameters(spec, rng, bound)
-        load = spec.load_words(own)
+        parameters = random_parameters(spec, rng, bound)
+        load = spec.load_words(parameters)
         phases.append(Phase(load, reset=number == 0, cycles=spec.load_cycles, quiet=True))
         for count in counts:
             samples = draw(spec, rng, count)
-            expected = spec.results(own, samples)
+            expected = spec.results(parameters, samples)
             phases.append(Phase(spec.sample_words(samples), expected, cycles=spec.cycles(count), quiet=True))
     return phases
 
 
 def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
-    """Add the rules of `fc`, `conv` and `depthwise`.
+    """Rules of `fc`, `conv` and `depthwise`.
 
-    Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer), ``load_between``
-    (parameters are taken between samples) and ``load_behind`` (and as the last output is on offer).
+    Rules ``i_begins`` (samples start only with complete parameters, and not while parameters are offered),
+    ``load_between`` (parameters load between samples) and ``load_behind`` (not before the last output is offered).
 
-    A sample's outputs are owed as its last input is taken. At most those of three samples are, and one more: one
-    sample's outputs wait to be read behind the last output of the one before, and two have come in. Lemmas
-    ``samples_enter`` (its last values are on their way to the activation memory), ``samples_computed`` (it is there),
-    ``samples_read`` (its outputs are read, the last of those before is on offer, or nothing is) and ``samples_owed``
-    (these are all that is owed); behind them rules ``o_words_made`` and ``o_words_lost``.
+    A sample's outputs are outstanding from its last input on, for at most three samples plus one word: one sample's
+    outputs are stored while the previous sample's last output is offered, and two more samples have entered. Lemmas
+    ``samples_enter`` (last values on the way to the activation memory), ``samples_computed`` (in the memory),
+    ``samples_read`` (outputs stored, or the previous last output offered, or nothing) and ``samples_owed`` (the sum of
+    these), then rules ``o_words_made`` and ``o_words_lost``.
 
-    Nothing hangs, as a sample leaves each of these places: ``sample_arrives``, ``sample_leaves``, ``o_comes``; and
-    while there is room the next words are taken: ``i_taken``, ``load_taken``.
-
-    Parameters
-    ----------
-    checker : Checker
-    spec : LayerBlockSpec
-        Small parameters.
+    No hang: a sample leaves each stage, ``sample_arrives``, ``sample_leaves``, ``o_comes``; and words are accepted
+    while space is free, ``i_taken``, ``load_taken``.
     """
     m, load, i, o = checker.m, *(checker.streams[name] for name in ("load", "i", "o"))
     beats, inputs, outputs = spec.mapping.frozen_beats, spec.sample_inputs, spec.sample_outputs
@@ -100,12 +94,12 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     block = parts_of(checker.block)
     engine, full, filled = parts_of(block.engine), block.reader.outputs.full, block.engine.outputs.filled
     entering, computed = Signal(2, name="entering"), Signal(2, name="computed")
-    given, owed = Signal(range(outputs + 1), name="given"), Signal(range(4 * outputs + 2), name="outputs_owed")
+    given, outstanding = Signal(range(outputs + 1), name="given"), Signal(range(4 * outputs + 2), name="outputs_owed")
     whole, samples = checker.moves("i") & (value == inputs - 1), entering + computed
     m.d.sync += [
         entering.eq(entering + whole - engine.writer.done),
         computed.eq(computed + engine.writer.done - engine.sequencer.done),
-        owed.eq(owed + Mux(whole, outputs, 0) - checker.moves("o")),
+        outstanding.eq(outstanding + Mux(whole, outputs, 0) - checker.moves("o")),
     ]
     with m.If(checker.moves("o")):
         m.d.sync += given.eq(Mux(given == outputs - 1, 0, given + 1))
@@ -114,9 +108,9 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     checker.lemma("samples_computed", (samples <= 2) & (~engine.sequencer.done | (computed != 0)))
     checker.lemma("samples_read", (full | final | ((given == 0) & ~o.valid)) & ~(full & filled))
     here = samples + full + filled
-    checker.lemma("samples_owed", owed == here * outputs + final - Mux(final, 0, given))
+    checker.lemma("samples_owed", outstanding == here * outputs + final - Mux(final, 0, given))
     checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
-    checker.rule("load_behind", ~checker.moves("load") | (owed <= outputs + 1))
+    checker.rule("load_behind", ~checker.moves("load") | (outstanding <= outputs + 1))
 
     checker.passes("sample_arrives", entering != 0, _SOON)
     checker.passes("sample_leaves", (computed != 0) & ~full & ~filled, spec.latency)

@@ -1,4 +1,4 @@
-"""Bench of `celoss`: samples of 1 to 256 words, labels inside and beyond them; then a second job."""
+"""Bench of `celoss`: samples of 1 to 256 words, labels inside and outside the sample; two jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..stimulus import random_lengths
 
 
 def stimulus(spec: CelossSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make any numbers, most of them probabilities; labels within the sample and a few beyond it."""
+    """Mostly probabilities, some random numbers; labels mostly within the sample."""
     lengths = random_lengths(rng, words, int(rng.choice([10, LABEL.maximum + 1])))
     inside = rng.integers(0, lengths)
     labels = np.where(rng.random(len(lengths)) < 0.1, rng.integers(0, LABEL.maximum + 1, len(lengths)), inside)

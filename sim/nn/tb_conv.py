@@ -1,4 +1,4 @@
-"""Bench of `conv`: parameters, one sample, several at once; other parameters, several samples."""
+"""Bench of `conv`, see `layer_block.scenario`."""
 
 from .layer_block import scenario
 

@@ -1,4 +1,4 @@
-"""Bench of `fc`: parameters, one sample, several at once; other parameters, several samples."""
+"""Bench of `fc`, see `layer_block.scenario`."""
 
 from .layer_block import scenario
 

@@ -1,4 +1,4 @@
-"""Bench of `mac`: sums of all lengths, some dropped, some continued; the largest ones, and ties; then a second job."""
+"""Bench of `mac`: sums of all lengths, some dropped, some continued; extremes and ties; two jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..stimulus import random_lengths, two_jobs
 
 
 def stimulus(spec: MacSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make sums of all lengths: of any numbers, small ones, largest ones and ties; a few dropped, a few continued."""
+    """Sums of all lengths: random, small, extreme and tied; a few dropped, a few continued."""
     half = words // 2
     lengths = [*random_lengths(rng, half, min(spec.longest, 8)), *random_lengths(rng, words - half, spec.longest)]
     first, last = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
@@ -32,7 +32,7 @@ def stimulus(spec: MacSpec, rng: np.random.Generator, words: int) -> dict[str, W
 
 def _part(spec: MacSpec, rng: np.random.Generator, length: int) -> Words:
     kind = rng.integers(4)
-    found = {}
+    words = {}
     for item in spec.streams()["i"].fields[:-2]:
         shape, low, high = (length, item.lanes), item.format.minimum, item.format.maximum
         if kind == 0:
@@ -41,13 +41,13 @@ def _part(spec: MacSpec, rng: np.random.Generator, length: int) -> Words:
             values = rng.integers(low >> 7, high >> 7, shape, endpoint=True)
         elif kind == 2:
             values = np.full(shape, low if rng.integers(2) else high)
-        else:  # multiples of half a step by small numbers
+        else:  # small multiples of half a rounding step
             unit = 11 if item.name == "x" else 0
             values = rng.integers(-3, 3, shape, endpoint=True) << unit
-        found[item.name] = values
-    return found
+        words[item.name] = values
+    return words
 
 
 def scenario(spec: MacSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, each of which ends with a sum; a word is taken every cycle."""
+    """Two jobs, each ending with a sum; a word is accepted every cycle."""
     return [replace(phase, cycles=words + spec.latency) for phase in two_jobs(spec, rng, words, stimulus)]

@@ -1,1 +1,1 @@
-"""Stimulus and benches of zeroth-order blocks."""
+"""Benches and rules of the zeroth-order blocks."""

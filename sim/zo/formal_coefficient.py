@@ -1,4 +1,4 @@
-"""Rules of `coefficient`: one word out, and one rate taken, for each step."""
+"""Rules of `coefficient`: one output word, and one accepted rate, for each step."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ SPEC = CoefficientSpec()
 
 
 def check(checker: Checker, spec: CoefficientSpec) -> None:
-    """Add the rules, for steps of any number of samples."""
+    """Steps may have any number of samples."""
     longest = spec.latency_of(LARGEST_SHIFT)
     rate = checker.streams["rate"]
     checker.assume(~rate.valid | (rate.payload.shift <= LARGEST_SHIFT))
     inside = probe_of(checker.block)
     checker.lemma("takes", inside.takes == inside.state("take"))
     ends = checker.moves("i") & checker.payload("i").last
-    given = checker.streams["o"]
-    spend = [(given.valid, checker.moves("o"), 1)]
+    output = checker.streams["o"]
+    spend = [(output.valid, checker.moves("o"), 1)]
     checker.balance("steps", [(ends, 1)], spend, 1)
     checker.balance("rates", [(checker.moves("rate"), 1)], spend, 1, drained=longest)
     checker.progress(longest)

@@ -1,4 +1,4 @@
-"""Rules of `mse_difference`: one word out for each pair of sides, and a target taken with each logit."""
+"""Rules of `mse_difference`: one output word for each pair of sides, and a target accepted with each logit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: MseDifferenceSpec) -> None:
-    """Add the rules; every side is assumed to have all outputs, as in a core."""
+    """Assumes that every side has all outputs, as in a core."""
     m, moves = checker.m, checker.moves("i")
     end = moves & checker.payload("i").last
     checker.packets("i", spec.outputs, spec.outputs)
@@ -20,10 +20,10 @@ def check(checker: Checker, spec: MseDifferenceSpec) -> None:
     with m.If(end):
         m.d.sync += side.eq(~side)
 
-    given = checker.streams["o"]
-    owed = checker.balance(
-        "pairs", [(end & side, 1)], [(given.valid, checker.moves("o"), 1)], 1, drained=spec.latency + 1
+    output = checker.streams["o"]
+    outstanding = checker.balance(
+        "pairs", [(end & side, 1)], [(output.valid, checker.moves("o"), 1)], 1, drained=spec.latency + 1
     )
     checker.rule("target_taken", moves == checker.moves("target"))
-    checker.takes("i", (owed == 0) & checker.streams["target"].valid)
+    checker.takes("i", (outstanding == 0) & checker.streams["target"].valid)
     checker.progress(spec.latency)

@@ -1,4 +1,4 @@
-"""Rules of `perturb`: one word out for each word in, and its weight is that of a second description."""
+"""Rules of `perturb`: an output word for each input word, with the weight of a reference description."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ SPEC = PerturbSpec(tag=1)
 
 
 def check(checker: Checker, spec: PerturbSpec) -> None:
-    """Add the rules; the description is that of the first lane, with rounding half to even."""
+    """The reference covers a single lane with rounding half to even."""
     inside = checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.takes("i", inside == 0)
     checker.progress(1)
     if (spec.lanes, spec.rounding) != (1, "half-even"):
         return
-    m, given = checker.m, checker.payload("i")
-    number = Cat(1, given.number).as_signed() if spec.odd else given.number
-    exact = number * given.scale if spec.scale else number
+    m, word = checker.m, checker.payload("i")
+    number = Cat(1, word.number).as_signed() if spec.odd else word.number
+    exact = number * word.scale if spec.scale else number
     product = Signal(signed(max(len(exact), spec.shift + 1)), name="product")
     m.d.comb += product.eq(exact)
     step = half_even(m, product, spec.shift)
     total = Signal(signed(max(len(step), Q4_12.width) + 2), name="total")
-    m.d.comb += total.eq(given.weight + Mux(given.sign[0], Mux(given.sign[1], -step, step), 0))
+    m.d.comb += total.eq(word.weight + Mux(word.sign[0], Mux(word.sign[1], -step, step), 0))
     weight = total if spec.overflow == "wrap" else clamped(total, Q4_12)[0]
     expected = Signal(Q4_12.width, name="expected")
     m.d.comb += expected.eq(weight)

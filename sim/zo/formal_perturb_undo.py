@@ -1,4 +1,4 @@
-"""Rule of two `perturb` in a row: plus, then minus the same number, is the identity where weights wrap."""
+"""Rule of two `perturb` in series: adding and subtracting the same number is the identity for wrapping weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SPEC_OF_EACH = PerturbSpec(number="Q1.7", odd=True, scale="U2.2", overflow="wrap
 
 
 class Undone(wiring.Component):  # type: ignore[misc]  # Amaranth has no types
-    """A perturbation and its opposite, in a row.
+    """A perturbation followed by its opposite.
 
     Attributes
     ----------
     i : In, stream of ``weight`` (Q4.12), ``number`` (Q1.7), ``scale`` (U2.2)
-        Weights, and what they are moved by.
+        Weights and their perturbation.
     o : Out, stream of ``weight`` (Q4.12)
-        The weights, moved forth and back.
+        Weights after both perturbations.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Undone(wiring.Component):  # type: ignore[misc]  # Amaranth has no types
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the two; number and factor travel as the first one's tag."""
+        """Connect both blocks; number and factor travel as the first block's tag."""
         m = Module()
         m.submodules.forth = forth = Perturb(SPEC_OF_EACH)
         m.submodules.back = back = Perturb(SPEC_OF_EACH)
@@ -51,15 +51,14 @@ class Undone(wiring.Component):  # type: ignore[misc]  # Amaranth has no types
 
 
 def part() -> Undone:
-    """Make the two in a row."""
     return Undone()
 
 
 def check(checker: Checker, part: Undone) -> None:
-    """Add the rules, without stalls, which the rules of `perturb` cover."""
+    """Assumes no stalls, which the rules of `perturb` cover."""
     m, out = checker.m, checker.streams["o"]
     checker.assume(out.ready)
     latency = 2 * SPEC_OF_EACH.latency
-    there = delayed(m, checker.moves("i"), latency, "there")
+    due = delayed(m, checker.moves("i"), latency, "there")
     before = delayed(m, checker.payload("i").weight, latency, "before")
-    checker.rule("identity", ~there | (out.valid & (out.payload.weight == before)))
+    checker.rule("identity", ~due | (out.valid & (out.payload.weight == before)))

@@ -1,4 +1,4 @@
-"""Rules of `tile`: one word out for each word in, whatever the generator beside them does."""
+"""Rules of `tile`: an output word for each input word, whatever the generator does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,5 @@ SPEC = TileSpec(lanes=8, pezo=PezoSpec(scale=ScaleSpec(urng=UrngSpec(n=3, bits=4
 
 
 def check(checker: Checker, spec: TileSpec) -> None:
-    """Add the rules."""
     checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.in_order("i", "o", spec.latency, fields=("last",))

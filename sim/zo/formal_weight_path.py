@@ -1,4 +1,4 @@
-"""Rules of `weight_path`: one beat out for each beat in, and one word of numbers for each beat that is perturbed."""
+"""Rules of `weight_path`: an output beat for each input beat, and a word of numbers for each perturbed beat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: WeightPathSpec) -> None:
-    """Add the rules; that corrections go with their packet is proved of `sparse_add`."""
+    """`formal_sparse_add` covers the match of corrections and packets."""
     inside = spec.latency + 1
     checker.words("codes", "o", capacity=inside)
     perturbed = checker.moves("codes") & checker.payload("codes").sign[0]

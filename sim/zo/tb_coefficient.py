@@ -1,4 +1,4 @@
-"""Bench of `coefficient`: steps of all sizes, ties, both ends of the coefficients, all shifts; the spec's cycles."""
+"""Bench of `coefficient`: steps of all sizes, ties, extreme coefficients, all shifts; exact cycles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..stimulus import random_lengths, two_jobs
 
 
 def stimulus(spec: CoefficientSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make steps of all sizes and kinds, many small ones, in any order; then those with the largest products."""
+    """Steps of all sizes and kinds in random order, many of them short; then steps with the largest products."""
     lengths = [*rng.integers(1, 5, 48).tolist(), *random_lengths(rng, words, LARGEST_BATCH)]
     kinds = (rng.permutation(len(lengths)) % 6).tolist()
     steps = [_step(rng, length, kind) for length, kind in zip(lengths, kinds, strict=True)]
@@ -34,7 +34,7 @@ def stimulus(spec: CoefficientSpec, rng: np.random.Generator, words: int) -> dic
 def _step(rng: np.random.Generator, length: int, kind: int) -> tuple[Integers, int, int]:
     """Differences, rate and shift of a step."""
     rate = int(rng.integers(1, RATE.maximum, endpoint=True))
-    if kind == 0:  # coefficients of all sizes
+    if kind == 0:  # coefficients of all magnitudes
         differences = rng.integers(DIFFERENCE.minimum, DIFFERENCE.maximum, length, endpoint=True) >> rng.integers(30)
         product = abs(int(differences.sum())) * rate
         return differences, rate, max(product.bit_length() - int(rng.integers(0, COEFFICIENT.width)), 0)
@@ -44,10 +44,10 @@ def _step(rng: np.random.Generator, length: int, kind: int) -> tuple[Integers, i
     if kind == 2:
         differences = rng.integers(DIFFERENCE.minimum, DIFFERENCE.maximum, length, endpoint=True)
         return differences, 0, int(rng.choice([0, 1, LARGEST_SHIFT]))
-    if kind == 3:  # no shift, coefficients of either size
+    if kind == 3:  # no shift, small and large coefficients
         differences = rng.integers(-(1 << 12), 1 << 12, length)
         return differences, int(rng.choice([1, rate])), 0
-    # half a last place from a coefficient, or one unit beside it: about 0, or at an end
+    # a tie of the coefficient, or a unit away from a tie: near 0, or at a limit
     shift, zeros = int(rng.integers(1, 12)), int(rng.integers(0, RATE.width))
     about = rng.integers(-5, 5) if kind == 4 else rng.choice([COEFFICIENT.maximum, COEFFICIENT.minimum - 1])
     total = (int(about) << shift) + (1 << (shift - 1)) + int(rng.integers(-1, 2))
@@ -55,20 +55,20 @@ def _step(rng: np.random.Generator, length: int, kind: int) -> tuple[Integers, i
 
 
 def _parts(rng: np.random.Generator, total: int, length: int) -> Integers:
-    """Differences with a given sum."""
+    """Random differences with the sum `total`."""
     parts = rng.integers(-(1 << 30), 1 << 30, length)
     parts[-1] += total - int(parts.sum())
     return parts
 
 
 def scenario(spec: CoefficientSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of whole steps, each in the sum of its steps' periods; then a step whose rate comes late."""
+    """Two jobs in the sum of their steps' periods; then a step with a late rate."""
     jobs = [replace(phase, cycles=_cycles(spec, phase)) for phase in two_jobs(spec, rng, words, stimulus)]
     differences, rate, shift = _step(rng, 3, 0)
-    given = {"difference": differences[:, None], "last": last_flags([3])}
+    step = {"difference": differences[:, None], "last": last_flags([3])}
     rates = {"rate": np.array([[rate]]), "shift": np.array([[shift]])}
-    late = Phase({"rate": rates}, spec.run({"i": given, "rate": rates}, 1), cycles=spec.latency_of(shift), quiet=True)
-    return [*jobs, Phase({"i": given}, quiet=True), late]
+    late = Phase({"rate": rates}, spec.run({"i": step, "rate": rates}, 1), cycles=spec.latency_of(shift), quiet=True)
+    return [*jobs, Phase({"i": step}, quiet=True), late]
 
 
 def _cycles(spec: CoefficientSpec, phase: Phase) -> int:

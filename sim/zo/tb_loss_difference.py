@@ -1,4 +1,4 @@
-"""Bench of `loss_difference`: pairs of all lengths, near, far, equal, at both ends; jobs take the spec's cycles."""
+"""Bench of `loss_difference`: pairs of all lengths: close, distant, equal, extreme; exact cycles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..stimulus import random_lengths, two_jobs
 
 
 def stimulus(spec: LossDifferenceSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make pairs of all lengths, one of the longest among them; the label is often first or last, at times none."""
+    """Pairs of all lengths including the longest; labels are often the first or last class, sometimes invalid."""
     lengths = random_lengths(rng, max(words // 2, 2), spec.classes)
     lengths.insert(len(lengths) // 2, spec.classes)
     sides = [side for kind, length in enumerate(lengths) for side in _pair(rng, length, kind % 6)]
@@ -32,13 +32,13 @@ def stimulus(spec: LossDifferenceSpec, rng: np.random.Generator, words: int) -> 
 def _pair(rng: np.random.Generator, length: int, kind: int) -> tuple[Integers, Integers]:
     """Logits of both sides."""
     ends = [Q8_16.minimum, Q8_16.maximum]
-    if kind == 0:  # as in a step
+    if kind == 0:  # as in training
         plus = Q8_16.from_float(rng.normal(0, 3, length))
         return plus, plus + rng.integers(-400, 401, length)
     if kind == 1:
         plus, minus = rng.integers(Q8_16.minimum, Q8_16.maximum, (2, length), endpoint=True)
         return plus, minus
-    if kind == 2:  # weights of up to +-2 and differences of 24 bits
+    if kind == 2:  # probability differences up to +-2, logit differences of 24 bits
         plus = rng.choice([Q8_16.minimum, 0], length)
         plus[rng.integers(length)] = Q8_16.maximum
         return plus, plus[::-1]
@@ -53,13 +53,13 @@ def _pair(rng: np.random.Generator, length: int, kind: int) -> tuple[Integers, I
 
 
 def scenario(spec: LossDifferenceSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of whole pairs, each in as many cycles as the spec says; then two pairs whose labels come late."""
+    """Two jobs of whole pairs with exact cycles; then two pairs with late labels."""
     jobs = [
         replace(phase, cycles=spec.cycles([end - start for start, end in packets_of(phase.inputs["i"]["last"])[::2]]))
         for phase in two_jobs(spec, rng, words, stimulus)
     ]
     sides = [side for _ in range(spec.pairs) for side in _pair(rng, spec.classes, 0)]
-    given = {"logit": np.concatenate(sides)[:, None], "last": last_flags([spec.classes] * len(sides))}
+    logits = {"logit": np.concatenate(sides)[:, None], "last": last_flags([spec.classes] * len(sides))}
     labels = {"label": rng.integers(0, spec.classes, (spec.pairs, 1))}
-    expected = spec.run({"i": given, "label": labels}, spec.pairs)
-    return [*jobs, Phase({"i": given}, quiet=True), Phase({"label": labels}, expected, quiet=True)]
+    expected = spec.run({"i": logits, "label": labels}, spec.pairs)
+    return [*jobs, Phase({"i": logits}, quiet=True), Phase({"label": labels}, expected, quiet=True)]

@@ -1,4 +1,4 @@
-"""Bench of `mse_difference`: pairs near, far, equal, at both ends, near ties; jobs take the spec's cycles."""
+"""Bench of `mse_difference`: pairs close, distant, equal, extreme, near ties; exact cycles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..stimulus import two_jobs
 
 
 def stimulus(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make at least five pairs, one of each kind in turn."""
+    """At least five pairs, the kinds in turn."""
     pairs = max(words // (2 * spec.outputs), 5)
     made = [
         _near_tie(rng, spec.outputs, number // 5) if number % 5 == 4 else _pair(rng, spec.outputs, number % 5)
@@ -33,7 +33,7 @@ def stimulus(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> d
 def _pair(rng: np.random.Generator, outputs: int, kind: int) -> tuple[Integers, Integers, Integers]:
     """Logits of both sides, and targets."""
     ends = [Q8_16.minimum, Q8_16.maximum]
-    if kind == 0:  # as in a step
+    if kind == 0:  # as in training
         target = Q8_16.from_float(rng.normal(0, 1, outputs))
         plus = target + Q8_16.from_float(rng.normal(0, 0.3, outputs))
         return plus, plus + rng.integers(-400, 401, outputs), target
@@ -49,25 +49,25 @@ def _pair(rng: np.random.Generator, outputs: int, kind: int) -> tuple[Integers, 
 
 
 def _near_tie(rng: np.random.Generator, outputs: int, turn: int) -> tuple[Integers, Integers, Integers]:
-    """A pair with one side's sum half-way between two results, or beyond that by one bit, each in turn."""
+    """A pair whose first sum lies half-way between two results, or a single bit above; all bits in turn."""
     turn, rounding = divmod(turn, 2)
     dropped = 2 * Q8_16.fraction + 1 + size_bits(outputs) - (DIFFERENCE, ERROR)[rounding].fraction
     bit = turn % dropped
     tie = bit == dropped - 1
-    # behind an even number a bit more decides; the tie itself comes behind either
+    # a bit above the tie matters after an even number; the tie itself after either
     number = 2 * int(rng.integers(8)) + int(tie and rng.integers(2))
-    left = (number << dropped) + (1 << (dropped - 1)) + (0 if tie else 1 << bit)
+    remainder = (number << dropped) + (1 << (dropped - 1)) + (0 if tie else 1 << bit)
     errors = np.zeros(outputs, np.int64)
     for at in range(outputs):
-        errors[at] = isqrt(left)
-        left -= int(errors[at]) ** 2
+        errors[at] = isqrt(remainder)
+        remainder -= int(errors[at]) ** 2
     target = rng.integers(-1 << 20, 1 << 20, outputs)
     sides = target + rng.permutation(errors) * rng.choice([-1, 1], outputs), target
     return (*sides, target) if rng.integers(2) else (*reversed(sides), target)
 
 
 def scenario(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of whole pairs, each in as many cycles as the spec says."""
+    """Two jobs of whole pairs with exact cycles."""
     return [
         replace(phase, cycles=spec.period * len(phase.expected["o"]["error"]))
         for phase in two_jobs(spec, rng, words, stimulus)

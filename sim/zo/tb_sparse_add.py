@@ -1,4 +1,4 @@
-"""Bench of `sparse_add`: packets with no, few, crowded and wrong corrections, then a second job without a reset."""
+"""Bench of `sparse_add`: packets with no, few, dense and invalid corrections; two jobs."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from ..stimulus import random_lengths, two_jobs
 
 
 def stimulus(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make packets with no, few and many corrections, all of a beat's lanes in a row, and wrong ones."""
+    """Packets with no, few and many corrections, all lanes of a beat in a row, and invalid corrections."""
     lengths = packet_lengths(rng, words)
     weights = rng.integers(Q4_12.minimum, Q4_12.maximum, (words, spec.lanes), endpoint=True)
-    given = {"weight": weights, "last": last_flags(lengths)}
+    beats = {"weight": weights, "last": last_flags(lengths)}
     if spec.tag:
-        given["tag"] = rng.integers(0, 1 << spec.tag, (words, 1))
-    return {"i": given, "sparse": corrections(spec, rng, lengths)}
+        beats["tag"] = rng.integers(0, 1 << spec.tag, (words, 1))
+    return {"i": beats, "sparse": corrections(spec, rng, lengths)}
 
 
 def packet_lengths(rng: np.random.Generator, words: int) -> list[int]:
-    """Draw lengths of packets, `words` in all: many of up to 60 beats, and one of a quarter of all beats in the middle.
+    """Packet lengths with sum `words`: many of up to 60 beats, and one of a quarter of all beats in the middle.
 
-    A short index does not reach the end of that one.
+    A short index does not reach the end of the long packet.
     """
     half, long = words * 3 // 8, words // 4
     return [*random_lengths(rng, half, 60), *([long] if long else []), *random_lengths(rng, words - half - long, 60)]
 
 
 def corrections(spec: SparseAddSpec, rng: np.random.Generator, lengths: list[int]) -> Words:
-    """Make random corrections for packets of so many beats: words of the stream `sparse`."""
+    """Random corrections, words of stream `sparse`, for packets of these lengths in beats."""
     packets = [_indices(spec, rng, beats) for beats in lengths]
     for number in range(1, len(packets), 4):
-        # behind the first of them one that is near the packet's end but for one bit, each of the upper ones in turn
+        # after the first few an index near the packet's end with a single upper bit flipped, each in turn
         bit = spec.index_bits - 1 - number // 4 % (spec.index_bits - spec.lane_bits)
         near, size = packets[number], min(lengths[number] * spec.lanes, 1 << spec.index_bits)
         packets[number] = np.append(near[: rng.integers(3)], int(size - 1 - rng.integers(min(size, 20))) ^ 1 << bit)
     index = np.concatenate(packets)
     value = rng.integers(Q4_12.minimum, Q4_12.maximum, len(index), endpoint=True)
-    return {"index": index[:, None], "value": value[:, None], "last": last_flags([len(one) for one in packets])}
+    return {"index": index[:, None], "value": value[:, None], "last": last_flags([len(packet) for packet in packets])}
 
 
 def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integers:
@@ -50,7 +50,7 @@ def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integ
     rates = np.repeat(rng.choice([0, 0.02, 0.2, 1], beats, p=[0.5, 0.3, 0.15, 0.05]), spec.lanes)[:size]
     index = np.flatnonzero(rng.random(size) < rates * rng.choice([0, 1, 1]))
     if rng.random() < 0.2:
-        # one of the last weight's neighbours, the packet's end among them, and any two that change places
+        # indices near the packet's end, some beyond, and two indices swapped
         index = np.append(index, (size + rng.integers(-2, 3, rng.integers(1, 4))) % (1 << spec.index_bits))
         a, b = rng.integers(len(index), size=2)
         index[a], index[b] = index[b], index[a]
@@ -58,5 +58,5 @@ def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integ
 
 
 def scenario(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, each in as many cycles as its corrections make it."""
+    """Two jobs; the cycles depend on the corrections."""
     return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in two_jobs(spec, rng, words, stimulus)]

@@ -1,4 +1,4 @@
-"""Bench of `tile`: steps of random length from reset; a position loaded; steps from there."""
+"""Bench of `tile`: steps of random length from reset; a loaded position; steps from there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..phase import Phase
 
 
 def stimulus(spec: TileSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make whole steps: passes of random length with plus, minus, and now and then without a perturbation."""
+    """Whole steps: passes of random length with plus, minus, and a random sign, sometimes unperturbed."""
     columns: dict[str, list[int]] = {"last": [], "user": []}
     while len(columns["last"]) < words:
         length = int(rng.integers(1, 60))
@@ -27,13 +27,13 @@ def stimulus(spec: TileSpec, rng: np.random.Generator, words: int) -> dict[str, 
 
 
 def scenario(spec: TileSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Steps after reset, a position loaded, steps from there."""
+    """Steps after reset, a loaded position, steps from there."""
     first, second = stimulus(spec, rng, words), stimulus(spec, rng, words)
     target = int(rng.integers(spec.pezo.period))
     start = spec.pezo.latency + spec.cycles(first["i"]["last"])
-    there = {"o": spec.perturbed(second["i"], target)}
+    perturbed = {"o": spec.perturbed(second["i"], target)}
     return [
         Phase(first, {"o": spec.perturbed(first["i"], 0)}, reset=True, quiet=True, cycles=start),
         Phase(load_words(spec.pezo.serial(target)), {}),
-        Phase(second, there, quiet=True, cycles=spec.cycles(second["i"]["last"])),
+        Phase(second, perturbed, quiet=True, cycles=spec.cycles(second["i"]["last"])),
     ]

@@ -1,4 +1,4 @@
-"""Bench of `weight_path`: packets of either sign and none, corrections right and wrong, then a second job."""
+"""Bench of `weight_path`: packets of either sign or unperturbed, valid and invalid corrections; two jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from . import tb_perturb, tb_sparse_add
 
 
 def stimulus(spec: WeightPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make packets of either sign and none, with corrections of all kinds, wrong ones among them."""
+    """Packets of either sign or unperturbed, with all kinds of corrections, some invalid."""
     lengths = tb_sparse_add.packet_lengths(rng, words)
     sign = np.repeat(rng.choice([1, -1, 0, -2], len(lengths), p=[0.4, 0.3, 0.2, 0.1]), lengths)[:, None]
-    given = tb_nf4_dequant.stimulus(spec.dequant, rng, words)["i"]
-    small = given["scale"] & SCALE.maximum
-    codes = given | {"scale": small, "sign": sign, "last": last_flags(lengths)}
+    nf4 = tb_nf4_dequant.stimulus(spec.dequant, rng, words)["i"]
+    small = nf4["scale"] & SCALE.maximum
+    codes = nf4 | {"scale": small, "sign": sign, "last": last_flags(lengths)}
     del codes["tag"]
     numbers = tb_perturb.stimulus(spec.perturb, rng, int((sign & 1).sum()))["i"]
     return {
@@ -31,5 +31,5 @@ def stimulus(spec: WeightPathSpec, rng: np.random.Generator, words: int) -> dict
 
 
 def scenario(spec: WeightPathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, each in as many cycles as its corrections make it."""
+    """Two jobs; the cycles depend on the corrections."""
     return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in two_jobs(spec, rng, words, stimulus)]
