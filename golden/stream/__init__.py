@@ -1,1 +1,1 @@
-"""Transformers, whose weights are streamed: their functions in integers."""
+"""Integer models of transformers with streamed weights."""

@@ -1,4 +1,4 @@
-"""Attention in integers: scores, softmax without a division a score, and the context."""
+"""Attention in integers: scores, softmax without a division per score, and contexts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .functions import INVERSE, Inverse, power_of_half, reciprocal
 from .norms import Q11_16
 
 Q6_12 = Format(6, 12)
-"""Format of keys and values, which are stationary in the array: a DSP's narrow port."""
+"""Format of keys and values: they are stationary, in a DSP's 18-bit port."""
 SUM = Format(48, 0)
-"""Format of exact sums: of scores, and of weighted values."""
+"""Format of exact sums of scores and weighted values."""
 WEIGHT = Format(4, 20)
-"""Format of weights as rows of the array have them, from 0 to 1."""
+"""Format of the weights as rows of the array, from 0 to 1."""
 _SCALE_BITS = 18
 CONTEXT_GUARD = 8
-"""Bits below a value's last one that its weighted sum keeps before it is divided."""
+"""Guard bits of a weighted sum before its division."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Attention:
     Parameters
     ----------
     width : int
-        Features of a head.
+        Features of a head, at least 1.
     scale : float, optional
         Factor of the scores, by default ``1 / sqrt(width)``.
     queries, keys, values, contexts : Format
-        Formats of what is given, and of the result.
+        Formats of the inputs and of the result.
     """
 
     width: int
@@ -51,25 +51,24 @@ class Attention:
 
     @cached_property
     def factor(self) -> tuple[int, int]:
-        """Scale times log2(e), as the exponentials are powers of two: integer of 17 bits, and its fraction bits."""
+        """Scale times log2(e), as the exponentials are powers of two: integer of 17 bits, number of fraction bits."""
         value = (self.width**-0.5 if self.scale is None else self.scale) * np.log2(np.e)
         fraction = int(_SCALE_BITS - 1 - np.frexp(value)[1])
         rounded = int(np.rint(np.ldexp(value, fraction)))
-        # rounded up to the next octave, it is the same number with a fraction bit less
+        # a value rounded up to the next octave loses one fraction bit
         return (rounded, fraction) if rounded < 1 << (_SCALE_BITS - 1) else (rounded >> 1, fraction - 1)
 
     def exponents(
         self, queries: Integers, keys: Integers, narrow: Narrower, seen: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """Compute scores times log2(e), Q8.16, see `exponents`.
+        """Scores times log2(e), (..., queries, keys) in Q8.16; see `golden.stream.attention.exponents`.
+
+        `seen` is a mask, (..., queries, keys). Masked scores count no saturations: the hardware does not compute them.
 
         Parameters
         ----------
         queries : array of int, (..., queries, width)
         keys : array of int, (..., keys, width)
-        narrow : Narrower
-        seen : array of bool, (..., queries, keys), optional
-            What a query sees: the others' saturations are not counted, as they are not computed.
         """
         products = queries @ np.swapaxes(keys, -1, -2)
         if seen is not None:
@@ -79,58 +78,51 @@ class Attention:
     def context(
         self, exponents: Integers, values: Integers, narrow: Narrower, seen: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """Compute the softmax's weighted sum of values.
+        """Contexts: softmax times values, (..., queries, width) in the format `contexts`.
 
         Parameters
         ----------
         exponents : array of int, (..., queries, keys)
-            From `exponents`.
+            Q8.16, from `exponents`.
         values : array of int, (..., keys, width)
-        narrow : Narrower
         seen : array of bool, (..., queries, keys), optional
-            What a query sees: at least one key. The others take no part.
-
-        Returns
-        -------
-        array of int64, (..., queries, width)
-            The sum of weighted values is exact, see `contexts`.
+            Mask with at least one key a query.
         """
         terms, inverse = weights(exponents, seen)
         return contexts(terms @ values, inverse, self.values.fraction, narrow, self.contexts)
 
 
 def exponents(products: Integers, fraction: int, factor: tuple[int, int], narrow: Narrower) -> Integers:
-    """Compute scores times log2(e): exact products are narrowed to Q11.16, scaled, and narrowed to Q8.16.
+    """Scores times log2(e): exact products are narrowed to Q11.16, scaled, and narrowed to Q8.16.
 
     Parameters
     ----------
     products : array of int
-        Of queries and keys.
+        Exact products of queries and keys.
     fraction : int
-        Their fraction bits.
+        Fraction bits of the products.
     factor : (int, int)
         `Attention.factor`.
-    narrow : Narrower
     """
     return narrow(narrow(products, fraction, Q11_16) * factor[0], Q11_16.fraction + factor[1], Q8_16)
 
 
 def weights(exponents: Integers, seen: NDArray[np.bool_] | None = None) -> tuple[Integers, Inverse]:
-    """Compute a softmax that is not divided yet: powers of two of the distances from a row's largest exponent.
+    """Undivided softmax: powers of two of each exponent's distance from the row's largest.
 
     Parameters
     ----------
     exponents : array of int, (..., keys)
         Q8.16.
     seen : array of bool, (..., keys), optional
-        Exponents that take part, at least one in a row.
+        Mask with at least one exponent a row.
 
     Returns
     -------
     weights : array of int64, (..., keys)
-        `POWER`.
-    inverse : Inverse
-        Reciprocals of their sums, one a row: (..., 1).
+        In the format `POWER`.
+    inverse : Inverse, (..., 1)
+        Reciprocals of the rows' sums.
     """
     if seen is not None:
         exponents = np.where(seen, exponents, Q8_16.minimum)
@@ -141,7 +133,10 @@ def weights(exponents: Integers, seen: NDArray[np.bool_] | None = None) -> tuple
 
 
 def contexts(sums: Integers, inverse: Inverse, fraction: int, narrow: Narrower, result: Format) -> Integers:
-    """Divide weighted sums of values by the sums of their weights.
+    """Weighted sums of values divided by the sums of the weights, in the format `result`.
+
+    A sum is narrowed to 8 guard bits below a value's last bit, relative to the octave of the weights' sum. The sum is
+    then multiplied by the reciprocal and rounded.
 
     Parameters
     ----------
@@ -151,22 +146,14 @@ def contexts(sums: Integers, inverse: Inverse, fraction: int, narrow: Narrower, 
         From `weights`.
     fraction : int
         Fraction bits of the values.
-    narrow : Narrower
-    result : Format
-
-    Returns
-    -------
-    array of int64, the shape of `sums`
-        A sum is narrowed to 8 bits below a value's last one of the octave that the weights' sum is in, multiplied by
-        that sum's reciprocal, and rounded.
     """
-    # at most twice the largest value, as the sum of the weights is less than twice its octave
+    # at most twice the largest value: the sum of the weights is below twice its octave
     mean = shifted(sums, inverse.exponent - CONTEXT_GUARD)
     return narrow(mean * inverse.mantissa, fraction + CONTEXT_GUARD + INVERSE.fraction, result)
 
 
 def causal(queries: int, keys: int) -> NDArray[np.bool_]:
-    """Mask of the keys that each query of a sequence sees, without later tokens: the last query sees all of them."""
+    """Mask of the keys visible to each query, (queries, keys); the last query sees all keys."""
     seen: NDArray[np.bool_] = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
     return seen
 
@@ -174,13 +161,13 @@ def causal(queries: int, keys: int) -> NDArray[np.bool_]:
 ROTATION = Format(2, 16)
 """Format of cosines and sines."""
 HALVES = 8
-"""A head's features whose pairs the hardware turns are a multiple of it: each half is whole words of 4 values."""
+"""The hardware rotates heads of a multiple of 8 features: each half is whole words of 4 values."""
 MOST_WIDTH = 256
-"""Most features of a head that the hardware turns."""
+"""Largest head that the hardware rotates, in features."""
 
 
 def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[Integers, Integers]:
-    """Cosines and sines of rotary positions, for each position and pair of a head's features, in `ROTATION`.
+    """Cosines and sines of rotary positions in the format `ROTATION`, (positions, width / 2) each.
 
     Parameters
     ----------
@@ -188,7 +175,12 @@ def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[
     width : int
         Features of a head, even.
     base : float
-        Of the wavelengths.
+        Base of the wavelengths.
+
+    Raises
+    ------
+    UserError
+        If `width` is odd.
     """
     if width % 2:
         raise UserError(f"rotary positions turn pairs of features: {width} is odd")
@@ -197,7 +189,9 @@ def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[
 
 
 def rotated(rows: Integers, turns: tuple[Integers, Integers], form: Format, narrow: Narrower) -> Integers:
-    """Turn the pairs of features by their token's position: feature i of the first half goes with i of the second.
+    """Rows with each pair of features turned by its token's angle, each value rounded once to `form`.
+
+    Feature i of the first half pairs with feature i of the second half.
 
     Parameters
     ----------
@@ -205,13 +199,7 @@ def rotated(rows: Integers, turns: tuple[Integers, Integers], form: Format, narr
     turns : pair of array of int
         From `rotations`.
     form : Format
-        Of `rows` and of the result.
-    narrow : Narrower
-
-    Returns
-    -------
-    array of int64, the shape of `rows`
-        Each rounded once.
+        Format of `rows` and of the result.
     """
     cosine, sine = turns
     first, second = np.split(rows, 2, axis=-1)

@@ -1,7 +1,7 @@
-"""Formats of a transformer's activations from what they are on samples: as wide as ever, shifted where they are large.
+"""Output formats of a transformer's operations, shifted where samples show large activations.
 
 Decoders of Llama's kind write very large values for a sentence's first token, to which all others attend. In SmolLM2
-its residual is 26,000, and a gate 3,300, where other tokens have some hundreds and some tens.
+the first token's residual reaches 26,000 and its gate 3,300; other tokens reach some hundreds and some tens.
 """
 
 from __future__ import annotations
@@ -23,29 +23,20 @@ from .frozen_base import FrozenBase
 def largest_outputs(
     network: Transformer, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> dict[int, float]:
-    """Compute the largest magnitude of each operation's outputs in floats, see `float_outputs`."""
-    return {number: float(np.abs(one).max()) for number, one in float_outputs(network, parameters, rows, lengths)}
+    """Largest magnitude of each operation's outputs in float, by operation; see `float_outputs`."""
+    return {number: float(np.abs(values).max()) for number, values in float_outputs(network, parameters, rows, lengths)}
 
 
 def activation_formats(transformer: IntegerTransformer, largest: Mapping[int, float]) -> dict[int, Format]:
-    """Choose the formats of those outputs that do not fit: of as many bits, and 9/8 of the largest fits.
-
-    Others keep their format.
-
-    Parameters
-    ----------
-    transformer : IntegerTransformer
-    largest : mapping of int to float
-        From `largest_outputs`.
-    """
-    found = {}
+    """Wider formats for the outputs that overflow, by operation: same width, with room for 9/8 of the largest value."""
+    formats = {}
     for number, form in enumerate(transformer.formats):
         if isinstance(transformer.network.operations[number], PoolTokens):
-            continue  # those of what it reads
+            continue  # the pool has its input's format
         integer = int(np.frexp(largest[number] * 9 / 8)[1]) + 1
         if integer > form.integer:
-            found[number] = Format(integer, form.width - integer)
-    return found
+            formats[number] = Format(integer, form.width - integer)
+    return formats
 
 
 @dataclass(frozen=True)
@@ -55,13 +46,13 @@ class OperationRange:
     Parameters
     ----------
     least, most : float
-        In float64.
+        Smallest and largest value in float64.
     saturated : int
-        Values that the integers clip.
+        Clipped values of the integer model.
     values : int
-        Number of the outputs.
+        Number of outputs.
     error : float
-        Relative rms error of the integers.
+        Relative rms error of the integer model.
     """
 
     least: float
@@ -74,24 +65,23 @@ class OperationRange:
 def operation_ranges(
     base: FrozenBase, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> list[OperationRange]:
-    """Compute all operations in float64 and in integers, and compare them.
+    """Compare all operations in float64 and in integers, on sentences of `lengths` tokens.
 
     Parameters
     ----------
     base : FrozenBase
     parameters : mapping
-        The floats of which the base is.
+        Float tensors of `base`.
     rows : array of float, (tokens of all sentences, features)
-    lengths : tuple of int
     """
     model = base.transformer
     exact = run_float(model.network, parameters, rows, lengths)
     outputs, saturations = model.run(base.integers, Q8_16.from_float(rows), lengths)
-    found = []
+    ranges = []
     for floats, integers, form, clipped in zip(exact, outputs, model.formats, saturations, strict=True):
         size = float(np.sqrt(np.mean(floats**2)))
         off = float(np.sqrt(np.mean((form.to_float(integers) - floats) ** 2)))
-        found.append(
+        ranges.append(
             OperationRange(float(floats.min()), float(floats.max()), clipped, floats.size, off / size if size else 0.0)
         )
-    return found
+    return ranges

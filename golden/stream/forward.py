@@ -31,62 +31,53 @@ from .functions import ACTIVATIONS
 from .norms import Q11_16, Norm, unit_rows
 
 WEIGHT_BITS = 18
-"""Bits of stationary weights and of a norm's factors: a DSP's narrow port."""
+"""Bits of stationary weights and of a norm's factors: a DSP's 18-bit port."""
 SHIFT = Format(3, 0, signed=False)
-"""Number of fraction bits that an operation's outputs lack of their format, as the hardware takes it."""
+"""Format of an instruction's shift: fraction bits by which an output is coarser than its base format."""
 
 TransformerIntegers = Mapping[tuple[int, str], Integers]
-"""Tensors of integers by number of the operation and kind: weights and factors in their format, others in Q8.16."""
+"""Integer tensors by operation and kind: weights and factors in their own format, others in Q8.16."""
 
 
 def is_weight(name: tuple[int, str]) -> bool:
-    """Tell whether a tensor is multiplied: a matrix, or a norm's factors."""
+    """True for multiplied tensors: matrices and a norm's factors."""
     return name[1] in ("weight", "factor")
 
 
 def weight_formats(parameters: Parameters, bits: int = WEIGHT_BITS) -> dict[tuple[int, str], Format]:
-    """Choose the format of each matrix and each norm's factors: the finest that holds 9/8 of its largest value.
+    """Format of each matrix and each norm's factors: the finest of `bits` bits that holds 9/8 of the largest value.
 
-    The rest of its range is for what training adds.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Tensors of floats.
-    bits : int
-        Bits of each.
+    Training may use the rest of the range.
     """
-    found = {}
+    formats = {}
     for name, values in parameters.items():
         if is_weight(name):
             octave = int(np.frexp(np.abs(values).max() * 9 / 8)[1])
             integer = min(max(octave + 1, 1), bits)
-            found[name] = Format(integer, bits - integer)
-    return found
+            formats[name] = Format(integer, bits - integer)
+    return formats
 
 
 @dataclass(frozen=True)
 class IntegerTransformer:
-    """A transformer as the hardware computes it.
+    """Integer transformer, bit for bit as the hardware computes.
 
-    Activations are Q8.16. What a residual adds, its sum and a norm's inputs are Q11.16. Keys and values are Q6.12, as
-    they are stationary in the array. So are weights, each tensor in a format of its own: where the range of one decides
-    for all, what is added to a weight is rounded too coarsely, and a slope is 3 % off instead of 1 %.
-
-    Activations of some models are larger. Outputs of an operation then have a format of as many bits, shifted.
+    Activations are Q8.16. Inputs and outputs of a residual and inputs of a norm are Q11.16. Keys and values are
+    stationary in the array: Q6.12. Each weight tensor has its own 18-bit format. With one format for all, the largest
+    range sets the rounding, and a projected gradient is 3 % off instead of 1 %.
 
     Parameters
     ----------
     network : Transformer
     weights : mapping of (int, str) to Format
-        Of each matrix and each norm's factors: at most 18 bits, see `weight_formats`.
+        Formats of matrices and norm factors, at most 18 bits; see `weight_formats`.
     activations : mapping of int to Format
-        Formats of outputs other than those above, by number of the operation, see `golden.stream.calibration`.
+        Formats of larger outputs, by operation: same width, fewer fraction bits; see `golden.stream.calibration`.
 
     Raises
     ------
     UserError
-        If a format is wider than the port, or an operation has no integers.
+        If a format is wider than the port, or an operation has no integer model.
     """
 
     network: Transformer
@@ -101,73 +92,75 @@ class IntegerTransformer:
 
     @cached_property
     def formats(self) -> tuple[Format, ...]:
-        """Format of each operation's outputs: what their readers take."""
-        network, found = self.network, [Q8_16] * len(self.network.operations)
+        """Output format of each operation."""
+        network, formats = self.network, [Q8_16] * len(self.network.operations)
         for number, (operation, reads) in enumerate(zip(network.operations, network.reads, strict=True)):
             if isinstance(operation, Residual | Positions):
-                found[number] = Q11_16
+                formats[number] = Q11_16
                 for read in reads:
                     if read >= 0 and isinstance(network.operations[read], Linear):
-                        found[read] = Q11_16
+                        formats[read] = Q11_16
         for number, operation in enumerate(network.operations):
             if isinstance(operation, SelfAttention):
                 for read in network.reads[number][1:]:
-                    if not isinstance(network.operations[read], Linear) or found[read] != Q8_16:
+                    if not isinstance(network.operations[read], Linear) or formats[read] != Q8_16:
                         raise network.error(number, "has keys or values that are not a linear layer's alone")
-                    found[read] = Q6_12
+                    formats[read] = Q6_12
             elif isinstance(operation, Normalisation | Residual | Positions):
                 continue
-            elif any(read >= 0 and found[read] != Q8_16 for read in network.reads[number]):
+            elif any(read >= 0 and formats[read] != Q8_16 for read in network.reads[number]):
                 raise network.error(number, f"reads {Q11_16}, which a norm or a residual does")
         for number, form in self.activations.items():
-            if form.width != found[number].width or form.fraction > found[number].fraction:
-                raise network.error(number, f"has outputs of {form}, which is not {found[number]} shifted to the right")
-            found[number] = form
+            if form.width != formats[number].width or form.fraction > formats[number].fraction:
+                raise network.error(
+                    number, f"has outputs of {form}, which is not {formats[number]} shifted to the right"
+                )
+            formats[number] = form
         for number, operation in enumerate(network.operations):
             if isinstance(operation, PoolTokens):
-                found[number] = self._given(number, found)[0]
-        return tuple(found)
+                formats[number] = self._given(number, formats)[0]
+        return tuple(formats)
 
     def _given(self, number: int, formats: Sequence[Format]) -> list[Format]:
-        """Formats of what an operation reads."""
+        """Formats of an operation's inputs."""
         return [Q8_16 if read < 0 else formats[read] for read in self.network.reads[number]]
 
     @cached_property
     def _norms(self) -> dict[int, Norm]:
-        found = {}
+        norms = {}
         for number, operation in enumerate(self.network.operations):
             if isinstance(operation, Normalisation):
                 form = self._given(number, self.formats)[0]
-                # fewer integer bits take part in the same sums
+                # formats with fewer integer bits share the Q11.16 sums
                 form = Q11_16 if form.fraction == Q11_16.fraction else form
                 try:
-                    found[number] = Norm(self.network.inputs(number), operation.eps, operation.centred, form)
+                    norms[number] = Norm(self.network.inputs(number), operation.eps, operation.centred, form)
                 except UserError as error:
                     raise self.network.error(number, f"cannot be computed: {error}") from None
-        return found
+        return norms
 
     def format_of(self, name: tuple[int, str]) -> Format:
-        """Format of a tensor: its own for weights and factors, Q8.16 for biases and positions."""
+        """Format of a tensor: Q8.16 for biases and positions."""
         return self.weights[name] if is_weight(name) else Q8_16
 
     def convert(self, parameters: Parameters) -> tuple[TransformerIntegers, dict[tuple[int, str], int]]:
-        """Convert tensors to integers, and count those values of each that saturate; only what does is named.
+        """Integers of all tensors, and the number of clipped values of each tensor that saturates.
 
         Raises
         ------
         UserError
-            If the tensors are not the network's.
+            If names or shapes are not the network's.
         """
         self.network.check(parameters)
-        found: dict[tuple[int, str], Integers] = {}
+        integers: dict[tuple[int, str], Integers] = {}
         clipped: dict[tuple[int, str], int] = {}
         for name, values in parameters.items():
             form = self.format_of(name)
-            found[name] = form.from_float(values)
+            integers[name] = form.from_float(values)
             scaled = np.rint(np.ldexp(values.astype(np.float64), form.fraction))
             if count := int(np.count_nonzero((scaled > form.maximum) | (scaled < form.minimum))):
                 clipped[name] = count
-        return found, clipped
+        return integers, clipped
 
     def run(
         self,
@@ -177,27 +170,25 @@ class IntegerTransformer:
         product: Product = PRODUCTS["blas"],
         operations: range | None = None,
     ) -> tuple[list[Integers], list[int]]:
-        """Compute the outputs of all operations, or of neighbouring ones.
+        """Outputs of all operations, or of the contiguous range `operations`.
 
         Parameters
         ----------
         integers : mapping
             From `convert`.
         rows : array of int, (tokens of all sentences, features)
-            Q8.16; for operations behind a cut what passes it, see `Transformer.crossing`, in that one's format.
+            Q8.16; for a range after a cut the cut's values in their own format, see `Transformer.crossing`.
         lengths : tuple of int
-            Tokens of each sentence: there is no padding.
+            Tokens of each sentence, without padding.
         product : callable
             One of `PRODUCTS`.
-        operations : range, optional
-            Numbers of those to compute.
 
         Returns
         -------
         outputs : list of array of int64
             In `formats`.
         saturations : list of int
-            Values of each operation that were clipped.
+            Clipped values of each operation.
 
         Raises
         ------
@@ -207,91 +198,92 @@ class IntegerTransformer:
         self.network.check_lengths(lengths)
         outputs: list[Integers] = []
         saturations = []
-        some = operations or range(len(self.network.operations))
-        for number in some:
+        chosen = operations or range(len(self.network.operations))
+        for number in chosen:
             counted = Narrower()
-            given = [rows if read < some.start else outputs[read - some.start] for read in self.network.reads[number]]
-            own = {kind: integers[number, kind] for kind in self.network.kinds[number]}
-            outputs.append(self._operation(number, given, own, lengths, product, counted))
+            inputs = [
+                rows if read < chosen.start else outputs[read - chosen.start] for read in self.network.reads[number]
+            ]
+            tensors = {kind: integers[number, kind] for kind in self.network.kinds[number]}
+            outputs.append(self._operation(number, inputs, tensors, lengths, product, counted))
             saturations.append(counted.saturations)
         return outputs, saturations
 
     def _operation(
         self,
         number: int,
-        given: list[Integers],
-        own: dict[str, Integers],
+        inputs: list[Integers],
+        tensors: dict[str, Integers],
         lengths: tuple[int, ...],
         product: Product,
         narrow: Narrower,
     ) -> Integers:
-        """Compute one operation's outputs."""
         operation, result = self.network.operations[number], self.formats[number]
         forms = self._given(number, self.formats)
         match operation:
             case Linear():
-                weight, exact = self.weights[number, "weight"], product(given[0], own["weight"].T)
+                weight, exact = self.weights[number, "weight"], product(inputs[0], tensors["weight"].T)
                 fraction = forms[0].fraction + weight.fraction
                 if operation.bias:
                     lacking = max(0, Q8_16.fraction - fraction)
                     fraction += lacking
-                    exact = (exact << lacking) + (own["bias"] << (fraction - Q8_16.fraction))
+                    exact = (exact << lacking) + (tensors["bias"] << (fraction - Q8_16.fraction))
                 return narrow(exact, fraction, result)
             case Normalisation():
                 gain = self.weights[number, "factor"]
-                return self._norms[number].run(given[0], own["factor"], own.get("bias"), gain, narrow, result)
+                return self._norms[number].run(inputs[0], tensors["factor"], tensors.get("bias"), gain, narrow, result)
             case SelfAttention():
-                return self._attention(operation, given, forms, result, lengths, narrow)
+                return self._attention(operation, inputs, forms, result, lengths, narrow)
             case Activation("relu-squared"):
-                return narrow(np.maximum(given[0], 0) ** 2, 2 * forms[0].fraction, result)
+                return narrow(np.maximum(inputs[0], 0) ** 2, 2 * forms[0].fraction, result)
             case Activation():
-                return narrow(ACTIVATIONS[operation.kind](aligned(given[0], forms[0])), Q8_16, result)
+                return narrow(ACTIVATIONS[operation.kind](aligned(inputs[0], forms[0])), Q8_16, result)
             case Gate():
-                return narrow(given[0] * given[1], forms[0].fraction + forms[1].fraction, result)
+                return narrow(inputs[0] * inputs[1], forms[0].fraction + forms[1].fraction, result)
             case Residual():
-                return narrow(aligned(given[0], forms[0]) + aligned(given[1], forms[1]), Q11_16, result)
+                return narrow(aligned(inputs[0], forms[0]) + aligned(inputs[1], forms[1]), Q11_16, result)
             case Positions():
                 places = np.concatenate([np.arange(length) for length in lengths])
-                return narrow(aligned(given[0], forms[0]) + own["position"][places], Q11_16, result)
+                return narrow(aligned(inputs[0], forms[0]) + tensors["position"][places], Q11_16, result)
             case PoolTokens():
-                sentences = np.split(given[0], np.cumsum(lengths)[:-1])
+                sentences = np.split(inputs[0], np.cumsum(lengths)[:-1])
                 if operation.kind == "mean":
-                    return np.stack([average(one.sum(axis=0), len(one)) for one in sentences])
-                return np.stack([one[0 if operation.kind == "first" else -1] for one in sentences])
+                    return np.stack([average(sentence.sum(axis=0), len(sentence)) for sentence in sentences])
+                return np.stack([sentence[0 if operation.kind == "first" else -1] for sentence in sentences])
             case UnitLength():
-                return unit_rows(given[0], narrow)
+                return unit_rows(inputs[0], narrow)
 
     @staticmethod
     def _attention(
         operation: SelfAttention,
-        given: list[Integers],
+        inputs: list[Integers],
         forms: list[Format],
         result: Format,
         lengths: tuple[int, ...],
         narrow: Narrower,
     ) -> Integers:
-        """Compute the contexts of all sentences, of neighbours of one length at once."""
+        """Contexts of all sentences; neighbours of equal length are computed together."""
         queries_form, keys_form, values_form = forms
         head = Attention(operation.width, operation.scale, queries_form, keys_form, values_form, result)
-        found: list[Integers] = []
+        contexts_of_groups: list[Integers] = []
         groups = [(len([*same]), tokens) for tokens, same in groupby(lengths)]
         ends = np.cumsum([count * tokens for count, tokens in groups])[:-1]
         base = operation.rotary_base
         longest = () if base is None else rotations(np.arange(max(lengths)), operation.width, base)
-        for (count, tokens), *group in zip(groups, *(np.split(one, ends) for one in given), strict=True):
+        for (count, tokens), *group in zip(groups, *(np.split(rows, ends) for rows in inputs), strict=True):
             # (sentences, heads, tokens, width)
-            queries, keys, values = (one.reshape(count, tokens, -1, operation.width).swapaxes(1, 2) for one in group)
+            queries, keys, values = (rows.reshape(count, tokens, -1, operation.width).swapaxes(1, 2) for rows in group)
             if longest:
                 turns = longest[0][:tokens], longest[1][:tokens]
                 queries, keys = rotated(queries, turns, queries_form, narrow), rotated(keys, turns, keys_form, narrow)
             shared = operation.heads // operation.key_heads
-            keys, values = (one.repeat(shared, axis=1) for one in (keys, values))
+            keys, values = (rows.repeat(shared, axis=1) for rows in (keys, values))
             seen = causal(tokens, tokens) if operation.causal else None
             contexts = head.context(head.exponents(queries, keys, narrow, seen), values, narrow, seen)
-            found.append(contexts.swapaxes(1, 2).reshape(count * tokens, -1))
-        return np.concatenate(found)
+            contexts_of_groups.append(contexts.swapaxes(1, 2).reshape(count * tokens, -1))
+        return np.concatenate(contexts_of_groups)
 
 
 def aligned(values: Integers, form: Format) -> Integers:
-    """Shift values to 16 fraction bits: what a sum or a table takes."""
+    """Values shifted to 16 fraction bits."""
     return values << (Q8_16.fraction - form.fraction)

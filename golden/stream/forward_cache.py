@@ -1,7 +1,6 @@
-"""Forward cache of a transformer whose lower operations are frozen: what they give is kept, sample by sample.
+"""Forward cache: outputs of the frozen lower operations, sample by sample.
 
-InstantFT keeps the outputs of a frozen network for the training of adapters. By zeroth order the same holds below the
-first tensor that is tuned: both sides of a step, and all epochs, read the same outputs.
+As in InstantFT, both sides of a step and all epochs read the same outputs below the first tuned tensor.
 """
 
 from __future__ import annotations
@@ -26,25 +25,24 @@ CACHES: tuple[CacheKind, ...] = get_args(CacheKind)
 
 @dataclass(frozen=True, eq=False)
 class CachedModel:
-    """Model as `golden.zo.model.PerturbedModel`, of which the operations from one on are tuned, and the others cached.
+    """Model like `golden.zo.model.PerturbedModel` with cached outputs of the operations below `start`.
 
-    With an exact cache a job has the same bits as without. Values of the lower operations that are clipped are counted
-    once a sample, when they are computed.
+    An exact cache leaves all bits of a job unchanged. Saturations of cached operations count once a sample.
 
     Parameters
     ----------
     model : TransformerModel
         The whole model; no tensor below `start` is tuned.
     start : int
-        First operation that is computed in each step; all that it and later ones read of what is before is one
-        operation's outputs, see `Transformer.crossing`.
+        First operation computed in each step. Later operations read only one output of the earlier ones, see
+        `Transformer.crossing`.
     kind : "exact" or "nf4"
-        Values as they are, or as codes with a scale for each 64 features of a token, `golden.nf4.codec`.
+        Cached format: exact values, or NF4 codes with a scale for each 64 features of a token, see `golden.nf4.codec`.
 
     Raises
     ------
     UserError
-        If there is no such kind, the place is none, a tensor below it is tuned, or the values have no NF4 codes.
+        If `kind` or `start` is invalid, a tensor below `start` is tuned, or the values have no NF4 codes.
     """
 
     model: TransformerModel
@@ -83,69 +81,71 @@ class CachedModel:
 
     @property
     def offset_format(self) -> Format:
-        """Format of the offsets."""
         return self._above.offset_format
 
     @property
     def samples(self) -> int:
-        """Samples that are kept."""
+        """Number of cached samples."""
         return len(self._kept)
 
     @property
     def size(self) -> int:
-        """Bytes that these take: 3 a value, or half a byte and a scale of 3 for each block."""
-        values = sum(one.size for one in self._kept.values())
+        """Bytes of the cache: 3 a value, or half a byte a value and a 3-byte scale a block."""
+        values = sum(cached.size for cached in self._kept.values())
         if self.kind == "exact":
             return int(3 * values)
-        blocks = sum(len(one) * -(-one.shape[1] // BLOCK) for one in self._kept.values())
+        blocks = sum(len(cached) * -(-cached.shape[1] // BLOCK) for cached in self._kept.values())
         return int(-(-values // 2) + 3 * blocks)
 
     def parts(self, cut: int) -> tuple[CachedModel]:
-        """Return the model as its only part.
+        """The model itself, as its only part.
 
         Raises
         ------
         UserError
-            If it is cut.
+            If `cut` is not 0: a cached model is never cut.
         """
         if cut:
             raise UserError(f"cut = {cut}: a model with a forward cache is not cut")
         return (self,)
 
     def labels(self, loss: Loss) -> int:
-        """Count the labels that a sample can have."""
+        """Number of labels of a sample."""
         return self.model.labels(loss)
 
     def check(self, inputs: Integers, labels: Integers) -> None:
-        """Refuse a batch that is not the model's."""
+        """Refuse a batch of wrong shape, see `TransformerModel.check`."""
         self.model.check(inputs, labels)
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
-        """Compute the outputs with offsets added to the parameters, as `TransformerModel.forward` does."""
+        """Outputs with offsets added to the parameters, see `TransformerModel.forward`."""
         return self.run(inputs, self._above.parameters(offsets), narrow)
 
     def run(self, inputs: Integers, parameters: TransformerIntegers, narrow: Narrower) -> Integers:
-        """Compute the outputs with these parameters, as `TransformerModel.run` does; below `start` they are frozen."""
-        keys = [one[one >= 0].tobytes() if self.model.embeddings is not None else one.tobytes() for one in inputs]
-        if new := {key: at for at, key in enumerate(keys) if key not in self._kept}:
+        """Outputs with these parameters above `start`, see `TransformerModel.run`."""
+        keys = [
+            sample[sample >= 0].tobytes() if self.model.embeddings is not None else sample.tobytes()
+            for sample in inputs
+        ]
+        if new := {key: index for index, key in enumerate(keys) if key not in self._kept}:
             self._keep(list(new), inputs[list(new.values())], narrow)
-        found = [self._kept[key].astype(np.int64) for key in keys]
-        pooled = found[0].ndim == 1
-        passed = np.stack(found) if pooled else masked(np.concatenate(found), tuple(map(len, found)))
+        cached = [self._kept[key].astype(np.int64) for key in keys]
+        pooled = cached[0].ndim == 1
+        passed = np.stack(cached) if pooled else masked(np.concatenate(cached), tuple(map(len, cached)))
         return self._above.run(passed, parameters, narrow)
 
     def _keep(self, keys: list[bytes], inputs: Integers, narrow: Narrower) -> None:
-        """Compute and keep what passes of samples."""
+        """Cache the outputs of new samples."""
         passed = self._below.run(inputs, self.model.frozen, narrow)
         for key, values in zip(keys, passed, strict=True):
-            if values.ndim == 2:  # rows of tokens, masked behind the last one
+            if values.ndim == 2:  # token rows, masked after a sentence's end
                 values = np.asarray(values)[~np.ma.getmaskarray(values)[:, 0]]
             self._kept[key] = (_in_nf4(values) if self.kind == "nf4" else np.asarray(values)).astype(np.int32)
 
 
 def _in_nf4(values: Integers) -> Integers:
-    """Values as NF4 gives them back, in blocks of features; the last one may be shorter."""
+    """Values after NF4 quantisation, in blocks of features; the last block may be shorter."""
     features = values.shape[-1]
     blocks = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, -features % BLOCK)])
-    found = dequantise(*quantise(blocks.reshape(*values.shape[:-1], -1, BLOCK)))
-    return found.reshape(blocks.shape)[..., :features]
+    decoded = dequantise(*quantise(blocks.reshape(*values.shape[:-1], -1, BLOCK)))
+    return decoded.reshape(blocks.shape)[..., :features]

@@ -1,4 +1,4 @@
-"""Frozen tensors of a transformer as the hardware holds them: matrices in NF4 or 18 bits, with the error of each."""
+"""Frozen tensors of a transformer as the hardware holds them, in NF4 or 18 bits, with quantisation errors."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ BASES: tuple[BaseKind, ...] = get_args(BaseKind)
 
 @dataclass(frozen=True, eq=False)
 class FrozenBase:
-    """Integers of all tensors, and how far they are from the floats.
+    """Integers of all tensors, and their errors.
 
     Parameters
     ----------
     transformer : IntegerTransformer
     integers : mapping
-        What the array multiplies; matrices in NF4 are dequantised.
+        Operands of the array; NF4 matrices are dequantised.
     errors : mapping of (int, str) to float
         Relative rms error of each matrix.
     codes : mapping of (int, str) to Nf4Weights
-        Matrices in NF4, with codes of 0 where they have sensitive values.
+        NF4 matrices; sensitive values have code 0.
     clipped : mapping of (int, str) to int
-        Values of biases and positions that saturate; only what does is named.
+        Number of clipped values of each tensor that saturates.
     """
 
     transformer: IntegerTransformer
@@ -53,25 +53,23 @@ def frozen_base(
     sensitive: Mapping[TensorName, Integers] = MappingProxyType({}),
     activations: Mapping[int, Format] | None = None,
 ) -> FrozenBase:
-    """Convert the tensors of a transformer.
+    """Integers of a transformer's float tensors.
 
     Parameters
     ----------
-    network : Transformer
-    parameters : mapping
     base : "nf4" or "18-bit"
-        Matrices as 4-bit codes with a scale for each 64 inputs, or as they are multiplied.
+        Matrices as 4-bit codes with a scale for each 64 inputs, or as 18-bit operands.
     coarse : callable
-        Whether a matrix may be NF4, by default each.
+        Predicate of the matrices that may be NF4, by default all.
     sensitive : mapping of (int, str) to array of int
-        Places of values of a matrix, in the flat tensor, that stay 18 bits beside its NF4 codes, which are of 0 there.
+        Flat indices of matrix values that stay 18 bits; their NF4 codes are 0.
     activations : mapping of int to Format, optional
         Formats of large activations, see `IntegerTransformer`.
 
     Raises
     ------
     UserError
-        If there is no such base, the tensors are not the network's, or one has a value that no format or scale holds.
+        If `base` is unknown, the tensors are not the network's, or a value fits no format or scale.
     """
     if base not in BASES:
         raise UserError(f"base = {base!r} is not one of {', '.join(BASES)}")
@@ -88,11 +86,11 @@ def frozen_base(
             continue
         form = transformer.format_of(name)
         if base == "nf4" and coarse(name):
-            rest, own = values.copy(), sensitive.get(name, np.arange(0))
-            rest.reshape(-1)[own] = 0
+            rest, chosen = values.copy(), sensitive.get(name, np.arange(0))
+            rest.reshape(-1)[chosen] = 0
             codes[name] = Nf4Weights.of(rest, form)
             integers[name] = codes[name].dequantised()
-            integers[name].reshape(-1)[own] = converted[name].reshape(-1)[own]
+            integers[name].reshape(-1)[chosen] = converted[name].reshape(-1)[chosen]
         size = np.sqrt(np.mean(np.square(values, dtype=np.float64)))
         off = np.sqrt(np.mean((form.to_float(integers[name]) - values) ** 2))
         errors[name] = float(off / size) if size else 0.0
@@ -100,11 +98,11 @@ def frozen_base(
 
 
 BLOCK = 64
-"""Inputs of an output that share a scale: two tiles."""
+"""Inputs of an output with a common scale: two tiles."""
 SCALE_BITS = 16
 """Bits of a scale, unsigned."""
 WEIGHT = Format(SCALE_BITS + 2, 0)
-"""A weight of any of the formats of 18 bits."""
+"""Width of all weight formats, 18 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +113,9 @@ class Nf4Weights:
     ----------
     codes : array of uint8, (outputs, inputs)
     scales : array of int64, (outputs, blocks)
-        `SCALE_BITS` bits, with the fraction of `scale_format`.
+        `SCALE_BITS` bits, unsigned, one fraction bit less than `form`.
     form : Format
-        Of the weights that the array multiplies.
+        Format of the dequantised weights, 18 bits, signed.
     """
 
     codes: Codes
@@ -129,20 +127,15 @@ class Nf4Weights:
 
     @classmethod
     def of(cls, weights: NDArray[np.floating], form: Format) -> Nf4Weights:
-        """Quantise weights of floats; a block of zeros has scale 0.
+        """Quantised float weights, (outputs, inputs).
 
-        A scale is the largest magnitude of its block, rounded half to even. A value at a threshold has the lower code.
-
-        Parameters
-        ----------
-        weights : array of float, (outputs, inputs)
-        form : Format
-            Signed, of 18 bits.
+        A scale is the largest magnitude of its block, rounded half to even; a block of zeros has scale 0. A value at a
+        threshold takes the lower code.
 
         Raises
         ------
         UserError
-            If a scale does not fit: an outlier is beyond the format.
+            If an outlier exceeds the scale's format.
         """
         inputs = weights.shape[1]
         more = -inputs % BLOCK
@@ -161,35 +154,31 @@ class Nf4Weights:
         return cls(codes.reshape(len(weights), -1)[:, :inputs], scales, form)
 
     def dequantised(self) -> Integers:
-        """Weights in `form`: level times scale, rounded once half to even, (outputs, inputs)."""
+        """Weights in `form`, (outputs, inputs): level times scale, rounded once, half to even."""
         return dequantise(self.codes, self.scales.repeat(BLOCK, axis=1)[:, : self.codes.shape[1]])
 
     @property
     def bytes(self) -> int:
-        """Bytes of codes and scales, two codes a byte, whole blocks."""
+        """Bytes of codes and scales: two codes a byte, whole blocks."""
         return self.scales.size * (BLOCK // 2 + SCALE_BITS // 8)
 
     def error(self, weights: NDArray[np.floating]) -> float:
-        """Relative rms error of the weights that the array multiplies."""
+        """Relative rms error of the dequantised weights."""
         off = self.form.to_float(self.dequantised()) - weights
         size = float(np.sqrt(np.mean(np.square(weights, dtype=np.float64))))
         return float(np.sqrt(np.mean(off**2))) / size if size else 0.0
 
 
 def dequantise(codes: Codes, scales: Integers) -> Integers:
-    """Level times scale, rounded once half to even: integers in the format of weights, whichever that is.
+    """Level times scale, rounded once, half to even, (shape of `codes`).
 
-    Parameters
-    ----------
-    codes : array of uint8
-    scales : array of int
-        One for each code; the fraction bits of a scale are one less than a weight's.
+    `scales` has one scale for each code, with one fraction bit less than the resulting weights.
     """
     return narrow(LEVELS[codes] * scales, LEVEL_FRACTION - 1, WEIGHT)
 
 
 def _scale_format(form: Format) -> Format:
-    """Format of scales: what a weight's format holds of positive numbers, without its last bit."""
+    """Format of scales: the positive range of `form` with one fraction bit less."""
     if form.width != WEIGHT.width or not form.signed:
         raise UserError(f"weights in NF4 are {SCALE_BITS + 2} bits signed, not {form}")
     return Format(form.integer - 1, form.fraction - 1, signed=False)

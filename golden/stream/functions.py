@@ -1,8 +1,8 @@
 """Functions of a transformer in integers: GELU, SiLU, powers of two, reciprocals, inverse square roots.
 
-Each is a piecewise linear function ``c0 + c1 t`` from a table, one multiplication an argument, with what folds an
-argument into its range. Worst errors are over all arguments, and are asserted by tests. Those of published integer
-transformers, made for inference, are a hundred times as large, which a difference of two losses does not bear.
+Each function is a table of lines ``c0 + c1 t``: an argument is folded into the table's range and costs one
+multiplication. Tests assert the worst errors over all arguments. Integer transformers made for inference have errors a
+hundred times as large, too much for the difference of two losses.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from ..fixed import Q8_16, Format, Integers, Narrower, narrow, shifted
 
 @dataclass(frozen=True)
 class PiecewiseLinear:
-    """Table of segments of equal width, and the value at any argument of them.
+    """Table of equally wide linear segments of a function.
 
-    The upper bits of an argument name the segment, the lower ones are t. A segment's slope is that of the chord, which
-    is minimax where the function has no inflection; its constant halves what the rounded slope leaves.
+    The upper bits of an argument select the segment, the lower bits are t. The slope is the chord's, minimax where the
+    function has no inflection. The constant centres the error that the rounded slope leaves.
 
     Parameters
     ----------
     function : callable
-        What is approximated.
+        Approximated function.
     first : float
-        Begin of the first segment.
+        Start of the first segment.
     argument_fraction : int
         Fraction bits of an argument, which counts from `first`.
     segments : int
-        How many there are.
+        Number of segments.
     segment_bits : int
         Bits of t: a segment has ``2**segment_bits`` arguments.
     constant, slope : Format
-        Formats of c0 and c1. A slope fits the narrow port of a DSP: 18 bits.
+        Formats of c0 and c1; a slope fits the 18-bit port of a DSP.
     result : Format
-        Format of the value: the exact sum is rounded once, half to even, and saturated.
+        Format of the value: the exact sum rounded once, half to even, and saturated.
     """
 
     function: Function
@@ -55,14 +55,14 @@ class PiecewiseLinear:
 
     @cached_property
     def coefficients(self) -> tuple[Integers, Integers]:
-        """Constants and slopes, one of each a segment."""
+        """Constants and slopes, (segments,) each."""
         steps = np.arange((1 << self.segment_bits) + 1)
         begins = np.arange(self.segments)[:, None] << self.segment_bits
         values = self.function(self.first + np.ldexp((begins + steps).astype(np.float64), -self.argument_fraction))
         width = np.ldexp(1.0, self.segment_bits - self.argument_fraction)
         slopes = self.slope.from_float((values[:, -1] - values[:, 0]) / width)
         line = self.slope.to_float(slopes)[:, None] * np.ldexp(steps.astype(np.float64), -self.argument_fraction)
-        # the last step begins the next segment
+        # the last step belongs to the next segment
         residue = (values - line)[:, :-1]
         return self.constant.from_float((residue.max(axis=1) + residue.min(axis=1)) / 2), slopes
 
@@ -72,13 +72,7 @@ class PiecewiseLinear:
         return self.slope.fraction + self.argument_fraction
 
     def __call__(self, arguments: Integers) -> Integers:
-        """Compute values of `result`.
-
-        Parameters
-        ----------
-        arguments : array of int
-            From 0 to ``segments * 2**segment_bits - 1``.
-        """
+        """Values in `result` of arguments from 0 to ``segments * 2**segment_bits - 1``."""
         constants, slopes = self.coefficients
         segment, step = arguments >> self.segment_bits, arguments & ((1 << self.segment_bits) - 1)
         constants = constants << (self.fraction - self.constant.fraction)
@@ -87,30 +81,23 @@ class PiecewiseLinear:
 
 
 POWER = Format(1, 20, signed=False)
-"""Format of 2**-u: from 0 to 1."""
+"""Format of 2**-u, from 0 to 1."""
 INVERSE = Format(0, 17, signed=False)
-"""Format of a reciprocal's and an inverse square root's mantissa, from 1/2 to just below 1: a DSP's narrow port."""
+"""Format of the mantissas of reciprocals and inverse roots, 1/2 to just below 1: a DSP's 18-bit port."""
 MANTISSA = 20
-"""Bits behind the leading one that address a table of mantissas."""
+"""Bits after the leading one that address a table of mantissas."""
 
 
 class Inverse(NamedTuple):
-    """Positive numbers ``mantissa * 2**-(17 + exponent)``.
-
-    Parameters
-    ----------
-    mantissa : array of int64
-        `INVERSE`, at least 1/2.
-    exponent : array of int64
-    """
+    """Positive numbers ``mantissa * 2**-(17 + exponent)``; mantissas are in `INVERSE`, at least 1/2."""
 
     mantissa: Integers
     exponent: Integers
 
 
 def _gelu_tail(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """GELU's difference from a ReLU, of magnitudes."""
-    # where the table is made, and not by every command that knows the block
+    """ReLU minus GELU, for magnitudes."""
+    # imported late: SciPy is slow to load, and few commands build this table
     from scipy.special import ndtr
 
     return np.asarray(sizes * ndtr(-sizes))
@@ -131,9 +118,9 @@ _SILU = PiecewiseLinear(
     lambda a: a / (1 + np.exp(a)), 0.0, Q8_16.fraction, 1024, 10, Format(1, 18), Format(2, 16), Format(1, 16)
 )
 TABLES = {"gelu": _GELU, "gelu-tanh": _GELU_TANH, "silu": _SILU}
-"""Difference of a ReLU and a function, of an argument's magnitude; 0 behind the table's end."""
+"""ReLU minus the function, of an argument's magnitude; 0 after the table's end."""
 POWER_TABLE = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
-"""Powers of two of a fraction: exactly 1 at 0."""
+"""Powers of two of a fraction, exactly 1 at 0."""
 RECIPROCAL_TABLE = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
 """Reciprocals of a mantissa from 1 to 2."""
 ROOT_TABLES = (
@@ -144,33 +131,22 @@ ROOT_TABLES = (
 
 
 def gelu(values: Integers) -> Integers:
-    """Compute x times the normal distribution's probability below x, as ``relu(x) - h(abs(x))``.
-
-    Parameters
-    ----------
-    values : array of int
-        Q8.16.
-
-    Returns
-    -------
-    array of int64
-        Q8.16, at most 1.5 last places off.
-    """
+    """GELU by the normal distribution, ``relu(x) - h(abs(x))``: Q8.16 to Q8.16, at most 1.5 last places off."""
     return _gated(values, _GELU)
 
 
 def silu(values: Integers) -> Integers:
-    """Compute ``x / (1 + exp(-x))``, as `gelu` does: Q8.16, at most 1.5 last places off."""
+    """``x / (1 + exp(-x))``: Q8.16 to Q8.16, at most 1.5 last places off."""
     return _gated(values, _SILU)
 
 
 def gelu_tanh(values: Integers) -> Integers:
-    """Compute GELU's approximation by a hyperbolic tangent, as `gelu` does: Q8.16, at most 1.5 last places off."""
+    """GELU's tanh approximation: Q8.16 to Q8.16, at most 1.5 last places off."""
     return _gated(values, _GELU_TANH)
 
 
 def _gated(values: Integers, below: PiecewiseLinear) -> Integers:
-    """Subtract from a ReLU what is even in x and vanishes behind the table's end."""
+    """ReLU minus an even function that vanishes after the table's end."""
     size = np.abs(values)
     end = below.segments << below.segment_bits
     rest = np.where(size < end, below(np.minimum(size, end - 1)), 0)
@@ -179,19 +155,16 @@ def _gated(values: Integers, below: PiecewiseLinear) -> Integers:
 
 
 def power_of_half(exponents: Integers, fraction: int = 16) -> Integers:
-    """Compute ``2**-u``: the table gives that of u's fraction, which is shifted by its integer, and rounded once more.
+    """``2**-u`` in `POWER`, at most 1.5 last places off.
+
+    The table gives the power of u's fraction; a shift by u's integer part rounds once more.
 
     Parameters
     ----------
     exponents : array of int
         u, not negative.
     fraction : int
-        Its fraction bits, at most 16.
-
-    Returns
-    -------
-    array of int64
-        `POWER`, at most 1.5 last places off.
+        Fraction bits of u, at most 16.
 
     Raises
     ------
@@ -201,45 +174,29 @@ def power_of_half(exponents: Integers, fraction: int = 16) -> Integers:
     if exponents.size and exponents.min() < 0:
         raise UserError(f"2**-u is computed for u from 0 on, not for {exponents.min()} units of 2**-{fraction}")
     units = exponents << (16 - fraction)
-    # below 2**-22 all is 0
+    # below 2**-22 the power is 0
     return shifted(POWER_TABLE(units & 0xFFFF), np.minimum(units >> 16, POWER.fraction + 2))
 
 
 def reciprocal(values: Integers) -> Inverse:
-    """Compute ``1 / n`` of positive integers below 2**62.
-
-    Returns
-    -------
-    Inverse
-        At most 1.3 times 2**-17 of it off.
-    """
+    """``1 / n`` of positive integers below 2**62, relative error at most 1.3 times 2**-17."""
     octave, mantissa = normalised(values)
     return Inverse(RECIPROCAL_TABLE(mantissa), octave)
 
 
 def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
-    """Compute ``1 / sqrt(n)`` of positive numbers.
+    """``1 / sqrt(n)`` of positive integers below 2**62, relative error at most 1.3 times 2**-17.
 
-    Parameters
-    ----------
-    values : array of int
-        Positive, below 2**62.
-    fraction : int or array of int
-        Their fraction bits.
-
-    Returns
-    -------
-    Inverse
-        At most 1.3 times 2**-17 of it off.
+    `fraction` is the number of fraction bits of n: one for all, or one each.
     """
     octave, mantissa = normalised(values)
     twice, odd = np.divmod(octave - fraction, 2)
-    found: Integers = np.where(odd, ROOT_TABLES[1](mantissa), ROOT_TABLES[0](mantissa))
-    return Inverse(found, twice)
+    mantissas: Integers = np.where(odd, ROOT_TABLES[1](mantissa), ROOT_TABLES[0](mantissa))
+    return Inverse(mantissas, twice)
 
 
 def normalised(values: Integers) -> tuple[Integers, Integers]:
-    """Find the place of the leading one, and the `MANTISSA` bits behind it; further ones are dropped.
+    """Octave of each value, and the `MANTISSA` bits after its leading one; further bits are dropped.
 
     Raises
     ------
@@ -257,20 +214,16 @@ def normalised(values: Integers) -> tuple[Integers, Integers]:
 
 
 def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, narrow: Narrower) -> Integers:
-    """Multiply by inverses, and round once, half to even.
+    """Values times inverses, rounded once, half to even, saturated to `result`.
 
     Parameters
     ----------
     values : array of int
         Below 2**45.
     fraction : int
-        Their fraction bits.
+        Fraction bits of the values.
     inverse : Inverse
-        For each value, or one a row.
-    result : Format
-        Saturated.
-    narrow : Narrower
-        Counts what saturates.
+        One a value, or one a row.
     """
     shift = fraction + INVERSE.fraction + inverse.exponent - result.fraction
     return narrow(shifted(values * inverse.mantissa, shift), result, result)
@@ -282,7 +235,7 @@ ACTIVATIONS: dict[str, Callable[[Integers], Integers]] = {
     "relu": lambda values: np.maximum(values, 0),
     "silu": silu,
 }
-"""Activations of values of 16 fraction bits by name; a square, which is wider, is none of them."""
+"""Activations of values with 16 fraction bits; the wider squared ReLU is computed elsewhere."""
 
 
 Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]

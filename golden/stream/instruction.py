@@ -13,24 +13,22 @@ from ..transformer.blocks import ActivationKind, PoolKind
 from .values.activation_function import KINDS
 
 ACTIVATIONS: tuple[ActivationKind, ...] = KINDS[1:]
-"""Activations, by number from 1 on; 0 is none."""
+"""Activations, numbered from 1; 0 is none."""
 POOLS: tuple[PoolKind, ...] = get_args(PoolKind)
 """Pools, by number."""
 INSTRUCTION_BEATS = 5
 NO_WORD = (1 << 32) - 1
-"""Number of the word of a tensor that is not tuned."""
+"""Word number of a frozen tensor."""
 ROW_BITS = 23
-"""Bits of a row's number in a `Buffer`."""
+"""Bits of a `Buffer`'s row number."""
 
 
 def shifted_format(form: Format, shift: int) -> Format:
-    """Format of as many bits, shifted to the right."""
+    """Format of the same width with `shift` fraction bits fewer."""
     return Format(form.integer + shift, form.fraction - shift)
 
 
 class Kind(IntEnum):
-    """Kind of an instruction."""
-
     LINEAR = 1
     ATTENTION = 2
     NORM = 3
@@ -43,7 +41,7 @@ class Kind(IntEnum):
 
 
 class Join(IntEnum):
-    """Operation that a linear layer's results pass at last."""
+    """Last operation on a linear layer's results: with another value."""
 
     NONE = 0
     ADD = 1
@@ -51,12 +49,12 @@ class Join(IntEnum):
 
 
 class Buffer(NamedTuple):
-    """Rows of a token of a side: in the wide memory or that of activations.
+    """Rows of a value, in the wide memory or the activation memory.
 
     Parameters
     ----------
-    wide : bool
     first : int
+        First row of a token.
     """
 
     wide: bool
@@ -64,12 +62,12 @@ class Buffer(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Bits of the instruction's field."""
+        """Value of the instruction's field."""
         return int(self.wide) << ROW_BITS | self.first
 
     @classmethod
     def of(cls, bits: int) -> Buffer:
-        """Read a field."""
+        """Decode a field."""
         return cls(bool(bits >> ROW_BITS), bits & ((1 << ROW_BITS) - 1))
 
 
@@ -131,49 +129,55 @@ FIELD_BITS = {
 
 @dataclass(frozen=True)
 class Instruction:
-    """Step of a transformer; fields that its kind does not have are 0.
+    """Step of a transformer; fields without meaning for its kind are 0.
 
     Parameters
     ----------
     kind : int
         `Kind`.
-    activation, join : int
-        What a linear layer's results pass: a number of `ACTIVATIONS`, or the operation itself; `Join`.
+    activation : int
+        Activation of a linear layer's results, or the operation itself: a number of `ACTIVATIONS`.
+    join : int
+        `Join`.
     form : int
-        Format of a linear layer's sums, before what they pass: a place of `FORMATS`.
+        Format of a linear layer's sums, before activation and join: an index of `FORMATS`.
     pool : int
-        A place of `POOLS`.
+        An index of `POOLS`.
     coded, biased, centred, causal, rotary, last : int
         1 for a matrix in NF4; a bias; layer norm; causal attention; rotary positions; the instruction of the logits.
     number : int
-        Of the operation in the user's network.
+        Operation in the user's network.
     inputs, outputs : int
         Features.
-    source, second, third, other, destination : int
-        `Buffer`: what it reads (queries, keys, values), what joins, and where the result goes.
+    source, second, third : int
+        `Buffer` of each operand: source, or queries, keys, values.
+    other : int
+        `Buffer` of the joined value.
+    destination : int
+        `Buffer` of the result.
     shift, passed_shift, result_shift : int
-        Places to the right by which a linear layer's sums, what an activation makes of them, and the result are shifted
-        against the formats that such values have.
+        Missing fraction bits of a linear layer's sums, of its activation's output, and of the result, against the base
+        format.
     source_shift, second_shift, third_shift, other_shift : int
-        The same for what it reads.
+        The same for each operand.
     heads, key_heads, width : int
-        Of attention.
+        Heads of attention, heads of keys and values, features of a head.
     word, bias_word, position_word : int
-        First word of matrix or factors, bias, positions; `NO_WORD` where they are not tuned.
+        First perturbation word of matrix or factors, bias, positions; `NO_WORD` for a frozen tensor.
     beat : int
-        First beat in the stream: of the bias, behind which matrix or factors stand.
+        First beat in the stream, of the bias; matrix or factors follow.
     table, positions : int
-        First beat of the table of positions or rotations, and how many rows of positions there are.
+        First beat of the table of positions or rotations, and its rows of positions.
     corrections, correction_beat : int
-        Sensitive weights of a matrix, which alone are perturbed where there are some, and their first beat.
+        Number of a matrix's sensitive weights and their first beat; if any, only sensitive weights are perturbed.
     fraction : int
         Fraction bits of weights or factors: the shift of the sums.
     factor, factor_fraction : int
-        Of attention the factor of its scores, of a norm the constant 1 / features, and its fraction bits.
+        Factor of an attention's scores, or the constant 1 / features of a norm; its fraction bits.
     least : int
-        Sum of squares that a norm adds for its eps.
+        Epsilon of a norm, as a sum of squares.
     part : int
-        1 behind the place where a network is cut; its words are numbered from 0 again.
+        1 after a cut; a cut restarts the numbers of the words at 0.
     """
 
     kind: int

@@ -1,6 +1,6 @@
 """Layer norm, RMS norm and L2 norm in integers: exact sums of x and x^2, one inverse square root a row.
 
-The sums are made while a row is written, so that a norm reads it once. Nothing is rounded before the variance.
+The sums grow while a row is written, so a norm reads the row once. The variance is exact.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..nn.arithmetic.forward import average
 from .functions import MANTISSA, inverse_root, normalised, scaled
 
 Q11_16 = Format(11, 16)
-"""Format of what residuals are added to, and of a norm's inputs: the wide port of a DSP."""
+"""Format of residual sums and of a norm's inputs: a DSP's 27-bit port."""
 NORMALISED = Format(7, 17)
-"""Format of a row's values divided by their deviation: at most the root of the hidden size."""
+"""Format of normalised values, at most the square root of the features."""
 LARGEST_HIDDEN = 4096
-"""Features whose root, the largest value of a row divided by its deviation, `NORMALISED` holds."""
+"""Largest number of features: `NORMALISED` holds its square root."""
 _FEATURES_OF_62_BITS = 1024
-"""Features with which a sum of squares of Q11.16 is at most 2**62."""
+"""Number of features below which a sum of squares of Q11.16 is at most 2**62."""
 _COUNT_BITS = 24
 """Bits of the constant 1 / features."""
 
@@ -36,16 +36,16 @@ class Norm:
     features : int
         From 1 to `LARGEST_HIDDEN`.
     eps : float
-        What is added to the variance.
+        Added to the variance, from 0 to below 1.
     centred : bool
-        Layer norm where true; RMS norm leaves the mean where it is.
+        True for layer norm; RMS norm does not subtract the mean.
     form : Format
-        Of the inputs: at most 27 bits.
+        Format of the inputs, at most 27 bits.
 
     Raises
     ------
     UserError
-        If a size is out of range, or eps is negative.
+        If `features`, `eps` or `form` is out of range.
     """
 
     features: int
@@ -65,22 +65,21 @@ class Norm:
 
     @cached_property
     def least(self) -> int:
-        """Sum of squares that eps is, in units of their squares; at least 1, so that a row of zeros has an inverse."""
+        """Epsilon as a sum of squares, in units of the inputs' squares; at least 1, so zero rows have an inverse."""
         return max(1, round(self.features * self.eps * 2.0 ** (2 * self.form.fraction)))
 
     @cached_property
     def share(self) -> tuple[int, int]:
-        """The constant 1 / features: integer of 24 bits, and its fraction bits."""
+        """The constant 1 / features: integer of 24 bits, number of fraction bits."""
         fraction = _COUNT_BITS - 1 + (self.features - 1).bit_length()
         return round((1 << fraction) / self.features), fraction
 
     @property
     def constants(self) -> NormConstants:
-        """Fields of an instruction."""
         return NormConstants(self.features, self.centred, *self.share, self.least)
 
     def normalised(self, rows: Integers, narrow: Narrower) -> Integers:
-        """Divide rows by their deviation, as `NormConstants.normalised`: rows are in `form`."""
+        """Rows divided by their deviation, see `NormConstants.normalised`."""
         return self.constants.normalised(rows, narrow)
 
     def run(
@@ -92,15 +91,15 @@ class Norm:
         narrow: Narrower,
         result: Format = Q8_16,
     ) -> Integers:
-        """Compute the norm with its factors and biases, as `NormConstants.run`: rows are in `form`."""
+        """Norm with factors and biases, see `NormConstants.run`."""
         return self.constants.run(rows, gamma, beta, gain, narrow, result)
 
 
 @dataclass(frozen=True)
 class NormConstants:
-    """A norm as its hardware has it, in integers.
+    """Integer constants of a norm, as the hardware uses them.
 
-    The fraction bits of its inputs are none of them: they cancel, as a row is divided by its own deviation.
+    The fraction bits of the inputs cancel: a row is divided by its own deviation.
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ class NormConstants:
     share, share_fraction : int
         The constant 1 / features, of 24 bits, and its fraction bits.
     least : int
-        What is added to the sum of squares: at least 1, of at most 48 bits.
+        Added to the sum of squares: at least 1, at most 48 bits.
     """
 
     features: int
@@ -119,19 +118,9 @@ class NormConstants:
     least: int
 
     def normalised(self, rows: Integers, narrow: Narrower) -> Integers:
-        """Divide rows by their deviation, the mean subtracted where `centred`.
+        """Rows divided by their deviation, without the mean if `centred`: (rows, features) in `NORMALISED`.
 
-        Parameters
-        ----------
-        rows : array of int, (rows, features)
-            Of at most 27 bits.
-        narrow : Narrower
-            Counts what saturates.
-
-        Returns
-        -------
-        array of int64, (rows, features)
-            `NORMALISED`.
+        `rows` has at most 27 bits; `narrow` counts saturations.
         """
         sums = rows.sum(axis=1, keepdims=True)
         mean = average(sums, self.features) if self.centred else np.zeros_like(sums)
@@ -141,17 +130,17 @@ class NormConstants:
         return scaled(rows - mean, 0, inverse, NORMALISED, narrow)
 
     def _deviation(self, rows: Integers, sums: Integers, mean: Integers) -> tuple[Integers, Integers]:
-        """Octave and mantissa of the sum of squares about the mean plus `least`, which is exact: at most 65 bits."""
+        """Octave and mantissa of the exact sum of squares about the mean plus `least`, at most 65 bits."""
         squares = rows * rows
         if self.features <= _FEATURES_OF_62_BITS:
-            # its terms may be beyond 63 bits, what they leave is not
+            # single terms may exceed 63 bits, their total does not
             about = squares.sum(axis=1, keepdims=True) - 2 * mean * sums + self.features * mean * mean
             return normalised(about + self.least)
-        # integers without bounds: an accumulator in two halves
+        # integers without bounds: the hardware's accumulator in two halves
         high, low = ((half.sum(axis=1, keepdims=True)).astype(object) for half in (squares >> 32, squares & 0xFFFFFFFF))
         mean, sums = mean.astype(object), sums.astype(object)
         total = (high << 32) + low - 2 * mean * sums + self.features * mean * mean + self.least
-        # a mantissa has none of the bits that are dropped
+        # the dropped bits are below the mantissa's
         dropped = np.where(total >= 1 << 62, 4, 0)
         octave, mantissa = normalised((total >> dropped).astype(np.int64))
         return octave + dropped, mantissa
@@ -165,23 +154,16 @@ class NormConstants:
         narrow: Narrower,
         result: Format = Q8_16,
     ) -> Integers:
-        """Compute the norm with its factors and biases.
+        """Norm with factors and biases, (rows, features) in `result`; ``n * gamma + beta`` is exact and rounded once.
 
         Parameters
         ----------
         rows : array of int, (rows, features)
-            Of at most 27 bits.
+            At most 27 bits.
         gamma, beta : array of int, (features,)
-            Factors in `gain`, biases in Q8.16; None for none.
+            Factors in `gain`, biases in Q8.16 or None.
         gain : Format
-            Of 18 bits, a DSP's narrow port.
-        narrow : Narrower
-        result : Format
-
-        Returns
-        -------
-        array of int64, (rows, features)
-            In `result`, rounded once behind the exact ``n * gamma + beta``.
+            18 bits, a DSP's narrow port.
         """
         fraction = NORMALISED.fraction + gain.fraction
         exact = self.normalised(rows, narrow) * gamma
@@ -191,20 +173,15 @@ class NormConstants:
 
 
 def unit_rows(rows: Integers, narrow: Narrower) -> Integers:
-    """Divide rows by their L2 norm; a row of zeros stays.
+    """Rows divided by their L2 norm, (rows, features) in Q8.16 from -1 to 1; a row of zeros stays zero.
 
-    Each row is shifted so that its largest has 17 bits, and rounded. Its squares are summed exactly, and one product a
-    value is rounded.
+    Each row is shifted and rounded to 17 bits of its largest magnitude. The sum of squares is exact; each value is
+    rounded once more after one product.
 
     Parameters
     ----------
     rows : array of int, (rows, features)
-        Of any one format, below 2**40.
-
-    Returns
-    -------
-    array of int64, (rows, features)
-        Q8.16, from -1 to 1.
+        Any format, below 2**40.
     """
     largest = np.abs(rows).max(axis=1, keepdims=True)
     octave, _ = normalised(np.maximum(largest, 1))

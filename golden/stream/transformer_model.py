@@ -1,4 +1,4 @@
-"""Transformer as the model of a zeroth-order job: frozen parameters, and offsets of the tuned ones in words."""
+"""Transformer as a zeroth-order job's model: frozen parameters, and offsets of the tuned parameters in words."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .words import TensorName, TensorWords, tile_places
 
 
 def everything(name: TensorName) -> bool:
-    """Tune all tensors."""
+    """True: all tensors are tuned."""
     return True
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerModel:
-    """Transformer with its frozen parameters, see `golden.zo.model.PerturbedModel`, or one of its parts.
+    """Transformer, or a part of it, with frozen parameters, see `golden.zo.model.PerturbedModel`.
 
-    A part has words, and so a table of deltas, of its own. What passes from the first to the second is a row for each
-    token, masked behind a sentence's last one, or a row for each sentence.
+    Each part has its own words and table of deltas. Values at the cut are a row for each token, masked after a
+    sentence's end, or a row for each sentence.
 
     Parameters
     ----------
@@ -35,24 +35,24 @@ class TransformerModel:
     frozen : mapping
         From `IntegerTransformer.convert`.
     embeddings : array of int, (vocabulary, features), optional
-        Q8.16. With them a sample is a sentence's tokens.
+        Q8.16; if given, a sample is a sentence's tokens.
     tuned : callable
-        Whether a tensor is perturbed.
+        Predicate of the perturbed tensors.
     sensitive : mapping of (int, str) to array of int, optional
-        Of tensors that are tuned in part the places of these values, ascending in the flat tensor. They are words of
-        their own, of `sensitive_word` values in the order of their tiles.
+        Ascending flat indices of the tuned values of partly tuned tensors. They have their own words, `sensitive_word`
+        values in tile order.
     times : int
-        Words after which deltas return, see `golden.zo.deltas`; 0 where each word has its own.
+        Period of the deltas in words, see `golden.zo.deltas`; 0 for a delta for each word.
     lanes, columns : int
-        Size of a tile.
+        Inputs and outputs of a tile.
     product : callable
         One of `PRODUCTS`.
     first : int
         First operation of the part.
     last : int, optional
-        Operation behind its last one; by default it is the last part.
+        End of the part's operations, by default the network's.
     first_row : int
-        Number of its first row of deltas among those of the whole model.
+        First row of deltas among the whole model's.
     """
 
     transformer: IntegerTransformer
@@ -70,26 +70,25 @@ class TransformerModel:
 
     @property
     def operations(self) -> range:
-        """Operations of the part."""
         return range(len(self.transformer.network.operations))[self.first : self.last]
 
     @cached_property
     def order(self) -> TensorWords:
-        """Words of the tuned tensors, in the order of their use; of an operation its bias comes first."""
+        """Words of the tuned tensors, in order of use; an operation's bias comes first."""
         shapes = self.transformer.network.parameter_shapes
-        own = (name for name in shapes if name[0] in self.operations and self.tuned(name))
-        names = sorted(own, key=lambda name: (name[0], name[1] != "bias"))
+        tuned = (name for name in shapes if name[0] in self.operations and self.tuned(name))
+        names = sorted(tuned, key=lambda name: (name[0], name[1] != "bias"))
         sizes = {name: (len(self.sensitive[name]),) if name in self.sensitive else shapes[name] for name in names}
         return TensorWords(sizes, self.lanes, self.columns, self.sensitive.keys())
 
     @cached_property
     def _places(self) -> dict[TensorName, Integers]:
-        """Sensitive values of each tensor, as `sensitive`, in the order of the tiles that hold them."""
-        shapes, found = self.transformer.network.parameter_shapes, {}
+        """Sensitive flat indices of each tensor, in tile order."""
+        shapes, indices = self.transformer.network.parameter_shapes, {}
         for name, places in self.sensitive.items():
             ranks = tile_places(shapes[name], self.lanes, self.columns).reshape(-1)[places]
-            found[name] = places[np.argsort(ranks)]
-        return found
+            indices[name] = places[np.argsort(ranks)]
+        return indices
 
     @property
     def words(self) -> int:
@@ -98,39 +97,39 @@ class TransformerModel:
 
     @property
     def rows(self) -> Integers:
-        """Rows of the deltas of the words, or of as many as return."""
+        """Rows of the deltas: of all words, or of one period."""
         return self.first_row + np.arange(min(self.times, self.words) or self.words)
 
     @property
     def offset_format(self) -> Format:
-        """Format of the offsets: that of deltas, as each tensor rounds them to its own."""
+        """Format of the offsets: the deltas' own, as each tensor rounds them."""
         return DELTA
 
     def parts(self, cut: int) -> tuple[TransformerModel, ...]:
-        """Both parts of the model that is cut before an operation; without a cut, 0, all of it.
+        """Both parts of the model, cut before operation `cut`; the model itself for 0.
 
         Raises
         ------
         UserError
-            If more than one operation's outputs would pass, or nothing is tuned in a part.
+            If more than one output crosses the cut, or nothing is tuned in a part.
         """
         if not cut:
             return (self,)
         network = self.transformer.network
         network.crossing(cut)
-        for side, some in (("before", range(cut)), ("behind", range(cut, len(network.operations)))):
-            if not any(name[0] in some and self.tuned(name) for name in network.parameter_shapes):
+        for side, operations in (("before", range(cut)), ("behind", range(cut, len(network.operations)))):
+            if not any(name[0] in operations and self.tuned(name) for name in network.parameter_shapes):
                 raise network.error(cut, f"is no place for a cut ({cut}): nothing {side} it is tuned")
         first = replace(self, last=cut)
         return first, replace(self, first=cut, first_row=len(first.rows))
 
     def labels(self, loss: Loss) -> int:
-        """Count the labels that a sample can have, see `labels_of`.
+        """Number of labels of a sample, see `labels_of`.
 
         Raises
         ------
         UserError
-            If the network gives outputs for each token.
+            If the network has outputs for each token.
         """
         network = self.transformer.network
         outputs, pooled = network.shapes[-1]
@@ -139,12 +138,12 @@ class TransformerModel:
         return labels_of(loss, network.name, network.features, outputs)
 
     def check(self, inputs: Integers, labels: Integers) -> None:
-        """Refuse a batch that is not the model's.
+        """Refuse a batch that does not fit the model.
 
         Raises
         ------
         UserError
-            If samples are of another form, a sentence is empty or too long, or labels are missing.
+            If samples have a wrong shape, a sentence is empty or too long, or labels are missing.
         """
         if len(labels) != len(inputs):
             raise UserError(f"{len(labels)} labels for {len(inputs)} samples")
@@ -155,7 +154,7 @@ class TransformerModel:
         return self.rows_of(inputs)[1]
 
     def rows_of(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:
-        """Rows of all samples, and how many each has."""
+        """Rows of all samples, (tokens, features), and the number of rows of each."""
         network = self.transformer.network
         if self.first:
             if inputs.ndim == 2:
@@ -170,49 +169,49 @@ class TransformerModel:
             return inputs.reshape(-1, network.features), lengths
         if inputs.ndim != 2 or (inputs >= len(self.embeddings)).any():
             raise UserError(f"{network.name} takes n x tokens from 0 to {len(self.embeddings) - 1}, not {inputs.shape}")
-        there = inputs >= 0
-        if (there[:, 1:] & ~there[:, :-1]).any():
+        is_token = inputs >= 0
+        if (is_token[:, 1:] & ~is_token[:, :-1]).any():
             raise UserError(f"{network.name} takes sentences whose tokens are neighbours")
-        lengths = tuple(map(int, there.sum(axis=1)))
+        lengths = tuple(map(int, is_token.sum(axis=1)))
         network.check_lengths(lengths)
-        return self.embeddings[inputs[there]], lengths
+        return self.embeddings[inputs[is_token]], lengths
 
     def parameters(self, offsets: Integers) -> TransformerIntegers:
-        """Parameters with offsets of all words, (words, n), rounded once half to even, and saturated."""
+        """Frozen parameters plus offsets, (words, n), rounded once, half to even, and saturated."""
         moved = dict(self.frozen)
         for name, place in self.order.places.items():
             form = self.transformer.format_of(name)
             rounded = shifted(offsets[place.start : place.stop], np.array(DELTA.fraction - form.fraction))
-            own = self.order.gathered(name, rounded)
+            change = self.order.gathered(name, rounded)
             if name in self.sensitive:
-                own, values = np.zeros_like(self.frozen[name]), own
-                own.reshape(-1)[self._places[name]] = values
-            moved[name] = np.clip(self.frozen[name] + own, form.minimum, form.maximum)
+                change, values = np.zeros_like(self.frozen[name]), change
+                change.reshape(-1)[self._places[name]] = values
+            moved[name] = np.clip(self.frozen[name] + change, form.minimum, form.maximum)
         return moved
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
-        """Compute the outputs with offsets added to the parameters.
+        """Outputs with offsets added to the parameters.
 
         Parameters
         ----------
         inputs : array of int, (samples, tokens) or (samples, tokens, features)
-            Tokens, with -1 behind a sentence's last one; without embeddings rows in Q8.16. Of a second part the first
-            one's outputs.
+            Tokens, -1 after a sentence's end; without embeddings rows in Q8.16. For a second part the first part's
+            outputs.
         offsets : array of int, (words, n)
             In `offset_format`.
         narrow : Narrower
-            Counts the values that are clipped.
+            Counts the clipped values of each operation.
 
         Returns
         -------
         array of int64, (samples, classes)
-            Q8.16. Of a first part what passes the cut, in its format: (samples, features), or masked behind a
-            sentence's last token (samples, tokens, features).
+            Q8.16. For a first part the values at the cut in their format: (samples, features), or (samples, tokens,
+            features) masked after a sentence's end.
         """
         return self.run(inputs, self.parameters(offsets), narrow)
 
     def run(self, inputs: Integers, parameters: TransformerIntegers, narrow: Narrower) -> Integers:
-        """Compute the outputs, as `forward` gives them, with these parameters."""
+        """Outputs with these parameters, see `forward`."""
         (rows, lengths), network = self.rows_of(inputs), self.transformer.network
         outputs, saturations = self.transformer.run(parameters, rows, lengths, self.product, self.operations)
         for number, count in zip(self.operations, saturations, strict=True):
@@ -225,16 +224,16 @@ class TransformerModel:
 
 
 def masked(rows: Integers, lengths: tuple[int, ...]) -> Integers:
-    """Rows of all sentences as one array, masked behind the last token of each: (sentences, tokens, features)."""
-    there = np.arange(max(lengths)) < np.array(lengths)[:, None]
-    found = np.zeros((*there.shape, rows.shape[1]), np.int64)
-    found[there] = rows
-    return np.ma.array(found, mask=np.broadcast_to(~there[:, :, None], found.shape))
+    """Rows of all sentences, (sentences, tokens, features), masked after a sentence's end."""
+    is_token = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    values = np.zeros((*is_token.shape, rows.shape[1]), np.int64)
+    values[is_token] = rows
+    return np.ma.array(values, mask=np.broadcast_to(~is_token[:, :, None], values.shape))
 
 
 def padded(sentences: list[Integers]) -> Integers:
-    """Sentences of tokens as one array, with -1 behind the last token of each."""
-    found = np.full((len(sentences), max(map(len, sentences))), -1, np.int64)
-    for row, tokens in zip(found, sentences, strict=True):
+    """Sentences of tokens, (sentences, tokens), with -1 after a sentence's end."""
+    array = np.full((len(sentences), max(map(len, sentences))), -1, np.int64)
+    for row, tokens in zip(array, sentences, strict=True):
         row[: len(tokens)] = tokens
-    return found
+    return array

@@ -1,1 +1,1 @@
-"""Models of the array of multipliers, what is stationary in it, and its sums."""
+"""Models of the multiplier array: tile loading, products and partial sums."""

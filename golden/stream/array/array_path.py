@@ -1,6 +1,6 @@
-"""`array_path`: the array and its partial sums, shared by linear layers and both products of attention.
+"""`array_path`: multiplier array and partial sums, shared by linear layers, scores and contexts.
 
-A word of `order` for each tile says where its rows and its weights come from. Sums leave to what comes behind them.
+A word of `order` for each tile selects the sources of rows and weights.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .partial_sums import PartialSumsSpec
 from .tile_array import Q4_14, TileArraySpec
 
 APART = 3
-"""Cycles after which `partial_sums` takes a row again."""
+"""Cycles until `partial_sums` can take the same row again."""
 
 
 class TileKind(IntEnum):
-    """Kind of a tile: where its rows and its weights come from."""
+    """Operation of a tile; selects the sources of its rows and weights."""
 
     LINEAR = 0
-    """Rows of the activation memory, weights of a layer."""
+    """Rows of the activation memory, weights of a linear layer."""
     SCORES = 1
-    """Rows of queries, keys."""
+    """Rows of queries, stationary keys."""
     CONTEXTS = 2
-    """Rows of attention's weights, values."""
+    """Rows of attention weights, stationary values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +44,15 @@ class ArrayPathSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs and outputs of a tile. Refused: no even number from 6 up: a row could return while it is written; more
-        than sums hold.
+        Inputs of a tile: even, from 6 to 126. With fewer lanes a row would return while `partial_sums` writes it.
     columns : int
-        Inputs and outputs of a tile, 1 to 64.
+        Outputs of a tile, 1 to 64.
     sums : int
-        Rows of a layer, whose sums are under way at once. Refused: no power of two from 4 to 4,096.
+        Rows of a layer with unfinished sums, at most: a power of two from 4 to 4,096.
     drain : int
-        Sums a cycle that leave. Refused: what does not divide `columns`.
+        Output sums a cycle; divides `columns`.
     queries : int
-        Most queries of a block of attention: at most half as many as `sums`. Refused: no power of two from 2 to half of
-        `sums`.
+        Queries of an attention block, at most: a power of two from 2 to half of `sums`.
     """
 
     name: ClassVar[str] = "array_path"
@@ -76,39 +74,38 @@ class ArrayPathSpec(Spec):
 
     @cached_property
     def partial_sums(self) -> PartialSumsSpec:
-        """Spec of the sums over tiles."""
         return PartialSumsSpec(columns=self.columns, sums=self.sums, drain=self.drain)
 
     @cached_property
     def array(self) -> TileArraySpec:
-        """Spec of the array; its tag is a row's number, and whether its sums begin and end."""
+        """Spec of the array; the tag holds a row's number, `first` and `last`."""
         return TileArraySpec(lanes=self.lanes, columns=self.columns, tag=self.partial_sums.row_number.width + 2)
 
     @property
     def latency(self) -> int:
-        """Cycles from a row that completes its sums to their first part."""
+        """Cycles from a row's last term to the first word of its sums."""
         return self.array.latency + self.partial_sums.latency
 
     @property
     def query_number(self) -> Format:
-        """Format of a query's number in its block."""
+        """Format of a query's number within its block."""
         return Format((self.queries - 1).bit_length(), 0, signed=False)
 
     @property
     def row_fields(self) -> tuple[Field, ...]:
-        """Fields of a row beside its values: what the activation memory brings back as its tag."""
+        """Fields of a row beside its values; the activation memory returns them as its tag."""
         return Field("row", self.partial_sums.row_number), Field("first", BIT), Field("last", BIT)
 
     @property
     def order_fields(self) -> tuple[Field, ...]:
-        """Fields of a word for a tile."""
+        """Fields `kind` and `rows` of a tile's word."""
         return Field("kind", Format(2, 0, signed=False), doc="0 a layer's, 1 scores, 2 contexts"), Field(
             "rows", Format(self.sums.bit_length(), 0, signed=False), doc="rows that pass it, at least 1"
         )
 
     @property
     def used_field(self) -> Field:
-        """Field of the lanes that a tile's rows fill; what the others have counts as 0."""
+        """Field with the number of a tile's used lanes; the other lanes count as 0."""
         return Field(
             "used",
             Format(self.lanes.bit_length(), 0, signed=False),
@@ -116,7 +113,6 @@ class ArrayPathSpec(Spec):
         )
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `order`, rows and weights of both kinds in; sums, scores and contexts out."""
         sums = self.partial_sums.streams()["o"].fields
         terms = (Field("weight", WEIGHT, self.lanes), Field("query", self.query_number))
         weight = Field("weight", Q4_14, 2 * self.columns)
@@ -166,20 +162,18 @@ class ArrayPathSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories of the partial sums."""
         return self.partial_sums.memories
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Pass tiles as long as all their rows and weights are there; of each output at most so many words.
+        """Pass tiles until an input lacks rows or weights; at most `words` words of each output.
 
         Raises
         ------
         UserError
-            If a kind is none, or a tile has no rows or lanes, or too many; or if a row that is not the first of its
-            number comes fewer rows behind the one before than its tile has.
+            If a tile's kind, rows or used lanes are out of range, or if a row returns within fewer rows than its tile.
         """
         used, passed = dict.fromkeys(("rows", "terms", "weights", "keys"), 0), list[tuple[TileKind, Words]]()
-        given: dict[TileKind, list[Words]] = {kind: [] for kind in TileKind}
+        terms: dict[TileKind, list[Words]] = {kind: [] for kind in TileKind}
         order = (inputs["order"][name][:, 0].tolist() for name in ("kind", "rows", "used"))
         for number, rows, used_lanes in zip(*order, strict=True):
             if number not in list(TileKind) or not 1 <= rows <= self.sums or not 1 <= used_lanes <= self.lanes:
@@ -196,25 +190,27 @@ class ArrayPathSpec(Spec):
                 {name: column[used[port] : end] for name, column in inputs[port].items()} for port, end in ends.items()
             )
             passed.append((kind, row))
-            given[kind].append(self._terms(row, tile, used_lanes))
+            terms[kind].append(self._terms(row, tile, used_lanes))
             used |= ends
         self._check_order(passed)
-        return self._outputs({kind: self._complete(parts) for kind, parts in given.items()}, words)
+        return self._outputs({kind: self._complete(parts) for kind, parts in terms.items()}, words)
 
     @staticmethod
     def _check_order(tiles: list[tuple[TileKind, Words]]) -> None:
-        """Check that rows come far enough behind themselves: as many rows as their tile has."""
-        at, before = 0, dict[tuple[bool, int], int]()
+        """Refuse a row that returns before as many rows as its tile has."""
+        position, before = 0, dict[tuple[bool, int], int]()
         for kind, rows in tiles:
             numbers, count = rows["row"] if "row" in rows else rows["query"], len(rows["first"])
             for number, first in np.hstack([numbers, rows["first"]]).tolist():
                 key = kind == TileKind.CONTEXTS, number
-                if not first and at - before.get(key, at - count) < count:
-                    raise UserError(f"row {number} of a tile of {count} rows comes {at - before[key]} behind itself")
-                before[key], at = at, at + 1
+                if not first and position - before.get(key, position - count) < count:
+                    raise UserError(
+                        f"row {number} of a tile of {count} rows comes {position - before[key]} behind itself"
+                    )
+                before[key], position = position, position + 1
 
     def _terms(self, rows: Words, tile: Words, used: int) -> Words:
-        """Multiply rows by a tile: terms of their sums."""
+        """Products of rows and a tile: one term of each row's sums."""
         swap = (np.arange(len(rows["first"])) == 0)[:, None].astype(np.int64)
         values = (rows["value"] if "value" in rows else rows["weight"]) * (np.arange(self.lanes) < used)
         array = TileArraySpec(lanes=self.lanes, columns=self.columns)
@@ -223,7 +219,7 @@ class ArrayPathSpec(Spec):
         return terms | {"row": number, "first": rows["first"], "last": rows["last"]}
 
     def _complete(self, parts: list[Words]) -> Words:
-        """Add terms; complete sums in their order."""
+        """Complete sums of the terms, in order."""
         names = ("sum", "row", "first", "last")
         empty = {name: np.zeros((0, self.columns if name == "sum" else 1), np.int64) for name in names}
         terms = {name: np.concatenate([part[name] for part in [empty, *parts]]) for name in names}
@@ -231,11 +227,10 @@ class ArrayPathSpec(Spec):
 
     @staticmethod
     def _outputs(complete: dict[TileKind, Words], words: int) -> dict[str, Words]:
-        """Words of each output."""
         contexts = complete[TileKind.CONTEXTS]
-        found = {
+        outputs = {
             "sums": complete[TileKind.LINEAR],
             "scores": {"score": complete[TileKind.SCORES]["sum"]},
             "contexts": {"sum": contexts["sum"], "query": contexts["row"], "part": contexts["part"]},
         }
-        return {port: {name: column[:words] for name, column in fields.items()} for port, fields in found.items()}
+        return {port: {name: column[:words] for name, column in fields.items()} for port, fields in outputs.items()}

@@ -1,7 +1,7 @@
-"""`linear_sequencer`: order in which rows of a linear layer pass the array, from an instruction to reads and tiles.
+"""`linear_sequencer`: order in which rows of a linear layer pass the array.
 
-Outputs are done in groups of as many as the array has columns. Of a group all tiles of inputs pass, each with all rows
-of the plus side, then with all of the minus side.
+Outputs form groups of `columns`. For each group every tile of inputs passes: first with all rows of the plus side,
+then with all rows of the minus side.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ class LinearOperation(NamedTuple):
 
     Parameters
     ----------
-    inputs, outputs : int
-        Features.
     source : int
-        Address of the first row of the inputs, in the memory of activations.
+        Address of the first input row in the activation memory.
     rows : int
         Rows of a side.
     stride : int
-        Addresses from a row of inputs to the next.
+        Addresses between the chunks of a row.
     """
 
     inputs: int
@@ -42,36 +40,29 @@ class LinearOperation(NamedTuple):
     stride: int
 
 
-def linear_operation(one: Instruction, capacity: int, rows: int) -> LinearOperation:
-    """Make the operation of an instruction.
-
-    Parameters
-    ----------
-    one : Instruction
-    capacity : int
-        Tokens of all sides that are in the buffers at once.
-    rows : int
-        Rows of a side.
-    """
-    return LinearOperation(one.inputs, one.outputs, Buffer.of(one.source).first * capacity, rows, capacity)
+def linear_operation(instruction: Instruction, capacity: int, rows: int) -> LinearOperation:
+    """Operation of an instruction, for `rows` rows of a side; the buffers hold `capacity` tokens of both sides."""
+    return LinearOperation(
+        instruction.inputs, instruction.outputs, Buffer.of(instruction.source).first * capacity, rows, capacity
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearSequencerSpec(Spec):
-    """Parameters and model of `linear_sequencer`; but for the rows of memories all are powers of two.
+    """Parameters and model of `linear_sequencer`.
 
     Parameters
     ----------
     lanes : int
-        Inputs and outputs of a tile. Refused: no power of two.
+        Inputs of a tile, a power of two.
     columns : int
-        Inputs and outputs of a tile. Refused: no power of two, or more than `lanes`.
+        Outputs of a tile: a power of two, at most `lanes`.
     rows : int
         Rows of the narrow activation memory, 2 to 2^20.
     wide_rows : int
-        Wide rows of the activation memory, 2 to 2^20.
+        Rows of the wide activation memory, 2 to 2^20.
     sums : int
-        Rows of both sides, at most. Refused: no power of two from 4 to 4,096.
+        Rows of both sides, at most: a power of two from 4 to 4,096.
     """
 
     name: ClassVar[str] = "linear_sequencer"
@@ -94,21 +85,19 @@ class LinearSequencerSpec(Spec):
 
     @cached_property
     def layout(self) -> ChunkLayout:
-        """Rows of the activation memory."""
         return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
 
     @property
     def row(self) -> Format:
-        """Format of a row's number, side included."""
+        """Format of a row's number; the minus side follows the plus side."""
         return Format((self.sums - 1).bit_length(), 0, signed=False)
 
     @property
     def used(self) -> Format:
-        """Format of the lanes that a tile's rows fill."""
+        """Format of the number of a tile's used lanes."""
         return Format(self.lanes.bit_length(), 0, signed=False)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: a word of `operation` for each layer; reads of rows, and `order` of tiles."""
         count = Format(self.sums.bit_length(), 0, signed=False)
         features = (Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("inputs", "outputs"))
         address = self.layout.address
@@ -152,27 +141,27 @@ class LinearSequencerSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Give the reads of each layer; of each output at most so many words.
+        """Reads and tiles of each layer; at most `words` words of each output.
 
         Raises
         ------
         UserError
-            If a layer has no features or rows, or more rows than sums.
+            If a layer has no features, no rows, or more rows than `sums`.
         """
         reads, order = list[Words](), list[tuple[int, int]]()
-        given = (inputs["operation"][name][:, 0].tolist() for name in LinearOperation._fields)
-        for one in (LinearOperation(*values) for values in zip(*given, strict=True)):
-            if not (one.inputs and one.outputs and 1 <= one.rows <= self.sums // 2):
-                raise UserError(f"{one.inputs} inputs, {one.outputs} outputs, {one.rows} rows of a side")
-            tiles, groups = -(-one.inputs // self.lanes), -(-one.outputs // self.columns)
-            of_tile, row = (axis.reshape(-1) for axis in np.mgrid[:tiles, : 2 * one.rows])
+        columns = (inputs["operation"][name][:, 0].tolist() for name in LinearOperation._fields)
+        for layer in (LinearOperation(*values) for values in zip(*columns, strict=True)):
+            if not (layer.inputs and layer.outputs and 1 <= layer.rows <= self.sums // 2):
+                raise UserError(f"{layer.inputs} inputs, {layer.outputs} outputs, {layer.rows} rows of a side")
+            tiles, groups = -(-layer.inputs // self.lanes), -(-layer.outputs // self.columns)
+            of_tile, row = (axis.reshape(-1) for axis in np.mgrid[:tiles, : 2 * layer.rows])
             lines = np.arange(tiles) * self.layout.parts
-            place = Place(False, one.source)
-            begins = np.array([self.layout.chunk(place, int(line), 0, one.stride).address for line in lines])
+            place = Place(False, layer.source)
+            begins = np.array([self.layout.chunk(place, int(line), 0, layer.stride).address for line in lines])
             group = {"address": begins[of_tile] + row, "row": row, "first": of_tile == 0, "last": of_tile == tiles - 1}
             reads.append({name: np.tile(column, groups)[:, None].astype(np.int64) for name, column in group.items()})
-            used = [min(one.inputs - tile * self.lanes, self.lanes) for tile in range(tiles) for _ in range(2)]
-            order += [(one.rows, lanes) for lanes in used] * groups
-        found = {name: np.concatenate([part[name] for part in reads])[:words] for name in reads[0]} if reads else {}
+            used = [min(layer.inputs - tile * self.lanes, self.lanes) for tile in range(tiles) for _ in range(2)]
+            order += [(layer.rows, lanes) for lanes in used] * groups
+        rows_read = {name: np.concatenate([part[name] for part in reads])[:words] for name in reads[0]} if reads else {}
         words_of_tiles = np.array(order[:words], np.int64).reshape(-1, 2)
-        return {"rows_read": found, "order": {"rows": words_of_tiles[:, :1], "used": words_of_tiles[:, 1:]}}
+        return {"rows_read": rows_read, "order": {"rows": words_of_tiles[:, :1], "used": words_of_tiles[:, 1:]}}

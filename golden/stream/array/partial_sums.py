@@ -1,8 +1,7 @@
-"""`partial_sums`: exact sums over tiles, a row of columns a cycle; complete rows wait in a queue and leave in parts.
+"""`partial_sums`: exact sums over tiles, a row of columns a cycle; complete rows leave in parts through a queue.
 
-The products of a row and a tile are one term of the row's sums. The first tile's term begins them, the last one's
-completes them. A tile's sums have 48 bits. Those over tiles have more: real networks have rows of weights whose sizes
-add up to more than 48 bits hold for any activations.
+The products of a row and a tile are one term of the row's sums. The first tile's term begins the sums, the last tile's
+term completes them. A term has 48 bits, a sum 56: weight rows of real networks can exceed 48 bits.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .tile_array import Q4_14, SUM
 TOTAL = Format(26, SUM.fraction)
 """Sums over tiles, 56 bits."""
 MOST_INPUTS = TOTAL.maximum // (Q8_16.minimum * Q4_14.minimum)
-"""So many products of any operands have an exact sum, whatever training makes of the weights."""
+"""Number of products, of any operands, with an exact sum."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +33,9 @@ class PartialSumsSpec(Spec):
     columns : int
         Sums of a row, 1 to 64.
     sums : int
-        Rows whose sums are under way, and as many that are complete. Refused: no power of two from 4 to 4,096.
+        Rows with unfinished sums, and rows of the queue of complete sums: a power of two from 4 to 4,096.
     drain : int
-        Sums a cycle that leave; it divides `columns`. Refused: what does not divide `columns`.
+        Output sums a cycle; divides `columns`.
     """
 
     name: ClassVar[str] = "partial_sums"
@@ -57,26 +56,24 @@ class PartialSumsSpec(Spec):
 
     @property
     def parts(self) -> int:
-        """Words in which a row leaves."""
+        """Output words of a row."""
         return self.columns // self.drain
 
     @property
     def row_number(self) -> Format:
-        """Format of a row's number."""
         return Format((self.sums - 1).bit_length(), 0, signed=False)
 
     @property
     def part_number(self) -> Format:
-        """Format of the number of a row's part: a bit where there is one alone."""
+        """Format of a part's number within its row, at least one bit."""
         return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
     @property
     def latency(self) -> int:
-        """Cycles from a last term to the first part: memory, sum, queue 2, output."""
+        """Cycles from the last term to the first part: memory, sum, two of the queue, output."""
         return 5
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes terms, `o` gives the sums of complete rows in parts."""
         flags = (
             Field("row", self.row_number),
             Field("first", BIT, doc="the row's sums begin with this term"),
@@ -110,17 +107,17 @@ class PartialSumsSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Add the terms of each row; rows leave in the order in which they are complete.
+        """Add the terms of each row; rows leave in the order of their completion, at most `words` words.
 
         Raises
         ------
         UserError
-            If a row is added to that no first term has begun, or a sum does not fit 56 bits.
+            If a row has no first term, or a sum does not fit 56 bits.
         """
-        given, begun = inputs["i"], dict[int, Integers]()
+        words_in, begun = inputs["i"], dict[int, Integers]()
         rows, sums = list[int](), list[Integers]()
-        flags = (given[name][:, 0].tolist() for name in ("row", "first", "last"))
-        for term, row, first, last in zip(given["sum"], *flags, strict=True):
+        flags = (words_in[name][:, 0].tolist() for name in ("row", "first", "last"))
+        for term, row, first, last in zip(words_in["sum"], *flags, strict=True):
             if not first and row not in begun:
                 raise UserError(f"row {row} has no first term")
             total = term if first else begun[row] + term
@@ -130,19 +127,19 @@ class PartialSumsSpec(Spec):
             if last:
                 rows.append(row)
                 sums.append(begun.pop(row))
-        found = {
+        output = {
             "sum": np.array(sums, np.int64).reshape(-1, self.drain),
             "row": np.repeat(np.array(rows, np.int64), self.parts)[:, None],
             "part": np.tile(np.arange(self.parts), len(rows))[:, None],
         }
-        return {"o": {name: column[:words] for name, column in found.items()}}
+        return {"o": {name: column[:words] for name, column in output.items()}}
 
     @property
     def memory(self) -> MemoryShape:
-        """Memory of the sums that are under way."""
+        """Memory of the unfinished sums."""
         return MemoryShape("partial sums", self.sums, self.columns * TOTAL.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Sums under way, and the queue of complete ones."""
+        """Unfinished sums, and the queue of complete rows."""
         return self.memory, fifo_memory("complete sums", self.sums, self.columns * TOTAL.width + self.row_number.width)

@@ -1,7 +1,7 @@
-"""`stationary_load`: rows of keys or values of attention to tiles of stationary operands, as `tile_array` takes them.
+"""`stationary_load`: rows of keys or values to the tiles of `tile_array`.
 
-A key is a column of its tile, so that rows of keys are turned round a corner. A value is a lane: its row, or a part of
-it, stands in the tile as it is. Of a row that holds features of several heads, the parts of the others count as zeros.
+A key becomes a column of its tile, so rows of keys are transposed. A value becomes a lane: a part of its row. Features
+of other heads in the same row count as zeros.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class StationaryLoadSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs of a tile, and values of a row: a power of two. Refused: no power of two from 4 to 64.
+        Inputs of a tile, and values of a row: a power of two from 4 to 64.
     columns : int
-        Outputs of a tile: at most as many, a power of two. Refused: no power of two, or more than `lanes`.
+        Outputs of a tile: a power of two, at most `lanes`.
     """
 
     name: ClassVar[str] = "stationary_load"
@@ -47,17 +47,16 @@ class StationaryLoadSpec(Spec):
 
     @property
     def beats(self) -> int:
-        """Beats of a tile."""
         return self.lanes // 2
 
     @property
     def parts(self) -> int:
-        """Parts of a row: as many features each as there are columns."""
+        """Parts of a row, `columns` features each."""
         return self.lanes // self.columns
 
     @property
     def part_number(self) -> Format:
-        """Format of the number of a row's part: a bit where there is one alone."""
+        """Format of a part's number within its row, at least one bit."""
         return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
     @property
@@ -66,7 +65,6 @@ class StationaryLoadSpec(Spec):
         return 3
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes rows, as many a tile as it has columns or lanes; `o` gives beats of tiles."""
         flags = (
             Field("turn", BIT, doc="1: keys, a tile has `columns` rows; 0: values, a tile has `lanes` rows"),
             Field("part", self.part_number, doc="of a value's row: which features are the columns"),
@@ -102,28 +100,28 @@ class StationaryLoadSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Make tiles of rows; those of a tile that is not complete give nothing.
+        """Beats of the tiles, at most `words`; an incomplete last tile gives none.
 
         Raises
         ------
         UserError
-            If rows of a tile differ in what they are, or in their part.
+            If rows of a tile differ in `turn` or `part`.
         """
-        given, at, tiles = inputs["i"], 0, list[Integers]()
+        fields, start, tiles = inputs["i"], 0, list[Integers]()
         half = 1 << (Q4_14.width - 1)
-        # 18 bits of each place count
-        zero = np.repeat(given["zero"], self.columns, axis=1)
-        values = np.where(zero, 0, (given["value"] + half & 2 * half - 1) - half)
-        while at < len(values):
-            turn, part = (int(given[name][at, 0]) for name in ("turn", "part"))
-            rows = slice(at, at + (self.columns if turn else self.lanes))
+        # the array takes the low 18 bits of each value
+        zero = np.repeat(fields["zero"], self.columns, axis=1)
+        values = np.where(zero, 0, (fields["value"] + half & 2 * half - 1) - half)
+        while start < len(values):
+            turn, part = (int(fields[name][start, 0]) for name in ("turn", "part"))
+            rows = slice(start, start + (self.columns if turn else self.lanes))
             if len(values) < rows.stop:
                 break
-            if (given["turn"][rows] != turn).any() or (not turn and (given["part"][rows] != part).any()):
+            if (fields["turn"][rows] != turn).any() or (not turn and (fields["part"][rows] != part).any()):
                 raise UserError(f"rows {rows.start} to {rows.stop - 1} are of one tile, and differ in turn or part")
             tile = values[rows]
             tiles.append(tile.T if turn else tile[:, part * self.columns : (part + 1) * self.columns])
-            at = rows.stop
+            start = rows.stop
         beats = np.array(tiles, np.int64).reshape(-1, 2 * self.columns)
         return {"o": {"weight": beats[:words]}}
 
@@ -134,5 +132,4 @@ class StationaryLoadSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """A memory a column."""
         return (self.memory,)

@@ -1,6 +1,6 @@
-"""`tile_array`: weight-stationary array of multipliers; rows pass, a tile a matrix product, the next tile loads beside.
+"""`tile_array`: weight-stationary array of multipliers; the next tile loads while rows pass.
 
-Sums are exact. Which weights meet a row follows from the rows alone: one marked `swap` is the first of the next tile.
+Sums are exact. A row marked `swap` is the first of the next tile.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...fixed import Q8_16, Format, matmul
 from ...rng.urng import BIT
 
 Q4_14 = Format(4, 14)
-"""Stationary weights, and whatever has 18 bits: keys and values of Q6.12 too."""
+"""Format of stationary operands; keys and values put Q6.12 into the same 18 bits."""
 SUM = Format(18, Q8_16.fraction + Q4_14.fraction)
-"""Sums of 48 bits, as a DSP's."""
+"""Format of a tile's sums: 48 bits, as a DSP accumulates."""
 LARGEST_LANES = 1 << (SUM.width - 1 - (Q8_16.width - 1) - (Q4_14.width - 1))
-"""From so many products of most negative operands on a sum would not fit."""
+"""Number of products whose sum can exceed `SUM`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +31,11 @@ class TileArraySpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs of a tile: an even number, half of which is in each of the two cascades of a column. Refused: outside 4
-        to 126, where sums of 48 bits are exact; odd, as there are two cascades.
+        Inputs of a tile: even, 4 to 126, half in each of a column's two DSP cascades. More would overflow 48-bit sums.
     columns : int
         Outputs of a tile, 1 to 64.
     tag : int
-        Width of a field that passes through with a row unchanged, 0 to 32.
+        Bits that pass through with a row unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "tile_array"
@@ -58,24 +57,22 @@ class TileArraySpec(Spec):
 
     @property
     def beats(self) -> int:
-        """Beats of a tile, and places of a cascade."""
+        """Beats of a tile, and DSP slices of a cascade."""
         return self.lanes // 2
 
     @property
     def latency(self) -> int:
-        """Cycles from a row to its sums: inputs, operands, products, a cascade, and the sum of both cascades."""
+        """Cycles from a row to its sums: inputs, operands, products, cascade, and the sum of both cascades."""
         return 3 + self.beats + 1
 
     def cycles(self, rows: Sequence[int]) -> int:
-        """Cycles for tiles, each with so many rows, if no stream ever waits: from the first beat to the last sums.
+        """Cycles from the first beat to the last sums for tiles of `rows` rows each, without back-pressure.
 
-        The first tile's beats take a cycle each, and so do all rows. A tile with fewer rows than the next one has beats
-        waits for those.
+        The first tile loads first, a beat a cycle. A tile with fewer rows than `beats` waits for the next tile's beats.
         """
         return self.beats + sum(max(some, self.beats) for some in rows[:-1]) + rows[-1] + self.latency
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `w` takes tiles, two lanes a beat, lane by lane; `x` rows, and `o` gives their sums."""
         tag = tag_fields(self.tag)
         return {
             "w": Stream(
@@ -109,12 +106,12 @@ class TileArraySpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Multiply each row by its tile; rows from a swap on whose tile is not complete give nothing.
+        """Products of each row and its tile, at most `words` words; rows of an incomplete tile give none.
 
         Raises
         ------
         UserError
-            If the first row is not marked `swap`: there is no tile for it.
+            If the first row is not marked `swap`.
         """
         rows, swap = inputs["x"]["value"], inputs["x"]["swap"][:, 0]
         if len(rows) and not swap[0]:
@@ -124,5 +121,5 @@ class TileArraySpec(Spec):
         tiles = weights[: complete * self.beats].reshape(complete, self.lanes, self.columns)
         groups = np.split(np.arange(len(rows)), np.flatnonzero(swap)[1:])
         sums = [matmul(rows[group], tile) for group, tile in zip(groups, tiles, strict=False)]
-        found = np.concatenate(sums)[:words] if sums else np.zeros((0, self.columns), np.int64)
-        return {"o": {"sum": found} | ({"tag": inputs["x"]["tag"][: len(found)]} if self.tag else {})}
+        products = np.concatenate(sums)[:words] if sums else np.zeros((0, self.columns), np.int64)
+        return {"o": {"sum": products} | ({"tag": inputs["x"]["tag"][: len(products)]} if self.tag else {})}

@@ -1,1 +1,1 @@
-"""Model of the engine that runs programs: its blocks, whose sizes follow from those of a core."""
+"""Specs of the engine's blocks, sized by the core."""

@@ -1,1 +1,1 @@
-"""Core that streams transformers, as data: its size, the schedule, program and stream of a network, and their cost."""
+"""The streaming core as data: size, schedule, program and weight stream of a network, cost."""

@@ -1,4 +1,4 @@
-"""Size of the core that streams transformers: its array, buffers and memory port, without a network."""
+"""Size of the streaming core: array, buffers and memory ports."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...axi.bus import BEAT
 from ...errors import UserError
 
 PORT_SHARE = 0.7
-"""Part of its peak that a memory port gives, as in the simulated memory of the cores."""
+"""Fraction of a memory port's peak rate, as in the simulated memory of the cores."""
 LANES = 4
-"""Values a cycle of the functions behind the array, and sums a cycle that leave it."""
+"""Values a cycle of the functions after the array, and sums a cycle out of the array."""
 MOST_QUERIES = 64
-"""Most queries of a head whose scores are on the chip at once."""
+"""Largest number of a head's queries with scores on the chip."""
 _CODES = 2 * BEAT
-"""Codes of a beat, as many as there are dequantisers."""
+"""Codes of a beat, and number of dequantisers."""
 _VALUES, _WIDE_VALUES = 12_288 * 32, 4_096 * 16
 
 
@@ -30,13 +30,13 @@ class CoreSize:
     rows : int
         Rows of the activation memory, `lanes` values of Q8.16 each.
     wide_rows : int
-        Rows of the memory of sums and norms' inputs, `columns` values of Q11.16 each.
+        Rows of the wide memory for sums and norm inputs, `columns` values of Q11.16 each.
     sums : int
-        Rows of partial sums of a group of columns; there are two groups.
+        Rows of partial sums of a group of columns; two groups exist.
     ports : int
-        Memory ports of `BEAT` bytes a cycle at their peak, over which the stream of weights comes.
+        Memory ports of the weight stream, `BEAT` bytes a cycle at their peak.
     exponentials, norm_lanes : int
-        Exponentials and values of a norm a cycle.
+        Exponentials a cycle, and values of a norm a cycle.
 
     Raises
     ------
@@ -60,42 +60,41 @@ class CoreSize:
 
     @classmethod
     def of_array(cls, text: str, ports: int = 1) -> CoreSize:
-        """Make a core of an array as text, lanes x columns, with buffers of as many values as the default's.
+        """Core with an array from text, lanes x columns, such as ``32x16``; buffers have the default number of values.
 
         Raises
         ------
         UserError
-            If it is not of that form, or a size is out of range.
+            If the text has another form, or a size is not in 1 to 1,024.
         """
-        found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
-        if not found or not all(0 < int(one) <= 1024 for one in found.groups()):
+        match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
+        if not match or not all(0 < int(size) <= 1024 for size in match.groups()):
             raise UserError(f"an array is lanes x columns, such as {', '.join(ARRAYS)}, not {text!r}")
-        lanes, columns = map(int, found.groups())
+        lanes, columns = map(int, match.groups())
         return cls(lanes, columns, max(_VALUES // lanes, 1), max(_WIDE_VALUES // columns, 1), ports=ports)
 
     @property
     def multipliers(self) -> int:
-        """Multiply-accumulates a cycle."""
         return self.lanes * self.columns
 
     @property
     def port_bytes(self) -> float:
-        """Bytes a cycle that a port gives."""
+        """Bytes a cycle of a port."""
         return BEAT * PORT_SHARE
 
     @property
     def stream_bytes(self) -> float:
-        """Bytes a cycle of the stream of weights: of all ports together, which are joined to a beat a cycle."""
+        """Bytes a cycle of the weight stream: all ports together, at most a beat."""
         return min(self.port_bytes * self.ports, BEAT)
 
     @property
     def load_cycles(self) -> int:
-        """Cycles in which a tile of one side is loaded: two lanes of it a cycle."""
+        """Cycles to load a tile of one side, two lanes a cycle."""
         return self.lanes // 2
 
     @property
     def dequantisation_cycles(self) -> int:
-        """Cycles in which the codes of a tile, which both sides share, are dequantised: those of a beat."""
+        """Cycles to dequantise a tile's codes for both sides, a beat of codes a cycle."""
         return -(-self.multipliers // _CODES)
 
 

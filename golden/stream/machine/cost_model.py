@@ -1,8 +1,8 @@
-"""Cost model of a step of training on the streaming core, on paper: cycles, bytes and products by operation.
+"""Estimated cycles, bytes and products of a training step on the streaming core, by operation.
 
-Both sides of a slope come from one stream of weights. A pass takes as many whole sentences as the buffers hold. In it
-each step of the schedule takes as long as the slowest of array, loading of tiles, offsets, memory port and function
-units, and then empties its pipelines: the next one begins behind it. The page of the core holds it against the RTL.
+One weight stream serves both sides of a projected gradient. A pass takes as many whole sentences as the buffers hold.
+Each schedule step takes as long as the slowest of array, tile loading, offsets, memory port and function units. Its
+pipelines then drain before the next step. The core's page compares the estimate with the RTL.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ from .schedule import Schedule, Step
 
 SIDES = 2
 TIMES, NUMBERS = 255, 31
-"""Words after which deltas return, and numbers of each, a cycle each."""
+"""Period of the deltas in words, and numbers a word, a cycle each."""
 VECTOR_CYCLES = 1.2
-"""Cycles that a value of a norm's factors, of a position or of a rotation takes, whose offset comes before it."""
+"""Cycles a value of a norm's factors, a position or a rotation; each waits for its offset."""
 VALUE_BYTES = 4
 LATENCY, UNIT_LATENCY, BLOCK_LATENCY = 60, 32, 5
-"""Cycles of an operation, of a pass of a row's norm, and of a block of attention, in which pipelines fill and empty."""
+"""Fill and drain cycles of an operation, of a row's pass through the unit-length norm, and of an attention block."""
 MEAN_CYCLES, COPY_CYCLES = 36, 8
-"""Cycles in which a chunk of sums becomes one of means, and in which a chunk is copied."""
+"""Cycles to divide a chunk of sums into means, and to copy a chunk."""
 DELTA_BYTES = TIMES * NUMBERS * 4
 """Bytes of the folded deltas, whatever the network."""
 
 
 def on_paper(network: Transformer) -> IntegerTransformer:
-    """Make the integers' network without tensors: all weights are Q4.14.
+    """Integer network without tensors: all weights are Q4.14.
 
     Raises
     ------
     UserError
-        If an operation has no integers.
+        If an operation has no integer model.
     """
     form = Format(4, WEIGHT_BITS - 4)
     return IntegerTransformer(network, {name: form for name in network.parameter_shapes if is_weight(name)})
 
 
 class Pass(NamedTuple):
-    """Sentences that are on the chip at once.
+    """Sentences on the chip at once.
 
     Parameters
     ----------
     lengths : tuple of int
-        Tokens of each.
+        Tokens of each sentence.
     sides : int
-        2 where both are there, 1 where one comes behind the other.
+        2 for both sides at once, 1 for one side after the other.
     """
 
     lengths: tuple[int, ...]
@@ -86,17 +86,17 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True)
 class OperationCost:
-    """Cost of one step of the schedule in a whole step of training.
+    """Cost of one schedule step in a whole training step.
 
     Parameters
     ----------
     number : int
-        Of the operation that it begins with.
+        First operation of the schedule step.
     title, kind : str
-        Its name in the user's model, and what it is.
+        Name in the user's model, and class of the operation.
     cycles : float
     bound : str
-        What takes longest: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``.
+        Slowest resource: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``.
     products : int
         Multiply-accumulates.
     read : int
@@ -119,12 +119,12 @@ class StreamBytes:
     Parameters
     ----------
     codes, scales : int
-        Of all matrices, whole records.
+        All matrices, in whole records.
     vectors : int
-        Biases, norms' factors and positions, 4 bytes a value.
+        Biases, norm factors and positions, 4 bytes a value.
     deltas : int
     activations, keys_values : int
-        Largest of a pass, with 24 or 27 bits a value.
+        The largest pass, with 24 or 27 bits a value.
     """
 
     codes: int
@@ -137,7 +137,7 @@ class StreamBytes:
 
 @dataclass(frozen=True)
 class StepCost:
-    """Cost of a step of training: one slope of a batch of sentences.
+    """Cost of a training step: one projected gradient of a batch of sentences.
 
     Parameters
     ----------
@@ -146,12 +146,12 @@ class StepCost:
         Tokens of each sentence.
     size : CoreSize
     first : int
-        Operation from which on it is computed: the rows before it come from a cache in DRAM.
+        First computed operation; a cache in DRAM holds the rows before it.
 
     Raises
     ------
     UserError
-        If there is no sentence, a length is out of range, or there is no such operation.
+        If the batch is empty, or a length or `first` is out of range.
     """
 
     transformer: IntegerTransformer
@@ -167,29 +167,28 @@ class StepCost:
         if not 0 <= self.first < len(network.operations):
             raise UserError(f"first = {self.first}: {network.name} has operations 0 to {len(network.operations) - 1}")
 
-    # -- what is on the chip -------------------------------------------------------------------------------------------
+    # -- buffers -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Steps and places."""
         return Schedule(self.transformer, self.size.lanes, self.size.columns)
 
     @cached_property
     def capacity(self) -> int:
-        """Tokens of a side that the buffers hold."""
+        """Tokens of a side in the buffers."""
         need, size = self.schedule, self.size
         return min(size.rows // need.rows, size.wide_rows // need.wide_rows, size.sums)
 
     @property
     def fits(self) -> bool:
-        """Whether the longest sentence is in the buffers, at least one side at a time."""
+        """True if the buffers hold the longest sentence, at least one side at a time."""
         return max(self.lengths) <= self.capacity
 
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
-        """Passes of as many whole sentences as have room, in their order; one side at a time where it must be.
+        """Passes of as many whole sentences as fit, in order; one side at a time if necessary.
 
-        A sentence that does not fit is a pass of its own, as if the buffers were larger.
+        A sentence too long for the buffers is a pass of its own, as if they were larger.
         """
         longest = max(self.lengths)
         sides = SIDES if SIDES * longest <= self.capacity else 1
@@ -200,57 +199,56 @@ class StepCost:
 
     @cached_property
     def operations(self) -> tuple[OperationCost, ...]:
-        """Cost of each step of the schedule, from `first` on."""
+        """Cost of each schedule step, from `first` on."""
         return tuple(self._cost(step) for step in self.schedule.steps if step.number >= self.first)
 
     @property
     def cycles(self) -> float:
-        """Cycles of a step."""
-        return self.outside + sum(one.cycles for one in self.operations)
+        return self.outside + sum(operation.cycles for operation in self.operations)
 
     @property
     def outside(self) -> float:
-        """Cycles beside the operations: a perturbation, samples of each pass, an update."""
+        """Cycles outside the operations: perturbation, samples of each pass, update."""
         words = TransformerModel(self.transformer, {}, lanes=self.size.lanes, columns=self.size.columns).words
         return SIDES * NUMBERS * min(words, TIMES) + self._entering / self.size.port_bytes
 
     @property
     def products(self) -> int:
         """Multiply-accumulates of both sides."""
-        return sum(one.products for one in self.operations)
+        return sum(operation.products for operation in self.operations)
 
     @property
     def ideal_cycles(self) -> float:
-        """Cycles in which the array could compute its products, if it had nothing else to wait for."""
+        """Cycles of the products on a never idle array."""
         return self.products / self.size.multipliers
 
     @property
     def bytes_read(self) -> int:
-        """Bytes that a step reads from DRAM: the stream once a pass, and the rows of inputs, or of the cache."""
-        return sum(one.read for one in self.operations) + self._entering
+        """Bytes read from DRAM: the stream once a pass, and the input or cache rows."""
+        return sum(operation.read for operation in self.operations) + self._entering
 
     @property
     def _entering(self) -> int:
-        """Bytes of the rows that enter."""
+        """Bytes of the input or cache rows."""
         network, entering = self.transformer.network, {INPUTS}
         if self.first:
-            kept = [step for step in self.schedule.steps if step.number >= self.first]
-            entering = {read for step in kept for read in step.needs} - {step.result for step in kept}
+            steps = [step for step in self.schedule.steps if step.number >= self.first]
+            entering = {read for step in steps for read in step.needs} - {step.result for step in steps}
         features = [network.features if read < 0 else network.shapes[read][0] for read in entering]
         rows = sum(token_beats(count) for count in features)
-        return BEAT * sum(rows * sum(one.lengths) for one in self.passes)
+        return BEAT * sum(rows * sum(chip_pass.lengths) for chip_pass in self.passes)
 
     @property
     def bytes_written(self) -> int:
-        """Bytes that a step writes to DRAM: its record."""
+        """Bytes written to DRAM: the step's record."""
         return ZerothOrderLayout.record_beats(len(self.lengths)) * BEAT
 
     def _cost(self, step: Step) -> OperationCost:
         operation, network = self.transformer.network.operations[step.number], self.transformer.network
         total = read = 0.0
         longest: dict[str, float] = {}
-        for one in self.passes:
-            bounds, stream, after = self._bounds(step, one)
+        for chip_pass in self.passes:
+            bounds, stream, after = self._bounds(step, chip_pass)
             bounds["DRAM"] = stream / self.size.stream_bytes
             total += max(bounds.values()) + after
             read += stream
@@ -264,21 +262,21 @@ class StepCost:
         """Multiply-accumulates of each operation, of one side."""
         return products(self.transformer.network, self.lengths)
 
-    def _bounds(self, step: Step, one: Pass) -> tuple[dict[str, float], int, float]:
-        """Cycles by what bounds them, bytes of the stream, and cycles that nothing hides, of a step in one pass."""
+    def _bounds(self, step: Step, chip_pass: Pass) -> tuple[dict[str, float], int, float]:
+        """Cycles by resource, bytes of the stream, and cycles that nothing overlaps, of a step in one pass."""
         network, size = self.transformer.network, self.size
         operation, inputs = network.operations[step.number], network.inputs(step.number)
         features, pooled = network.shapes[step.result]
-        rows = one.sides * len(one.lengths) if pooled else one.rows
-        vectors, chunks = self._vector_bytes(step.number, one), -(-features // size.columns)
-        # their offsets come one by one, and their unit waits for them
+        rows = chip_pass.sides * len(chip_pass.lengths) if pooled else chip_pass.rows
+        vectors, chunks = self._vector_bytes(step.number, chip_pass), -(-features // size.columns)
+        # offsets of vectors arrive one by one, and the unit waits for them
         wait = VECTOR_CYCLES * vectors / VALUE_BYTES
         match operation:
             case Linear():
-                bounds, after = self._linear(step, one, rows)
+                bounds, after = self._linear(step, chip_pass, rows)
                 return bounds, matrix_beats(size, features, inputs, coded=True) * BEAT + vectors, after
             case SelfAttention():
-                bounds, after = self._attention(operation, one)
+                bounds, after = self._attention(operation, chip_pass)
                 return bounds, 0, after
             case Normalisation():
                 return {"functions": rows * -(-features // size.norm_lanes)}, vectors, wait + LATENCY
@@ -288,19 +286,23 @@ class StepCost:
                 return {"functions": rows * features / LANES}, vectors, wait
             case PoolTokens():
                 mean = operation.kind == "mean"
-                return {"functions": chunks * (mean * one.rows + rows * (MEAN_CYCLES if mean else COPY_CYCLES))}, 0, 0
+                return (
+                    {"functions": chunks * (mean * chip_pass.rows + rows * (MEAN_CYCLES if mean else COPY_CYCLES))},
+                    0,
+                    0,
+                )
             case Activation() | Gate() | Residual():
                 return {"functions": rows * features / LANES}, 0, LATENCY
 
-    def _linear(self, step: Step, one: Pass, rows: int) -> tuple[dict[str, float], float]:
-        """Bounds of a linear layer, and what its last sums take: each group of columns drains beside the next one."""
+    def _linear(self, step: Step, chip_pass: Pass, rows: int) -> tuple[dict[str, float], float]:
+        """Bounds of a linear layer, and cycles of its last sums; each group of columns drains during the next group."""
         network, size = self.transformer.network, self.size
         features, inputs = network.shapes[step.number][0], network.inputs(step.number)
         groups, tiles = -(-features // size.columns), -(-inputs // size.lanes)
         summed, drained = tiles * rows, rows * size.columns / LANES
-        # the array waits where a value that joins is read from the memory of its rows
+        # the array waits for each joined value from the activation memory
         joined = step.other is not None and not self.schedule.places[step.other].wide
-        loading = max(one.sides * size.load_cycles, size.dequantisation_cycles)
+        loading = max(chip_pass.sides * size.load_cycles, size.dequantisation_cycles)
         bounds = {
             "array": groups * (summed + joined * rows),
             "loading": float(groups * tiles * loading),
@@ -308,46 +310,46 @@ class StepCost:
             "functions": groups * drained,
         }
         after = min(summed, drained) - rows + LATENCY + size.lanes
-        # biases are on their way beside any other operation, but not beside a linear layer, which holds its own
-        begins = self.schedule.steps.index(step)
-        behind = begins and isinstance(network.operations[self.schedule.steps[begins - 1].number], Linear)
+        # biases load during any other operation, but a linear layer occupies the bias memory until its end
+        position = self.schedule.steps.index(step)
+        behind = position and isinstance(network.operations[self.schedule.steps[position - 1].number], Linear)
         if behind and (step.number, "bias") in network.parameter_shapes:
             after += features
         return bounds, after
 
-    def _vector_bytes(self, number: int, one: Pass) -> int:
-        """Bytes of an operation's biases, factors or positions in a pass, 4 bytes a value, whole beats."""
-        shapes, found = self.transformer.network.parameter_shapes, 0
+    def _vector_bytes(self, number: int, chip_pass: Pass) -> int:
+        """Bytes of an operation's biases, factors or positions in a pass: 4 a value, whole beats."""
+        shapes, total = self.transformer.network.parameter_shapes, 0
         for kind in ("bias", "factor", "position"):
             if shape := shapes.get((number, kind)):
-                found += vector_beats(shape[-1]) * BEAT * (max(one.lengths) if kind == "position" else 1)
-        return found
+                total += vector_beats(shape[-1]) * BEAT * (max(chip_pass.lengths) if kind == "position" else 1)
+        return total
 
-    def _attention(self, operation: SelfAttention, one: Pass) -> tuple[dict[str, float], float]:
-        """Bounds of attention, and rotations before it: keys, then values are tiles; what is not seen is left out.
+    def _attention(self, operation: SelfAttention, chip_pass: Pass) -> tuple[dict[str, float], float]:
+        """Bounds of attention and its rotations; masked keys cost nothing.
 
-        A token's keys are a column of a tile, its values a lane; one token is loaded a cycle. Scores and contexts of a
-        block of queries leave the array as sums of a layer do.
+        Keys, then values are tiles. A token's key is a column of a tile, its value a lane; a token loads a cycle.
+        Scores and contexts of a block of queries leave the array like a layer's sums.
         """
         size, width = self.size, operation.width
         lanes, columns, rows_of_head = size.lanes, size.columns, -(-width // size.lanes)
         array, drained, blocks = 0, 0.0, 0
-        for length in one.lengths:
+        for length in chip_pass.lengths:
             for begin in range(0, length, MOST_QUERIES):
                 end = min(begin + MOST_QUERIES, length)
-                # queries that see a key, for each key that any of them sees
+                # for each visible key the number of queries that see it
                 seen = [end - max(begin, key if operation.causal else begin) for key in range(end)]
                 seen += [] if operation.causal else [end - begin] * (length - end)
                 phases = [(rows_of_head * max(queries, columns), queries) for queries in seen[::columns]]
                 contexts = sum(max(queries, lanes) for queries in seen[::lanes])
                 phases += [(contexts, end - begin)] * -(-width // columns)
                 array += sum(passed for passed, _ in phases)
-                drained += sum(max(passed, left * columns / LANES) for passed, left in phases)
+                drained += sum(max(passed, drained_rows * columns / LANES) for passed, drained_rows in phases)
                 blocks += 1
-        heads, turned = one.sides * operation.heads, 0.0
+        heads, turned = chip_pass.sides * operation.heads, 0.0
         if operation.rotary_base is not None:
-            turned = one.rows * (operation.heads + operation.key_heads) * width / LANES
-            turned += max(one.lengths) * (VECTOR_CYCLES * width + 2 * width / columns + 14)
+            turned = chip_pass.rows * (operation.heads + operation.key_heads) * width / LANES
+            turned += max(chip_pass.lengths) * (VECTOR_CYCLES * width + 2 * width / columns + 14)
         after = turned + heads * blocks * BLOCK_LATENCY + LATENCY
         return {"array": float(heads * array), "functions": heads * drained}, after
 
@@ -373,13 +375,13 @@ class StepCost:
             default=0,
         )
         bits = 24 * schedule.rows * self.size.lanes + 27 * schedule.wide_rows * self.size.columns
-        kept = most * held * 24 // 8
-        codes, activations = whole - scales, most * bits // 8 - kept
-        return StreamBytes(BEAT * codes, BEAT * scales, BEAT * vectors, DELTA_BYTES, activations, kept)
+        keys_values = most * held * 24 // 8
+        codes, activations = whole - scales, most * bits // 8 - keys_values
+        return StreamBytes(BEAT * codes, BEAT * scales, BEAT * vectors, DELTA_BYTES, activations, keys_values)
 
 
 def _groups(lengths: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
-    """Whole sentences, in their order, as long as there is room for so many tokens."""
+    """Consecutive sentences, grouped to at most `most` tokens."""
     ends, tokens = [0], 0
     for number, length in enumerate(lengths):
         if tokens and tokens + length > most:

@@ -1,4 +1,4 @@
-"""Images of a transformer for a core: the program, the stream of weights, and the model whose bits they give."""
+"""Images of a transformer for a core: program, weight stream, and the bit-exact model."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .program import Program, program_of
 
 @dataclass(frozen=True, eq=False)
 class StreamImages:
-    """Transformer as a core has it in DRAM.
+    """Transformer as a core holds it in DRAM.
 
     Parameters
     ----------
     model : TransformerModel
-        Whole model; its tiles are the core's.
+        Whole model with the core's tiles.
     program : Program
     weights : array of uint8
-        Image of the stream and its tables, with the header.
+        Image of stream and tables, with the header.
     cut : int
-        Operation before which the program is cut in two parts; 0 for one that is not.
+        The program is cut before this operation; 0 without a cut.
     """
 
     model: TransformerModel
@@ -40,46 +40,46 @@ class StreamImages:
 
     @property
     def cached(self) -> bool:
-        """Whether it is cut, and nothing before the cut is tuned: what passes there is kept in a forward cache."""
+        """True if the program has a cut and nothing tuned before it: a forward cache holds the values at the cut."""
         return self.cut > 0 and self.program.words == 0
 
     def check_stream(self) -> None:
-        """Refuse a stream that is not the program's, or whose sensitive weights no core can merge.
+        """Refuse a stream of another program, or with sensitive weights that a core cannot merge.
 
         Raises
         ------
         UserError
-            If it is no stream for the core, or was changed, or is another model's, or sensitive weights do not ascend,
-            are beyond their matrix, or are too large, with the number of the operation.
+            If the image is no stream for the core, was changed, or belongs to another model; or, with the operation's
+            number, if sensitive weights do not ascend, lie outside their matrix, or are too large.
         """
         name, program = self.model.transformer.network.name, self.program
         body = check_image(self.weights, program.size)
         if digest(body) != program.stream:
             raise UserError(f"{name} has a stream of weights of another model than its program: the digests differ")
-        for number, one in enumerate(program.instructions):
-            first = one.correction_beat * BEAT
-            entries = body[first : first + 8 * one.corrections].view("<i4").reshape(-1, 2)
-            if problem := _problem(one, entries, program.size):
+        for number, instruction in enumerate(program.instructions):
+            first = instruction.correction_beat * BEAT
+            entries = body[first : first + 8 * instruction.corrections].view("<i4").reshape(-1, 2)
+            if problem := _problem(instruction, entries, program.size):
                 raise UserError(f"{name}, operation {number} of {len(program.instructions)}: {problem}")
 
     @classmethod
     def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize, cut: int = 0) -> StreamImages:
-        """Make the images of a model.
+        """Images of a model.
 
         Parameters
         ----------
         model : TransformerModel
-            Made of the base, with what is tuned.
+            Model of the same base.
         base : FrozenBase
-            Its frozen tensors.
+            Frozen tensors.
         size : CoreSize
         cut : int
-            Operation before which the network is cut, see `Split`, or below which a forward cache keeps what is fixed.
+            The network is cut before this operation, see `Split`; or a forward cache ends there.
 
         Raises
         ------
         UserError
-            If the model has other tiles, is a part, or has no place on the core, or the cut is none.
+            If the model has other tiles, is a part, or does not fit the core, or if the cut is invalid.
         """
         name = model.transformer.network.name
         if (model.lanes, model.columns) != (size.lanes, size.columns):
@@ -95,19 +95,19 @@ class StreamImages:
         return cls(model, program, weights, cut)
 
 
-def _problem(one: Instruction, entries: NDArray[np.int32], size: CoreSize) -> str:
-    """Describe the first sensitive weight that is wrong, of places in the words' stream and values; or nothing."""
-    places, values = entries[:, 0].view(np.uint32).astype(np.int64), entries[:, 1]
-    word, within = np.divmod(places, size.multipliers)
-    group, tile = np.divmod(word, -(-one.inputs // size.lanes))
+def _problem(instruction: Instruction, entries: NDArray[np.int32], size: CoreSize) -> str:
+    """First wrong sensitive weight of `entries`, rows of word-stream address and value; empty without errors."""
+    addresses, values = entries[:, 0].view(np.uint32).astype(np.int64), entries[:, 1]
+    word, within = np.divmod(addresses, size.multipliers)
+    group, tile = np.divmod(word, -(-instruction.inputs // size.lanes))
     lane, column = np.divmod(within, size.columns)
-    beyond = (group * size.columns + column >= one.outputs) | (tile * size.lanes + lane >= one.inputs)
+    beyond = (group * size.columns + column >= instruction.outputs) | (tile * size.lanes + lane >= instruction.inputs)
     for text, wrong in (
-        ("is not behind the one before", np.diff(places, prepend=-1) <= 0),
-        (f"is beyond a matrix of {one.outputs} x {one.inputs}", beyond),
+        ("is not behind the one before", np.diff(addresses, prepend=-1) <= 0),
+        (f"is beyond a matrix of {instruction.outputs} x {instruction.inputs}", beyond),
         (f"is outside {WEIGHT}", (values < WEIGHT.minimum) | (values > WEIGHT.maximum)),
     ):
         if wrong.any():
-            at = int(wrong.argmax())
-            return f"sensitive weight {at}, {values[at]} at place {places[at]}, {text}"
+            index = int(wrong.argmax())
+            return f"sensitive weight {index}, {values[index]} at place {addresses[index]}, {text}"
     return ""

@@ -1,10 +1,12 @@
-"""Stream of a transformer's frozen tensors in DRAM: records in the order of their use, read in one go.
+"""Stream of a transformer's frozen tensors in DRAM: records in order of use, read sequentially.
 
-A matrix is a record for each 64 inputs of as many outputs as a tile has: their scales, then codes in the order of a
-word's parameters. With 16 columns a beat is two lanes, which go into a column's two cascades, and each dequantiser has
-one scale for a whole record. Scales come first, so that codes are dequantised as they arrive. Biases and a norm's
-factors are records of 4 bytes a value. Behind the stream stand tables: positions and rotations, of which a step reads
-as many rows as its longest sentence, and sensitive weights, which are merged with the codes in the same order.
+A matrix has a record for each 64 inputs of a tile's outputs: first the scales, then codes in the parameter order of a
+word. With 16 columns a beat holds two lanes, for the two cascades of a column. Each dequantiser uses one scale for a
+whole record, and scales come first, so codes are dequantised on arrival. Biases and norm factors are records of 4 bytes
+a value.
+
+Tables follow the stream. Positions and rotations: a step reads as many rows as its longest sentence has tokens.
+Sensitive weights: the core merges them with the codes, in the same order.
 """
 
 from __future__ import annotations
@@ -38,21 +40,14 @@ MAGIC, VERSION = b"FTSW", 1
 _HEADER = struct.Struct("<4sHHHHI32s")
 HEADER_BEATS = 3
 _ZERO = int(np.flatnonzero(LEVELS == 0)[0])
-"""Code of what a matrix lacks of its last records."""
+"""Code of a last record's padding."""
 
 StreamTensors = Mapping[TensorName, Nf4Weights | Integers]
-"""Matrices in NF4 or as they are multiplied, and all other tensors as integers."""
+"""Matrices in NF4 or 18 bits, and all other tensors as integers."""
 
 
 class Rotation(NamedTuple):
-    """Rotary positions that attentions share.
-
-    Parameters
-    ----------
-    width : int
-        Features of a head.
-    base : float
-    """
+    """Parameters of a rotation table, shared by attentions: features of a head, base of the wavelengths."""
 
     width: int
     base: float
@@ -60,23 +55,24 @@ class Rotation(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamLayout:
-    """Places of all tensors.
+    """Addresses of all tensors in the stream.
 
     Parameters
     ----------
     transformer : IntegerTransformer
     coded : frozenset of (int, str)
-        Matrices in NF4; the others have 4 bytes a weight.
+        Matrices in NF4; other matrices have 4 bytes a weight.
     size : CoreSize
     sensitive : mapping of (int, str) to array of int
-        Places of weights beside the codes, ascending in the flat matrix: they have 18 bits, and codes of 0.
+        Ascending flat indices of a matrix's 18-bit weights; their codes are 0.
     cut : int
-        Operation before which the network is cut in two parts; 0 for one that is not.
+        The network is cut before this operation; 0 without a cut.
 
     Raises
     ------
     UserError
-        If tiles do not divide a block of inputs, a matrix in NF4 is none, or places are not ascending in one in NF4.
+        If tiles do not divide a block of inputs, an NF4 name is no matrix, or sensitive indices do not ascend in an NF4
+        matrix.
     """
 
     transformer: IntegerTransformer
@@ -104,55 +100,55 @@ class StreamLayout:
                     name[0], f"has sensitive weights that do not ascend in {shapes[name]}"
                 )
 
-    # -- places in beats behind the header -----------------------------------------------------------------------------
+    # -- addresses in beats, counted after the header ------------------------------------------------------------------
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Steps and places on the chip."""
+        """Steps, and buffers on the chip."""
         return Schedule(self.transformer, self.size.lanes, self.size.columns, self.cut)
 
     @cached_property
     def places(self) -> dict[TensorName, range]:
-        """Beats of each tensor: those of the stream in the order of use, bias before matrix, then positions."""
+        """Beats of each tensor: the stream in order of use with biases before matrices, then positions."""
         shapes = self.transformer.network.parameter_shapes
         stream = [(step.number, kind) for step in self.schedule.steps for kind in ("bias", "factor", "weight")]
         names = [name for name in stream if name in shapes]
         tables = [name for name in shapes if name[1] == "position"]
-        found, first = {}, 0
+        beats_of, first = {}, 0
         for name in [*names, *tables]:
             beats = self._beats(name)
-            found[name] = range(first, first + beats)
+            beats_of[name] = range(first, first + beats)
             first += beats
-        return found
+        return beats_of
 
     @cached_property
     def rotations(self) -> dict[Rotation, range]:
-        """Beats of each table of rotations: a row of cosines and one of sines for each token that the core holds."""
+        """Beats of each rotation table: a row of cosines and sines for each token of the core's `sums`."""
         first = max((place.stop for place in self.places.values()), default=0)
-        found: dict[Rotation, range] = {}
-        for one in self.transformer.network.operations:
-            if isinstance(one, SelfAttention) and one.rotary_base is not None:
-                rotation = Rotation(one.width, one.rotary_base)
-                if rotation not in found:
-                    beats = self.size.sums * vector_beats(one.width)
-                    found[rotation] = range(first, first + beats)
+        beats_of: dict[Rotation, range] = {}
+        for operation in self.transformer.network.operations:
+            if isinstance(operation, SelfAttention) and operation.rotary_base is not None:
+                rotation = Rotation(operation.width, operation.rotary_base)
+                if rotation not in beats_of:
+                    beats = self.size.sums * vector_beats(operation.width)
+                    beats_of[rotation] = range(first, first + beats)
                     first += beats
-        return found
+        return beats_of
 
     @cached_property
     def corrections(self) -> dict[TensorName, range]:
-        """Beats of the sensitive weights of each matrix, 8 bytes each: place in the stream of its words, and value."""
+        """Beats of each matrix's sensitive weights, 8 bytes each: address in the word stream, value."""
         tables = (*self.places.values(), *self.rotations.values())
-        first, found = max((place.stop for place in tables), default=0), {}
+        first, beats_of = max((place.stop for place in tables), default=0), {}
         for name in (name for name in self.places if len(self.sensitive.get(name, ()))):
             beats = -(-8 * len(self.sensitive[name]) // BEAT)
-            found[name] = range(first, first + beats)
+            beats_of[name] = range(first, first + beats)
             first += beats
-        return found
+        return beats_of
 
     @property
     def stream_beats(self) -> int:
-        """Beats of the stream, without the tables behind it."""
+        """Beats of the stream without tables."""
         return max((place.stop for name, place in self.places.items() if name[1] != "position"), default=0)
 
     @property
@@ -172,18 +168,18 @@ class StreamLayout:
     # -- images --------------------------------------------------------------------------------------------------------
 
     def encode(self, tensors: StreamTensors, exact: TransformerIntegers = MappingProxyType({})) -> Bytes:
-        """Build the image: header with digest, stream, tables.
+        """Image of header with digest, stream and tables.
 
         Parameters
         ----------
         tensors : mapping
         exact : mapping of (int, str) to array of int
-            Matrices as they are multiplied, for their sensitive weights.
+            18-bit matrices, for the sensitive weights.
 
         Raises
         ------
         UserError
-            If tensors are missing, or a matrix is not in NF4 where it should be, or in another format.
+            If a tensor is missing or has a wrong shape or format.
         """
         image = np.zeros(self.beats * BEAT, np.uint8)
         for name, place in self.places.items():
@@ -198,17 +194,17 @@ class StreamLayout:
         return self.with_header(image)
 
     def with_header(self, body: Bytes) -> Bytes:
-        """Put the header with its digest before stream and tables."""
+        """Stream and tables with a header and its digest."""
         header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(body))
         return np.concatenate([np.frombuffer(header, np.uint8), body])
 
     def decode(self, image: Bytes) -> dict[TensorName, Nf4Weights | Integers]:
-        """Read the tensors of an image.
+        """Tensors of an image.
 
         Raises
         ------
         UserError
-            If it is no such image, of another version, core or network, cut short, or changed.
+            If the image is invalid, truncated or changed, or made for another version, core or network.
         """
         body = check_image(image, self.size)
         if body.size != self.beats * BEAT:
@@ -219,22 +215,22 @@ class StreamLayout:
         }
 
     def decode_corrections(self, image: Bytes) -> dict[TensorName, tuple[Integers, Integers]]:
-        """Read the sensitive weights of an image: their places in the stream of words, and values.
+        """Sensitive weights of an image by matrix: addresses in the word stream, values.
 
         Raises
         ------
         UserError
             As `decode`.
         """
-        body, found = check_image(image, self.size), {}
+        body, entries_of = check_image(image, self.size), {}
         for name, place in self.corrections.items():
             entries = body[place.start * BEAT : place.stop * BEAT].view("<i4").reshape(-1, 2).astype(np.int64)
             places, values = entries[: len(self.sensitive[name])].T
-            found[name] = places, values
-        return found
+            entries_of[name] = places, values
+        return entries_of
 
     def _ranked(self, name: TensorName) -> tuple[Integers, Integers]:
-        """Sensitive weights of a matrix, in the order of the stream: places in the flat matrix, and in its words."""
+        """Sensitive weights of a matrix in stream order: flat indices, addresses in the word stream."""
         shape, places = self.transformer.network.parameter_shapes[name], self.sensitive[name]
         ranks = tile_places(shape, self.size.lanes, self.size.columns).reshape(-1)[places]
         order = np.argsort(ranks)
@@ -242,8 +238,8 @@ class StreamLayout:
 
     def _encoded(self, name: TensorName, values: Nf4Weights | Integers | None) -> Bytes:
         shape, error = self.transformer.network.parameter_shapes[name], self.transformer.network.error
-        given = values.codes if isinstance(values, Nf4Weights) else values
-        if given is None or given.shape != shape:
+        integers = values.codes if isinstance(values, Nf4Weights) else values
+        if integers is None or integers.shape != shape:
             raise error(name[0], f"has no {name[1]} of {shape}")
         if isinstance(values, Nf4Weights) != (name in self.coded):
             raise error(name[0], f"has a {name[1]} that is {'not ' if name in self.coded else ''}in NF4")
@@ -258,7 +254,7 @@ class StreamLayout:
             codes = records.reshape(*records.shape[:2], -1).astype(np.uint8)
             packed = codes[..., ::2] | codes[..., 1::2] << 4
             return np.concatenate([np.ascontiguousarray(ordered).view(np.uint8), packed], axis=2).reshape(-1)
-        return _vectors(self._records(given) if name[1] == "weight" else given)
+        return _vectors(self._records(integers) if name[1] == "weight" else integers)
 
     def _decoded(self, name: TensorName, body: Bytes) -> Nf4Weights | Integers:
         shape = self.transformer.network.parameter_shapes[name]
@@ -273,11 +269,11 @@ class StreamLayout:
         scales = np.ascontiguousarray(records[..., :cut]).view("<u2")[..., :columns].transpose(0, 2, 1)
         packed = records[..., cut:]
         codes = np.stack([packed & 15, packed >> 4], axis=-1).reshape(groups, blocks, -1)
-        own = scales.reshape(groups * columns, blocks)[: shape[0]].astype(np.int64)
-        return Nf4Weights(self._matrix(codes, shape), own, self.transformer.format_of(name))
+        ordered = scales.reshape(groups * columns, blocks)[: shape[0]].astype(np.int64)
+        return Nf4Weights(self._matrix(codes, shape), ordered, self.transformer.format_of(name))
 
     def _records(self, matrix: NDArray[np.integer], filler: int = 0) -> NDArray[np.integer]:
-        """Order a matrix as its tiles take it: (groups of outputs, blocks of inputs, tiles, lanes, columns)."""
+        """Matrix in tile order: (groups of outputs, blocks of inputs, tiles, lanes, columns)."""
         columns, lanes = self.size.columns, self.size.lanes
         more = -matrix.shape[0] % columns, -matrix.shape[1] % BLOCK
         padded = np.pad(matrix, ((0, more[0]), (0, more[1])), constant_values=filler)
@@ -285,7 +281,7 @@ class StreamLayout:
         return parts.transpose(0, 2, 3, 4, 1)
 
     def _matrix(self, records: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-        """Order a matrix's values by outputs and inputs: the inverse of `_records`."""
+        """Inverse of `_records`: (outputs, inputs)."""
         groups, blocks = records.shape[:2]
         parts = records.reshape(groups, blocks, BLOCK // self.size.lanes, self.size.lanes, self.size.columns)
         whole = parts.transpose(0, 4, 1, 2, 3).reshape(groups * self.size.columns, blocks * BLOCK)
@@ -293,7 +289,7 @@ class StreamLayout:
 
 
 def vector_beats(values: int) -> int:
-    """Beats of so many values, 4 bytes each."""
+    """Beats of `values` values of 4 bytes."""
     return -(-4 * values // BEAT)
 
 
@@ -303,13 +299,13 @@ def scale_beats(size: CoreSize) -> int:
 
 
 def matrix_beats(size: CoreSize, outputs: int, inputs: int, coded: bool) -> int:
-    """Beats of a matrix, in NF4 or with 4 bytes a weight: whole records."""
+    """Beats of a matrix's records, in NF4 or with 4 bytes a weight."""
     records = -(-outputs // size.columns) * -(-inputs // BLOCK)
     return records * record_beats(size, coded)
 
 
 def record_beats(size: CoreSize, coded: bool) -> int:
-    """Beats of a record: a block of inputs of as many outputs as a tile has, in NF4 or with 4 bytes a weight."""
+    """Beats of a record, a block of inputs for a tile's outputs, in NF4 or with 4 bytes a weight."""
     weights = BLOCK * size.columns
     return scale_beats(size) + weights // (2 * BEAT) if coded else 4 * weights // BEAT
 
@@ -320,17 +316,17 @@ def digest(image: Bytes) -> bytes:
 
 
 def check_image(image: Bytes, size: CoreSize) -> Bytes:
-    """Return what is behind the header of a stream's image.
+    """Body of a stream's image, after the header.
 
     Raises
     ------
     UserError
-        If it is no such image, of another version or core, cut short, or changed.
+        If the image is invalid, truncated or changed, or made for another version or core.
     """
     head = image[: HEADER_BEATS * BEAT].tobytes()
     if len(head) < HEADER_BEATS * BEAT or not head.startswith(MAGIC):
         raise UserError("this is no stream of weights")
-    _, version, lanes, columns, _, beats, told = _HEADER.unpack(head)
+    _, version, lanes, columns, _, beats, stored = _HEADER.unpack(head)
     if version != VERSION:
         raise UserError(f"a stream of version {version} is not read, {VERSION} is")
     if (lanes, columns) != (size.lanes, size.columns):
@@ -338,7 +334,7 @@ def check_image(image: Bytes, size: CoreSize) -> Bytes:
     body = image[HEADER_BEATS * BEAT :]
     if body.size != beats * BEAT:
         raise UserError(f"a stream of {beats} beats has {body.size / BEAT:g}: it is cut short, or too long")
-    if digest(body) != told:
+    if digest(body) != stored:
         raise UserError("a stream's contents are not those of its digest: it was changed")
     return body
 

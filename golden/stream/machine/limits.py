@@ -1,7 +1,7 @@
-"""Limits of the streaming core: what an instruction is checked against, in Python and in the RTL by the same list.
+"""Limits of the streaming core: one list of instruction checks for Python and the RTL.
 
-A check refuses where it applies and ``base + factor * count`` is more than a limit, or not equal to it. Its terms are
-integers here and signals in the RTL, so that only what both of them have is used: sums, shifts, comparisons.
+A check refuses an instruction if it applies and ``base + factor * count`` exceeds, or differs from, a limit. Terms are
+integers here and signals in the RTL, so checks use only sums, shifts and comparisons.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .core_size import CoreSize
 from .layout import record_beats
 
 MOST_FEATURES = min(LARGEST_VECTOR, LARGEST_HIDDEN)
-"""Most features of any core."""
+"""Largest number of features of any core."""
 MOST_SHIFT = SHIFT.maximum
-"""Most places by which activations are shifted."""
+"""Largest shift of activations."""
 MOST_FRACTION = WEIGHT_BITS - 1
-"""Most fraction bits of weights."""
+"""Largest number of fraction bits of weights."""
 _WIDE = FORMATS.index(Q11_16)
 
 
 class Reason(IntEnum):
-    """Why a program is refused."""
+    """Reason of a program's refusal."""
 
     NONE = 0
     MAGIC = 1
@@ -74,7 +74,7 @@ class Reason(IntEnum):
 
 
 class Check(NamedTuple):
-    """Refusal of an instruction where ``base + factor * count`` is beyond a limit.
+    """Refusal of an instruction if ``base + factor * count`` exceeds a limit.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Check(NamedTuple):
     applies : condition
     base, factor, count, limit : number
     equal : bool
-        What is not equal to the limit is refused, not only what is more.
+        If true, every value other than the limit is refused.
     """
 
     reason: Reason
@@ -99,16 +99,16 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers that a program gives for all its instructions.
+    """Numbers that hold for all instructions of a program.
 
     Parameters
     ----------
     capacity : int
-        Tokens of all sides that are in the buffers at once.
+        Tokens of all sides in the buffers at once.
     words, behind : int
-        Words of a perturbation: of the whole network or of its first part, and of the part behind a cut.
+        Perturbation words of the whole network or its first part, and of the part after a cut.
     stream_beats, beats : int
-        Of the stream, and with the tables behind it.
+        Beats of the stream, and of stream and tables.
     """
 
     capacity: Any
@@ -120,18 +120,18 @@ class Counts:
 
 @dataclass(frozen=True)
 class Derived:
-    """Products of an instruction's fields that several checks read, and a remainder; numbers.
+    """Products of an instruction's fields that several checks read, and a remainder.
 
     Parameters
     ----------
     keys : int
-        Features of all heads of keys.
+        Features of all key heads.
     records, tiles : int
-        Of a matrix.
+        Records and tiles of a matrix.
     table_tiles : int
-        Of a table of positions.
+        Tiles of a table of positions.
     remainder : int
-        Of the heads by those of keys, 0 where there are none of these.
+        Heads modulo key heads; 0 without key heads.
     """
 
     keys: Any
@@ -142,26 +142,26 @@ class Derived:
 
 
 def whole(number: Any, size: int) -> Any:
-    """Count the parts of a size that hold a number; of a signal the size is a power of two."""
+    """Number divided by `size`, rounded up; for a signal `size` is a power of two."""
     if isinstance(number, int):
         return -(-number // size)
     assert size.bit_count() == 1
     return (number + (size - 1)) >> (size.bit_length() - 1)
 
 
-def factors(one: Any, size: CoreSize) -> dict[str, tuple[Any, Any]]:
-    """Factors of each product of `Derived`, by its name."""
+def factors(instruction: Any, size: CoreSize) -> dict[str, tuple[Any, Any]]:
+    """Factors of each product of `Derived`, by name."""
     columns = size.columns
     return {
-        "keys": (one.key_heads, one.width),
-        "records": (whole(one.outputs, columns), whole(one.inputs, BLOCK)),
-        "tiles": (whole(one.outputs, columns), whole(one.inputs, size.lanes)),
-        "table_tiles": (whole(one.positions, columns), whole(one.outputs, size.lanes)),
+        "keys": (instruction.key_heads, instruction.width),
+        "records": (whole(instruction.outputs, columns), whole(instruction.inputs, BLOCK)),
+        "tiles": (whole(instruction.outputs, columns), whole(instruction.inputs, size.lanes)),
+        "table_tiles": (whole(instruction.positions, columns), whole(instruction.outputs, size.lanes)),
     }
 
 
 class _Rows(NamedTuple):
-    """Rows of a buffer: whether in the wide memory, the first one, and the one behind."""
+    """Rows of a buffer: flag of the wide memory, first row, end."""
 
     wide: Any
     first: Any
@@ -178,11 +178,11 @@ class Limits:
         Lanes and columns are powers of two.
     counts : Counts
     choose : callable
-        Of a condition, and what is if it holds, and if not.
+        Multiplexer: condition, value if true, value if false.
     hold : callable
-        Of a term from which later ones are made; in the RTL a register.
+        Passes a term used by later terms; a register in the RTL.
     features : int
-        Most values of a bias, of a row of positions, and of a norm.
+        Largest number of values of a bias, a row of positions, and a norm.
     """
 
     size: CoreSize
@@ -192,7 +192,7 @@ class Limits:
     features: int = MOST_FEATURES
 
     def refusal(self, one: Instruction) -> tuple[Reason, str] | None:
-        """Find the first check that refuses an instruction, and its message; None where there is none."""
+        """Reason and message of the first check that refuses an instruction, or None."""
         products = {name: first * second for name, (first, second) in factors(one, self.size).items()}
         derived = Derived(**products, remainder=one.heads % one.key_heads if one.key_heads else 0)
         for check in self.checks(one, derived):
@@ -202,7 +202,7 @@ class Limits:
         return None
 
     def checks(self, one: Any, derived: Derived) -> Iterator[Check]:
-        """Make the checks of an instruction in their order: of later ones the earlier hold."""
+        """Checks of an instruction; each assumes that the earlier checks pass."""
         yield from self._fields(one, derived)
         yield from self._buffers(one, derived)
         yield from self._addresses(one, derived)
@@ -273,7 +273,7 @@ class Limits:
         )
 
     def _attention(self, one: Any, derived: Derived) -> Iterator[Check]:
-        """Refuse heads that do not fit together or to the array, and scales beyond the softmax's."""
+        """Refuse heads that do not divide each other or the array, and scales outside the softmax's range."""
         attention = one.kind == Kind.ATTENTION
 
         def heads() -> str:
@@ -282,7 +282,8 @@ class Limits:
         wrong = (one.heads == 0) | (one.key_heads == 0) | (derived.remainder != 0)
         yield Check(Reason.HEADS, heads, attention & wrong)
         yield Check(Reason.HEADS, heads, attention, 0, one.heads, one.width, one.inputs, equal=True)
-        # a tile of values is so many features, and a row of queries meets keys of the same place in a row
+        # a tile of values is one head's alone
+        # with shared key heads, a row of queries meets keys at the same position of a row
         for applies, kind, size in (
             (attention, "heads", self.size.columns),
             (attention & (one.heads != one.key_heads), "heads that share keys", self.size.lanes),
@@ -308,13 +309,13 @@ class Limits:
         return _Rows(wide, first, self.hold(first + count))
 
     def _buffers(self, one: Any, derived: Derived) -> Iterator[Check]:
-        """Rows outside the memories, and results over what is still read."""
+        """Refuse rows outside the memories, and results over rows still being read."""
         result = self._rows(one.destination, one.outputs)
         attention, two = one.kind == Kind.ATTENTION, (one.kind == Kind.GATE) | (one.kind == Kind.ADD)
         linear = one.kind == Kind.LINEAR
         yield from self._narrow(one)
         joined = (one.join == Join.ADD) | (one.join == Join.GATE)
-        # which ones are read, how many features each has, and whether the result may be written over it
+        # condition of the read, features of each operand, condition that the result may overwrite the operand
         read = {
             "source": (one.kind != 0, one.inputs, one.kind != Kind.LINEAR),
             "second": (attention | two, self.choose(attention, derived.keys, one.inputs), two),
@@ -336,7 +337,7 @@ class Limits:
 
     @staticmethod
     def _narrow(one: Any) -> Iterator[Check]:
-        """Refuse what the array, activations and gates take, and contexts, in the wide memory; sums in the other."""
+        """Refuse operands of array, activations and gates, and contexts, in the wide memory; refuse sums outside it."""
         linear, attention, gate = (one.kind == kind for kind in (Kind.LINEAR, Kind.ATTENTION, Kind.GATE))
         for name, applies in (
             ("source", linear | attention | gate | (one.kind == Kind.ACTIVATION)),
@@ -391,17 +392,17 @@ class Limits:
         def table() -> str:
             return f"a table in beats {one.table} to {one.table + rows * row_beats - 1} is outside {counts.beats}"
 
-        there = rows != 0
-        yield Check(Reason.TABLE, table, there, counts.stream_beats, 0, 0, one.table)
-        yield Check(Reason.TABLE, table, there, one.table, row_beats, rows, counts.beats)
+        present = rows != 0
+        yield Check(Reason.TABLE, table, present, counts.stream_beats, 0, 0, one.table)
+        yield Check(Reason.TABLE, table, present, one.table, row_beats, rows, counts.beats)
 
         def corrections() -> str:
             return f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {counts.beats}"
 
-        there = one.corrections != 0
+        present = one.corrections != 0
         first, beats = one.correction_beat, whole(one.corrections, BEAT // 8)
-        yield Check(Reason.CORRECTIONS, corrections, there, counts.stream_beats, 0, 0, first)
-        yield Check(Reason.CORRECTIONS, corrections, there, first, beats, 1, counts.beats)
+        yield Check(Reason.CORRECTIONS, corrections, present, counts.stream_beats, 0, 0, first)
+        yield Check(Reason.CORRECTIONS, corrections, present, first, beats, 1, counts.beats)
         yield Check(
             Reason.POSITIONS,
             lambda: "it adds positions, of which there are none",
@@ -409,18 +410,18 @@ class Limits:
         )
 
     def _words(self, one: Any, derived: Derived) -> Iterator[Check]:
-        """Words of tensors that are tuned."""
+        """Refuse perturbation words beyond the program's."""
         size = self.size
         vector = whole(one.outputs, size.multipliers)
         sensitive = whole(one.corrections, sensitive_word(size.columns))
         words = self.hold(self.choose(one.part, self.counts.behind, self.counts.words))
         matrix = self.choose(one.corrections, sensitive, derived.tiles)
-        found = {
+        counts = {
             "word": self.choose(one.kind == Kind.LINEAR, matrix, vector),
             "bias_word": vector,
             "position_word": derived.table_tiles,
         }
-        for name, count in found.items():
+        for name, count in counts.items():
             first = getattr(one, name)
             yield Check(
                 Reason.WORDS,

@@ -1,7 +1,7 @@
-"""Program of the streaming core: a transformer as a list of instructions in DRAM, made for a core's size, not with it.
+"""Program of the streaming core: a transformer as a list of instructions in DRAM, made for a core's size.
 
-An image is a header, which has the digests of the stream of weights that belongs to it and of its own instructions,
-and the instructions. What a core refuses at `load` is refused here in the same words.
+An image is a header and the instructions. The header has digests of the weight stream and of the program itself. Checks
+match the core's checks at `load`, with the same reasons.
 """
 
 from __future__ import annotations
@@ -70,15 +70,7 @@ _JOINS: dict[type, Join] = {Residual: Join.ADD, Gate: Join.GATE}
 
 
 class ProgramError(UserError):
-    """A program that a core refuses.
-
-    Parameters
-    ----------
-    reason : Reason
-    text : str
-    number : int
-        Of the operation.
-    """
+    """A program that a core refuses, with `Reason` and the operation's number."""
 
     def __init__(self, reason: Reason, text: str, number: int = 0) -> None:
         super().__init__(text)
@@ -87,27 +79,26 @@ class ProgramError(UserError):
 
 @dataclass(frozen=True)
 class Program:
-    """Instructions, and what all of them share.
+    """Instructions, and the numbers common to all.
 
     Parameters
     ----------
     size : CoreSize
-        For which it is made.
     capacity : int
-        Tokens of all sides that are in the buffers at once: a value's row r of token t is at ``r * capacity + t``.
+        Tokens of all sides in the buffers at once: row r of token t is at address ``r * capacity + t``.
     features : int
-        Of a token's inputs.
+        Features of an input token.
     inputs : int
         `Buffer` of the inputs.
     words : int
-        Words of a perturbation; of a network that is cut, those of its first part, 0 where nothing of it is tuned.
+        Perturbation words; of a cut network the first part's, 0 if the first part is frozen.
     stream_beats, beats : int
-        Of the stream of weights, and with the tables behind it.
+        Beats of the weight stream, and of stream and tables.
     stream : bytes
-        SHA-256 of the stream that belongs to it.
+        SHA-256 of the weight stream.
     instructions : tuple of Instruction
     behind : int
-        Words of a perturbation of the part behind a cut.
+        Perturbation words of the part after a cut.
     """
 
     size: CoreSize
@@ -123,12 +114,11 @@ class Program:
 
     @property
     def cut(self) -> int:
-        """Number of the first instruction behind a cut; 0 where there is none."""
-        return next((number for number, one in enumerate(self.instructions) if one.part), 0)
+        """First instruction after a cut; 0 without a cut."""
+        return next((number for number, instruction in enumerate(self.instructions) if instruction.part), 0)
 
     @property
     def image_beats(self) -> int:
-        """Beats of the image."""
         return HEADER_BEATS + len(self.instructions) * INSTRUCTION_BEATS
 
     def check(self, features: int = MOST_FEATURES) -> None:
@@ -137,12 +127,12 @@ class Program:
         Parameters
         ----------
         features : int
-            Most features of the core, see `Limits`.
+            Largest number of features of the core, see `Limits`.
 
         Raises
         ------
         ProgramError
-            With the number of the first that is wrong, and the reason.
+            With reason and number of the first wrong instruction.
         """
         if not self.instructions:
             raise ProgramError(Reason.EMPTY, "a program has no operations")
@@ -153,74 +143,75 @@ class Program:
         counts = Counts(self.capacity, self.words, self.behind, self.stream_beats, self.beats)
         limits = Limits(self.size, counts, features=features)
         final, part = len(self.instructions) - 1, 0
-        for number, one in enumerate(self.instructions):
-            refusal = limits.refusal(one)
-            if not refusal and one.last != (number == final):
+        for number, instruction in enumerate(self.instructions):
+            refusal = limits.refusal(instruction)
+            if not refusal and instruction.last != (number == final):
                 refusal = Reason.LAST, "the logits are those of the last operation"
-            if not refusal and (one.part < part or self._wrong_end(number, one.part)):
-                refusal = Reason.CUT, f"it is of part {one.part}, with {self.behind} words behind a cut"
-            part = one.part
+            if not refusal and (instruction.part < part or self._wrong_end(number, instruction.part)):
+                refusal = Reason.CUT, f"it is of part {instruction.part}, with {self.behind} words behind a cut"
+            part = instruction.part
             if refusal:
                 reason, text = refusal
                 raise ProgramError(reason, f"operation {number} of {final + 1}: {text}", number)
 
     def _wrong_end(self, number: int, part: int) -> bool:
-        """Tell whether the first or the last instruction is not of the part that it has to be of."""
+        """True if the first or the last instruction is in the wrong part."""
         first, final = number == 0, number == len(self.instructions) - 1
         return (first and part != 0) or (final and part != (self.behind != 0))
 
     def encode(self) -> Bytes:
-        """Build the image.
+        """Checked image.
 
         Raises
         ------
         UserError
-            If an instruction is beyond the core's limits, or a value beyond its field.
+            If an instruction exceeds the core's limits, or a value its field.
         """
         self.check()
         return self.image()
 
     def image(self) -> Bytes:
-        """Build the image of a program that is not checked.
+        """Image without checks.
 
         Raises
         ------
         UserError
-            If a value is beyond its field.
+            If a value exceeds its field.
         """
         size = self.size
         counts = VERSION, size.lanes, size.columns, size.sums, self.capacity, len(self.instructions)
         wide = self.features, self.inputs, self.words, self.stream_beats, self.beats, size.rows, size.wide_rows
         head = _FIELDS.pack(MAGIC, *counts, *wide, self.behind, self.stream)
-        body = b"".join(one.encode() for one in self.instructions)
+        body = b"".join(instruction.encode() for instruction in self.instructions)
         header = (head + hashlib.sha256(head + body).digest()).ljust(HEADER_BEATS * BEAT, b"\0")
         return np.frombuffer(header + body, np.uint8)
 
 
 def decode_program(image: Bytes, size: CoreSize) -> Program:
-    """Read a program's image, and check it as a core of a size does; its digest, too, which a core does not.
+    """Program of an image, checked as a core checks it, and against its own digest, which a core ignores.
 
     Raises
     ------
     UserError
-        If it is no program, of another version or core, cut short, changed, or has an operation beyond the limits.
+        If the image is invalid, truncated or changed, made for another version or core, or has an operation beyond the
+        limits.
     """
     program = read_program(image, size)
     data = image.tobytes()
-    told = data[_FIELDS.size : _FIELDS.size + _DIGEST]
-    if hashlib.sha256(data[: _FIELDS.size] + data[HEADER_BEATS * BEAT :]).digest() != told:
+    stored = data[_FIELDS.size : _FIELDS.size + _DIGEST]
+    if hashlib.sha256(data[: _FIELDS.size] + data[HEADER_BEATS * BEAT :]).digest() != stored:
         raise UserError("a program's contents are not those of its digest: it was changed")
     program.check()
     return program
 
 
 def read_program(image: Bytes, size: CoreSize) -> Program:
-    """Read a program's image, whose operations are not checked.
+    """Program of an image; operations are not checked.
 
     Raises
     ------
     ProgramError
-        If it is no program, of another version or core, or cut short.
+        If the image is invalid or truncated, or made for another version or core.
     """
     data = image.tobytes()
     if len(data) < HEADER_BEATS * BEAT or not data.startswith(MAGIC):
@@ -231,33 +222,34 @@ def read_program(image: Bytes, size: CoreSize) -> Program:
         raise ProgramError(Reason.VERSION, f"a program of version {version} is not read, {VERSION} is")
     made = {"lanes": lanes, "columns": columns, "sums": sums, "rows": rows, "wide_rows": wide_rows}
     if other := [f"{name} = {value}" for name, value in made.items() if getattr(size, name) != value]:
-        own = ", ".join(f"{name} = {getattr(size, name)}" for name in made)
-        raise ProgramError(Reason.CORE, f"a program for a core of {', '.join(other)} is not one for {own}")
+        expected = ", ".join(f"{name} = {getattr(size, name)}" for name in made)
+        raise ProgramError(Reason.CORE, f"a program for a core of {', '.join(other)} is not one for {expected}")
     body = data[HEADER_BEATS * BEAT :]
     step = INSTRUCTION_BEATS * BEAT
     if len(body) != count * step:
         text = f"a program of {count} operations has {len(body) / step:g}: it is cut short, or too long"
         raise ProgramError(Reason.LENGTH, text)
-    instructions = tuple(Instruction.decode(body[at : at + step]) for at in range(0, len(body), step))
+    instructions = tuple(Instruction.decode(body[start : start + step]) for start in range(0, len(body), step))
     return Program(size, capacity, features, inputs, words, stream_beats, beats, stream, instructions, numbers[-1])
 
 
 def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName], bool] = everything) -> Program:
-    """Make the program of a transformer.
+    """Program of a transformer.
 
     Parameters
     ----------
     layout : StreamLayout
-        Places of its tensors, and the core's size.
+        Addresses of the tensors, and the core's size.
     stream : bytes
-        Digest of the stream's image, `layout.digest` of what is behind its header.
+        `layout.digest` of the stream's image without header.
     tuned : callable
-        Whether a tensor is perturbed, as in `TransformerModel`.
+        Predicate of the perturbed tensors, as in `TransformerModel`.
 
     Raises
     ------
     UserError
-        If it has no place on the core, with the operation's number and reason, or is cut where nothing behind is tuned.
+        If the program does not fit the core, with the operation's number and reason, or if nothing is tuned after a
+        cut.
     """
     size, schedule = layout.size, layout.schedule
     _check_rotations(layout.transformer.network)
@@ -279,7 +271,7 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
 
 
 def _words(layout: StreamLayout, tuned: Callable[[TensorName], bool]) -> tuple[int, dict[TensorName, int], int]:
-    """Words of the first part, the first word of each tuned tensor in its part, and words of the part behind a cut."""
+    """Words of the first part, first word of each tuned tensor in its part, and words of the part after a cut."""
     size, cut = layout.size, layout.cut
     whole = TransformerModel(
         layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
@@ -296,13 +288,13 @@ def _words(layout: StreamLayout, tuned: Callable[[TensorName], bool]) -> tuple[i
 
 
 def _check_rotations(network: Transformer) -> None:
-    """Refuse queries and keys that are turned where they lie, and read by something else."""
+    """Refuse queries and keys with another reader: attention rotates them in place."""
     for number, operation in enumerate(network.operations):
         if isinstance(operation, SelfAttention) and operation.rotary_base is not None:
             for name, turned in zip(("queries", "keys"), network.reads[number], strict=False):
-                readers = [one for one, reads in enumerate(network.reads) for read in reads if read == turned]
+                readers = [reader for reader, reads in enumerate(network.reads) for read in reads if read == turned]
                 if len(readers) > 1:
-                    others = ", ".join(network.titles[one] for one in readers)
+                    others = ", ".join(network.titles[reader] for reader in readers)
                     raise network.error(number, f"turns its {name} where they lie, and they are read by {others}")
 
 
@@ -312,13 +304,12 @@ def _buffer(place: Place) -> int:
 
 @dataclass(frozen=True)
 class _Instructions:
-    """Instructions of steps: the layout, and the first word of each tuned tensor."""
+    """Instructions of steps; `words` has the first word of each tuned tensor."""
 
     layout: StreamLayout
     words: Mapping[TensorName, int]
 
     def of(self, step: Step) -> Instruction:
-        """Make the instruction of a step."""
         network, places = self.layout.transformer.network, self.layout.schedule.places
         operation = network.operations[step.number]
         reads = [_buffer(places[read]) for read in step.reads]
@@ -335,49 +326,49 @@ class _Instructions:
         return Instruction(_KINDS[type(operation)], **values | self._tensors(step) | self._own(step))
 
     def _shift(self, value: int) -> int:
-        """Places by which a value is shifted to the right."""
+        """Fraction bits that a value lacks against its base format."""
         form = Q8_16 if value == INPUTS else self.layout.transformer.formats[value]
         return _base(form).fraction - form.fraction
 
     def _tensors(self, step: Step) -> dict[str, int]:
-        """Places, words and formats of a step's tensors."""
-        layout, number, found = self.layout, step.number, dict[str, int]()
+        """Addresses, words and formats of a step's tensors."""
+        layout, number, values = self.layout, step.number, dict[str, int]()
         kinds = [kind for kind in ("bias", "factor", "weight") if (number, kind) in layout.places]
         if kinds:
-            found |= {"beat": layout.places[number, kinds[0]].start, "biased": int("bias" in kinds)}
-            found |= {"fraction": layout.transformer.format_of((number, kinds[-1])).fraction}
-            found |= {"coded": int((number, "weight") in layout.coded)}
-            found |= {"word": self.words.get((number, kinds[-1]), NO_WORD)}
-            found |= {"bias_word": self.words.get((number, "bias"), NO_WORD)}
+            values |= {"beat": layout.places[number, kinds[0]].start, "biased": int("bias" in kinds)}
+            values |= {"fraction": layout.transformer.format_of((number, kinds[-1])).fraction}
+            values |= {"coded": int((number, "weight") in layout.coded)}
+            values |= {"word": self.words.get((number, kinds[-1]), NO_WORD)}
+            values |= {"bias_word": self.words.get((number, "bias"), NO_WORD)}
         if place := layout.corrections.get((number, "weight")):
-            found |= {"corrections": len(layout.sensitive[number, "weight"]), "correction_beat": place.start}
+            values |= {"corrections": len(layout.sensitive[number, "weight"]), "correction_beat": place.start}
         if (name := (number, "position")) in layout.places:
             rows = layout.transformer.network.parameter_shapes[name][0]
-            found |= {"table": layout.places[name].start, "positions": rows}
-            found |= {"position_word": self.words.get(name, NO_WORD)}
-        return found
+            values |= {"table": layout.places[name].start, "positions": rows}
+            values |= {"position_word": self.words.get(name, NO_WORD)}
+        return values
 
     def _own(self, step: Step) -> dict[str, int]:
-        """Fields that only operations of one kind have."""
+        """Fields of a single kind of operation."""
         network = self.layout.transformer.network
         match operation := network.operations[step.number]:
             case Linear():
-                found = {"form": FORMATS.index(_base(self.layout.transformer.formats[step.number]))}
-                found |= {"shift": self._shift(step.number)}
+                values = {"form": FORMATS.index(_base(self.layout.transformer.formats[step.number]))}
+                values |= {"shift": self._shift(step.number)}
                 if step.activation is not None:
-                    found |= {"activation": _activation(network.operations[step.activation])}
-                    found |= {"passed_shift": self._shift(step.activation)}
+                    values |= {"activation": _activation(network.operations[step.activation])}
+                    values |= {"passed_shift": self._shift(step.activation)}
                 if step.joined is not None:
-                    found["join"] = _JOINS[type(network.operations[step.joined])]
-                return found
+                    values["join"] = _JOINS[type(network.operations[step.joined])]
+                return values
             case SelfAttention():
                 factor, fraction = Attention(operation.width, operation.scale).factor
-                found = {"heads": operation.heads, "key_heads": operation.key_heads, "width": operation.width}
-                found |= {"causal": int(operation.causal), "factor": factor, "factor_fraction": fraction}
+                values = {"heads": operation.heads, "key_heads": operation.key_heads, "width": operation.width}
+                values |= {"causal": int(operation.causal), "factor": factor, "factor_fraction": fraction}
                 if operation.rotary_base is not None:
                     place = self.layout.rotations[Rotation(operation.width, operation.rotary_base)]
-                    found |= {"rotary": 1, "table": place.start}
-                return found
+                    values |= {"rotary": 1, "table": place.start}
+                return values
             case Normalisation():
                 form = shifted_format(Q11_16, self._shift(step.reads[0]))
                 norm = Norm(network.inputs(step.number), operation.eps, operation.centred, form)
@@ -393,8 +384,8 @@ class _Instructions:
 
 
 def _base(form: Format) -> Format:
-    """Format of as many bits that is not shifted."""
-    return next(one for one in FORMATS if one.width == form.width)
+    """Unshifted format of the same width."""
+    return next(base for base in FORMATS if base.width == form.width)
 
 
 def _activation(operation: object) -> int:

@@ -1,7 +1,7 @@
-"""`program_sequencer`: loads a program, checks every instruction against the core's limits, and gives them in order.
+"""`program_sequencer`: loads a program, checks every instruction against the core's limits, and issues instructions.
 
-A program comes as the beats of its image. It is refused as golden refuses it, by the same list of checks, with the
-reason and the operation's number; of what is refused nothing runs. Its digest is for the host to check.
+A program arrives as the beats of its image. The checks, reasons and operation numbers are those of the Python model. A
+refused program does not run. The host checks the digest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COUNTS = {
     "stream_beats": 32,
     "beats": 32,
 }
-"""Numbers of a program for all its instructions, and their bits."""
+"""Fields of a program that hold for all instructions, with their bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,24 +47,19 @@ class ProgramSequencerSpec(Spec):
     Parameters
     ----------
     operations : int
-        Most instructions of a program. Refused: outside 1 to 4,096.
+        Instructions of a program, at most: 1 to 4,096.
     lanes : int
-        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
-        no power of two from 2 to 64.
+        Inputs of a tile, see `golden.stream.machine.core_size.CoreSize`: a power of two from 2 to 64.
     columns : int
-        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
-        no power of two from 2 to 64.
+        Outputs of a tile, see `golden.stream.machine.core_size.CoreSize`: a power of two from 2 to 64.
     rows : int
-        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
-        0.
+        Rows of the activation memory, see `golden.stream.machine.core_size.CoreSize`: at least 1.
     wide_rows : int
-        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
-        0.
+        Rows of the wide memory, see `golden.stream.machine.core_size.CoreSize`: at least 1.
     sums : int
-        Size of the core, see `golden.stream.machine.core_size.CoreSize`; lanes and columns are powers of two. Refused:
-        0.
+        Rows of partial sums, see `golden.stream.machine.core_size.CoreSize`: at least 1.
     features : int
-        Most values of a bias, of a row of positions, and of a norm. Refused: outside 1 to 4,096.
+        Values of a bias, a row of positions, and a norm, at most: 1 to 4,096.
     """
 
     name: ClassVar[str] = "program_sequencer"
@@ -91,16 +86,14 @@ class ProgramSequencerSpec(Spec):
 
     @cached_property
     def size(self) -> CoreSize:
-        """Size of the core."""
         return CoreSize(self.lanes, self.columns, self.rows, self.wide_rows, self.sums)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memory of the instructions' beats."""
+        """Memory of the instructions, a beat a word."""
         return (MemoryShape("instructions", self.operations * INSTRUCTION_BEATS, 8 * BEAT),)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `command` loads or runs, `image` has a program's beats, `status` tells of it, `o` instructions."""
         counts = (Field(name, Format(bits, 0, signed=False)) for name, bits in COUNTS.items())
         instruction = (Field(name, Format(bits, 0, signed=False)) for name, bits in FIELD_BITS.items())
         count = Field(
@@ -147,9 +140,9 @@ class ProgramSequencerSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Load and run: a status for each load and each run that is refused, an instruction for each that runs.
+        """Load and run: a status for each load and each refused run, an instruction for each that runs.
 
-        The count of a command is the beats of its image, or the most instructions that run; 0 for all from the first.
+        A command's count is the beats of an image to load, or the instructions to run, 0 for all from the first.
         """
         program: Program | None = None
         statuses, ran, place = list[dict[str, int]](), list[Instruction](), 0
@@ -162,21 +155,21 @@ class ProgramSequencerSpec(Spec):
                     continue
                 ran.extend(program.instructions[first : first + count if count else None])
                 continue
-            taken = slice(place, place + count)
+            beats = slice(place, place + count)
             place += count
-            image = inputs["image"]["data"][taken].astype(np.uint8).reshape(-1)
-            program, reason, number = self._loaded(image, bool(inputs["image"]["error"][taken].any()))
+            image = inputs["image"]["data"][beats].astype(np.uint8).reshape(-1)
+            program, reason, number = self._loaded(image, bool(inputs["image"]["error"][beats].any()))
             statuses.append(self._status(reason, number, program))
         columns = {name: np.array([[getattr(one, name)] for one in ran], np.int64) for name in FIELD_BITS}
         names = [one.name for one in self.streams()["status"].fields]
-        found = {name: np.array([[one[name]] for one in statuses], np.int64) for name in names}
+        status_columns = {name: np.array([[one[name]] for one in statuses], np.int64) for name in names}
         return {
-            "status": {name: column.reshape(-1, 1)[:words] for name, column in found.items()},
+            "status": {name: column.reshape(-1, 1)[:words] for name, column in status_columns.items()},
             "o": {name: column.reshape(-1, 1)[:words] for name, column in columns.items()},
         }
 
     def _loaded(self, image: Bytes, error: bool) -> tuple[Program | None, Reason, int]:
-        """Program of an image, or why it is none, and the number of the operation."""
+        """Program of an image, reason of its refusal, number of the refused operation."""
         if error:
             return None, Reason.BUS, 0
         try:
@@ -190,9 +183,9 @@ class ProgramSequencerSpec(Spec):
 
     @staticmethod
     def _status(reason: Reason, number: int, program: Program | None) -> dict[str, int]:
-        """Word of `status`; the counts of no program are 0."""
+        """Word of `status`; without a program all counts are 0."""
         counts = dict.fromkeys(COUNTS, 0)
         if program:
-            own = {one.name: getattr(program, one.name) for one in fields(program)}
-            counts = {name: own.get(name, len(program.instructions)) for name in COUNTS}
+            values = {one.name: getattr(program, one.name) for one in fields(program)}
+            counts = {name: values.get(name, len(program.instructions)) for name in COUNTS}
         return {"reason": int(reason), "place": number, **counts}

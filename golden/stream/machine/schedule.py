@@ -1,7 +1,7 @@
-"""Schedule of a transformer on the chip: which operations run as one step, and where each value lies.
+"""Schedule of a transformer on the chip: operations fused to steps, and the buffer of each value.
 
-A linear layer's sums pass, as they leave the array, through an activation and through a sum or product with another
-value. So what is between them is never stored.
+A linear layer's sums pass an activation, and a sum or product with another value, on their way from the array. Values
+between fused operations are never stored.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ..norms import Q11_16
 
 @dataclass(frozen=True)
 class Step:
-    """Operations that run at once.
+    """Operations that run as one.
 
     Parameters
     ----------
     number : int
-        Of the first operation.
+        First operation.
     activation : int or None
-        Number of the activation that a linear layer's sums pass.
+        Activation of a linear layer's sums.
     joined : int or None
-        Number of the residual or gate that they pass then.
+        Residual or gate after the activation.
     reads : tuple of int
-        Numbers of the operations whose outputs the first one reads, -1 for the inputs.
+        Operations with outputs that the first operation reads, -1 for the inputs.
     other : int or None
-        Number of the value that joins; None where there is none.
+        Operation with the joined value.
     """
 
     number: int
@@ -43,24 +43,24 @@ class Step:
 
     @property
     def result(self) -> int:
-        """Number of the operation whose outputs are stored."""
-        found = (self.number, self.activation, self.joined)
-        return max(one for one in found if one is not None)
+        """Operation with the stored outputs."""
+        operations = (self.number, self.activation, self.joined)
+        return max(number for number in operations if number is not None)
 
     @property
     def needs(self) -> tuple[int, ...]:
-        """Values that it reads."""
+        """All values that the step reads."""
         return self.reads if self.other is None else (*self.reads, self.other)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of a value in a memory: so many for each token of each side.
+    """Rows of a value in a memory, for each token of each side.
 
     Parameters
     ----------
     wide : bool
-        In the memory of sums and norms' inputs, not in that of activations.
+        True for the memory of sums and norm inputs, false for the activation memory.
     first, rows : int
     """
 
@@ -70,13 +70,12 @@ class Place:
 
     @property
     def end(self) -> int:
-        """First row behind it."""
         return self.first + self.rows
 
 
 @dataclass
 class _Buffer:
-    """Values that lie in one place, one after the other, and the first and last step that it is needed in."""
+    """Values that share rows, one after the other; first and last step that needs the rows."""
 
     wide: bool
     rows: int
@@ -85,26 +84,26 @@ class _Buffer:
     values: list[int]
 
     def beside(self, other: _Buffer) -> bool:
-        """Whether both are needed at once in one memory."""
+        """True if both are needed at once in one memory."""
         return self.wide == other.wide and self.begin <= other.end and other.begin <= self.end
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps of a transformer, and places of their values.
+    """Steps of a transformer, and buffers of their values.
 
     Parameters
     ----------
     transformer : IntegerTransformer
     lanes, columns : int
-        Values in a row of the activation memory, and of the wide memory.
+        Values of a row of the activation memory, and of the wide memory.
     cut : int
-        Operation before which the network is cut: what passes there is stored. 0 for one that is not.
+        The network is cut before this operation, and the value at the cut is stored; 0 without a cut.
 
     Raises
     ------
     UserError
-        If it is cut where the outputs of more than one operation pass, or of one that is not the last before the cut.
+        If more than one output crosses the cut, or the crossing output is not the last one before it.
     """
 
     transformer: IntegerTransformer
@@ -125,13 +124,13 @@ class Schedule:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Steps in the order in which they run."""
+        """Steps in order of execution."""
         network = self.transformer.network
         readers: dict[int, list[int]] = defaultdict(list)
         for number, reads in enumerate(network.reads):
             for read in reads:
                 readers[read].append(number)
-        known, found, absorbed = {INPUTS}, [], set[int]()
+        known, steps, absorbed = {INPUTS}, [], set[int]()
         for number, reads in enumerate(network.reads):
             if number in absorbed:
                 continue
@@ -140,7 +139,7 @@ class Schedule:
                 result = number
                 activation = self._only(readers[result], number, Activation)
                 result = number if activation is None else activation
-                # a square takes the product behind an activation
+                # a squared ReLU uses the multiplier of the join
                 squared = network.operations[result] == Activation("relu-squared")
                 joined = None if squared else self._only(readers[result], number, Residual, Gate)
                 if joined is not None:
@@ -148,24 +147,26 @@ class Schedule:
                     joined = joined if known.issuperset(others) else None
                     other = others[0] if others and joined is not None else None
             step = Step(number, activation, joined, reads, other)
-            absorbed |= {one for one in (activation, joined) if one is not None}
+            absorbed |= {fused for fused in (activation, joined) if fused is not None}
             known.add(step.result)
-            found.append(step)
-        return tuple(found)
+            steps.append(step)
+        return tuple(steps)
 
     def _only(self, readers: list[int], number: int, *kinds: type) -> int | None:
-        """Number of the only reader, if it is of one of these kinds, and on the same side of a cut as an operation."""
+        """Only reader, if of one of these kinds and on the same side of a cut as operation `number`; else None."""
         operations = self.transformer.network.operations
         if len(readers) != 1 or not isinstance(operations[readers[0]], kinds) or number < self.cut <= readers[0]:
             return None
         return readers[0]
 
     def rows_of(self, value: int) -> tuple[bool, int]:
-        """Whether a value lies in the wide memory, and its rows for a token of a side."""
+        """Memory of a value, true for the wide memory, and its rows for a token of a side."""
         network = self.transformer.network
         if value == INPUTS:
-            readers = [one for one, reads in zip(network.operations, network.reads, strict=True) if INPUTS in reads]
-            wide = all(isinstance(one, Normalisation | Residual | Positions) for one in readers)
+            readers = [
+                reader for reader, reads in zip(network.operations, network.reads, strict=True) if INPUTS in reads
+            ]
+            wide = all(isinstance(reader, Normalisation | Residual | Positions) for reader in readers)
             features = network.features
         else:
             wide, features = self.transformer.formats[value].width == Q11_16.width, network.shapes[value][0]
@@ -173,10 +174,10 @@ class Schedule:
 
     @cached_property
     def places(self) -> dict[int, Place]:
-        """Place of each value that is stored, by the number of its operation, -1 for the inputs.
+        """Rows of each stored value, by operation, -1 for the inputs.
 
-        A step that works value by value writes its result over what it reads, if nothing reads that later. Values that
-        share a place so are one buffer. The largest buffers are placed first, each in the lowest gap of its time.
+        An elementwise step overwrites an operand without later readers: both values share a buffer. The largest buffers
+        are placed first, each in the lowest gap during its lifetime.
         """
         last = {INPUTS: 0} | {step.result: number for number, step in enumerate(self.steps)}
         for number, step in enumerate(self.steps):
@@ -185,20 +186,24 @@ class Schedule:
         for number, step in enumerate(self.steps):
             wide, rows = self.rows_of(step.result)
             over = [value for value in self._replaceable(step) if last[value] == number]
-            same = [one for one in buffers if (one.wide, one.rows) == (wide, rows) and one.values[-1] in over]
+            same = [
+                candidate
+                for candidate in buffers
+                if (candidate.wide, candidate.rows) == (wide, rows) and candidate.values[-1] in over
+            ]
             if same:
                 same[0].values.append(step.result)
                 same[0].end = last[step.result]
             else:
                 buffers.append(_Buffer(wide, rows, number, last[step.result], [step.result]))
         placed: list[tuple[_Buffer, Place]] = []
-        for buffer in sorted(buffers, key=lambda one: -one.rows):
-            beside = [place for one, place in placed if one.beside(buffer)]
+        for buffer in sorted(buffers, key=lambda candidate: -candidate.rows):
+            beside = [place for candidate, place in placed if candidate.beside(buffer)]
             placed.append((buffer, Place(buffer.wide, _lowest(beside, buffer.rows), buffer.rows)))
         return {value: place for buffer, place in placed for value in buffer.values}
 
     def _replaceable(self, step: Step) -> tuple[int, ...]:
-        """Values over which a step may write: of a linear layer what joins, of attention the queries."""
+        """Values that a step may overwrite: the joined value of a linear layer, the queries of attention."""
         operation = self.transformer.network.operations[step.number]
         if isinstance(operation, Linear):
             return () if step.other is None else (step.other,)
@@ -206,19 +211,19 @@ class Schedule:
 
     @property
     def rows(self) -> int:
-        """Rows of the activation memory that a token of a side needs; at least 1."""
+        """Rows of the activation memory for a token of a side, at least 1."""
         return max([1, *(place.end for place in self.places.values() if not place.wide)])
 
     @property
     def wide_rows(self) -> int:
-        """Rows of the wide memory that a token of a side needs; at least 1."""
+        """Rows of the wide memory for a token of a side, at least 1."""
         return max([1, *(place.end for place in self.places.values() if place.wide)])
 
 
 def _lowest(live: Iterable[Place], rows: int) -> int:
-    """First row of the lowest gap of so many rows."""
+    """First row of the lowest gap of `rows` rows."""
     first = 0
-    for place in sorted(live, key=lambda one: one.first):
+    for place in sorted(live, key=lambda candidate: candidate.first):
         if place.first - first >= rows:
             break
         first = max(first, place.end)

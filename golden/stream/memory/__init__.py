@@ -1,1 +1,1 @@
-"""Models of the activation memory: places of values in it, its ports, and the samples that come from DRAM."""
+"""Models of the activation memory: addresses of values, ports, and samples from DRAM."""

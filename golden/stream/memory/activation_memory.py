@@ -1,7 +1,6 @@
-"""`activation_memory`: activations of a pass on the chip, in a narrow and a wide memory; one writer, three readers.
+"""`activation_memory`: activations of a pass in a narrow and a wide memory; one writer, three readers.
 
-Rows of the array and of keys are whole rows of the narrow memory. Everything else reads and writes chunks, of which
-`chunks` says where they lie.
+The array and the key tiles read whole rows of the narrow memory. All other ports read and write chunks, see `chunks`.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from ..norms import Q11_16
 from .chunks import ChunkLayout
 
 READERS = ("operands", "keys", "rows")
-"""Streams of what is read, the one that the narrow memory serves first at first."""
+"""Read ports; the narrow memory serves the first one first."""
 READS_AHEAD = 8
-"""Reads of a stream that are under way, or whose results wait."""
+"""Outstanding reads of a port, waiting results included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,20 +34,19 @@ class ActivationMemorySpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values of a row of the narrow memory, see `ChunkLayout`. Refused: no power of two from 4 to 64.
+        Values of a row of the narrow memory, see `ChunkLayout`: a power of two from 4 to 64.
     columns : int
-        Values of a chunk; a row of the wide memory is one, with 27 bits a value. Refused: no power of two, or more than
-        `lanes`.
+        Values of a chunk, a power of two, at most `lanes`. A row of the wide memory is a chunk, with 27 bits a value.
     rows : int
-        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
+        Rows of the narrow memory, 2 to 1,048,576.
     wide_rows : int
-        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
+        Rows of the wide memory, 2 to 1,048,576.
     row_tag : int
-        Bits that come back with what is read, 0 to 32. Refused: with 0 there is no tag.
+        Tag bits of a read of `rows`, 0 to 32; 0 for no tag.
     key_tag : int
-        Bits that come back with what is read, 0 to 32.
+        Tag bits of a read of `keys`, 0 to 32; 0 for no tag.
     operand_tag : int
-        Bits that come back with what is read, 0 to 32.
+        Tag bits of a read of `operands`, 0 to 32; 0 for no tag.
     """
 
     name: ClassVar[str] = "activation_memory"
@@ -71,16 +69,14 @@ class ActivationMemorySpec(Spec):
 
     @cached_property
     def layout(self) -> ChunkLayout:
-        """Rows and parts of both memories."""
         return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
 
     @property
     def latency(self) -> int:
-        """Cycles from a read that is taken to its result: address, memory, word, queue 2."""
+        """Cycles from a read to its result: address, memory, word, two of the queue."""
         return 5
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `write` takes chunks; each reader has a stream of reads, and one of what it reads."""
         address = Field("address", self.layout.address)
         chunk = (Field("wide", BIT, doc="its place"), address, Field("part", self.layout.part, doc="its place"))
         values = Field("value", Q11_16, self.columns)
@@ -122,45 +118,42 @@ class ActivationMemorySpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Read what all writes together leave.
+        """Results of all reads after all writes.
 
-        A read sees the writes that were taken in earlier cycles, and none of a later or of its own. The words alone do
-        not say which those are. So they are right where all that is read was written before, which may take phases.
+        In the RTL a read sees the writes of earlier cycles only; words carry no cycles. The model agrees if every read
+        address was written before, for example in phases.
 
         Raises
         ------
         UserError
-            If a row is outside a memory, a value does not fit 24 bits in the narrow one, or what is read was never
-            written.
+            If an address is outside a memory or never written, or a value does not fit the narrow memory's 24 bits.
         """
         contents = _Contents(self)
         contents.write(inputs["write"])
-        found = {}
+        outputs = {}
         for name in READERS:
-            given = {field: column[:words] for field, column in inputs[f"{name}_read"].items()}
-            value = contents.chunks(given) if name == "operands" else contents.narrow_rows(given)
-            found[name] = {"value": value} | ({"tag": given["tag"]} if "tag" in given else {})
-        return found
+            reads = {field: column[:words] for field, column in inputs[f"{name}_read"].items()}
+            value = contents.chunks(reads) if name == "operands" else contents.narrow_rows(reads)
+            outputs[name] = {"value": value} | ({"tag": reads["tag"]} if "tag" in reads else {})
+        return outputs
 
     @property
     def narrow_memory(self) -> MemoryShape:
-        """Narrow memory: one for each part of a row, as each is written by itself."""
+        """Narrow memory: a memory for each part of a row, as parts are written separately."""
         width = self.columns * Q8_16.width
         return MemoryShape("activations", self.rows, width, count=self.layout.parts, ultra=True)
 
     @property
     def wide_memory(self) -> MemoryShape:
-        """Wide memory."""
         return MemoryShape("wide activations", self.wide_rows, self.columns * Q11_16.width, ultra=True)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Narrow and wide memory."""
         return self.narrow_memory, self.wide_memory
 
 
 class _Contents:
-    """Contents of both memories, and which of it was written."""
+    """Contents of both memories, with flags of written chunks."""
 
     def __init__(self, spec: ActivationMemorySpec) -> None:
         layout = spec.layout
@@ -171,7 +164,6 @@ class _Contents:
         self._known = {wide: np.zeros(values.shape[:2], bool) for wide, values in self._values.items()}
 
     def write(self, words: Words) -> None:
-        """Write chunks in order."""
         for wide, where, address, part in self._places(words):
             values = words["value"][where]
             if not wide and (values.max(initial=0) > Q8_16.maximum or values.min(initial=0) < Q8_16.minimum):
@@ -180,15 +172,13 @@ class _Contents:
             self._known[wide][address, part] = True
 
     def chunks(self, words: Words) -> Integers:
-        """Read chunks."""
-        found = np.zeros((len(words["address"]), self._values[True].shape[2]), np.int64)
+        values = np.zeros((len(words["address"]), self._values[True].shape[2]), np.int64)
         for wide, where, address, part in self._places(words):
             self._check(wide, address, self._known[wide][address, part])
-            found[where] = self._values[wide][address, part]
-        return found
+            values[where] = self._values[wide][address, part]
+        return values
 
     def narrow_rows(self, words: Words) -> Integers:
-        """Read rows of the narrow memory."""
         address = words["address"][:, 0]
         self._inside(False, address)
         self._check(False, address, np.logical_and.reduce(self._known[False][address], axis=1))
@@ -196,7 +186,7 @@ class _Contents:
         return values[address].reshape(len(address), values[0].size)
 
     def _places(self, words: Words) -> Iterator[tuple[bool, Integers, Integers, Integers]]:
-        """Give for each memory the words that are its own, and their addresses and parts."""
+        """Words of each memory: flag `wide`, their indices, addresses and parts."""
         for wide in (False, True):
             where = np.flatnonzero(words["wide"][:, 0] == wide)
             address, part = words["address"][where, 0], words["part"][where, 0]

@@ -1,7 +1,7 @@
-"""Places of values in the activation memory: `columns` values of a token are a chunk, and chunks lie by group and row.
+"""Addresses in the activation memory: a chunk is `columns` values of a token; chunks lie by group of features and row.
 
-The narrow memory has rows of `lanes` values, so that several chunks share one of its rows. In the wide memory a row is
-a chunk. All tokens of a group lie one behind the other, and groups are `stride` addresses apart.
+A row of the narrow memory has `lanes` values: several chunks. A row of the wide memory is one chunk. The tokens of a
+group have consecutive addresses; groups are `stride` addresses apart.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ...fixed import Format
 
 
 class Place(NamedTuple):
-    """Place of a value of all tokens.
+    """Address of a value.
 
     Parameters
     ----------
     wide : bool
-        In the wide memory, not in the narrow one.
+        True for the wide memory.
     base : int
         Address of the first token's first chunk: the first row of its `Buffer` times the stride.
     """
@@ -29,16 +29,7 @@ class Place(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Place of a chunk of one token.
-
-    Parameters
-    ----------
-    wide : bool
-    address : int
-        Row of the memory.
-    part : int
-        Part of the row; 0 in the wide memory.
-    """
+    """Address of a token's chunk; `part` is its index in the memory row, 0 in the wide memory."""
 
     wide: bool
     address: int
@@ -47,14 +38,14 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class ChunkLayout:
-    """Rows of both memories and their parts.
+    """Rows of both memories, and their parts.
 
     Parameters
     ----------
     lanes : int
-        Values of a row of the narrow memory: a power of two.
+        Values of a row of the narrow memory: a power of two from 4 to 64.
     columns : int
-        Values of a chunk, and of a row of the wide memory: at most as many, a power of two.
+        Values of a chunk, and of a row of the wide memory: a power of two, at most `lanes`.
     rows, wide_rows : int
         Rows of the narrow and of the wide memory.
 
@@ -80,31 +71,30 @@ class ChunkLayout:
 
     @property
     def parts(self) -> int:
-        """Chunks in a row of the narrow memory."""
+        """Chunks of a row of the narrow memory."""
         return self.lanes // self.columns
 
     @property
     def address(self) -> Format:
-        """Format of an address in either memory."""
+        """Format of an address of either memory."""
         return Format((max(self.rows, self.wide_rows) - 1).bit_length(), 0, signed=False)
 
     @property
     def part(self) -> Format:
-        """Format of the number of a row's part: a bit where there is one alone."""
+        """Format of a part's index, at least one bit."""
         return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
     def chunk(self, place: Place, group: int, row: int, stride: int) -> Chunk:
-        """Find the chunk of a group of `columns` features and a row.
+        """Chunk of a group of `columns` features of a row.
 
         Parameters
         ----------
-        place : Place
         group : int
             First feature of the chunk, divided by `columns`.
         row : int
-            Number of the token's row, side included.
+            Row of the token, sides included.
         stride : int
-            Tokens of all sides that are in the buffers at once: addresses from a group to the next.
+            Addresses from a group to the next: tokens of all sides in the buffers.
         """
         line, part = (group, 0) if place.wide else divmod(group, self.parts)
         return Chunk(place.wide, place.base + line * stride + row, part)

@@ -1,6 +1,6 @@
-"""`sample_loader`: rows of a pass's tokens from DRAM into the activation memory, on both sides.
+"""`sample_loader`: rows of a pass's tokens from DRAM into the activation memory, for both sides.
 
-Both sides begin with the same inputs: token t goes to row t and to row R + t, where R is the tokens of a side.
+Both sides start from the same inputs: token t goes to rows t and R + t, with R tokens a side.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .samples import ROW, token_beats, tokens_of
 
 WORD = Format(32, 0, signed=False)
 UNIT = 16
-"""Values of whole beats, at least: their beats make whole chunks."""
+"""Values of a group of whole beats, at least: a multiple of a chunk."""
 
 
 class Status(IntEnum):
-    """Result of an operation; without LOADED it has taken no beat and written nothing."""
+    """Result of an operation; without LOADED the loader takes no beat and writes nothing."""
 
     LOADED = 0
     EMPTY = 1
@@ -43,16 +43,15 @@ class SampleLoaderSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values of a row of the narrow memory, and of a chunk. Refused: no power of two from 4 to 64.
+        Values of a row of the narrow memory: a power of two from 4 to 64.
     columns : int
-        Values of a row of the narrow memory, and of a chunk. Refused: no power of two, more than `lanes`, or more than
-        the 32 values of a sample's row.
+        Values of a chunk: a power of two, at most `lanes` and at most the 32 values of a sample's row.
     rows : int
-        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
+        Rows of the narrow memory, 2 to 1,048,576.
     wide_rows : int
-        Rows of the narrow and of the wide memory. Refused: outside 2 to 1,048,576.
+        Rows of the wide memory, 2 to 1,048,576.
     sums : int
-        Most rows of both sides. Refused: no power of two from 4 to 1,024.
+        Rows of both sides, at most: a power of two from 4 to 1,024.
     """
 
     name: ClassVar[str] = "sample_loader"
@@ -77,32 +76,30 @@ class SampleLoaderSpec(Spec):
 
     @cached_property
     def layout(self) -> ChunkLayout:
-        """Places of chunks."""
         return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
 
     @property
     def unit(self) -> int:
-        """Values that are gathered from whole beats."""
+        """Values gathered from whole beats."""
         return max(self.columns, UNIT)
 
     @property
     def latency(self) -> int:
-        """Cycles from an operation to its first beat at the earliest: settings, checks, their result."""
+        """Cycles from an operation to its first beat at the earliest: settings, checks, result of the checks."""
         return 3
 
     @property
     def features(self) -> Format:
-        """Format of a number of features, of as many as either memory has room for on two sides; a row's at least."""
+        """Format of a number of features: as many as either memory can hold for two sides, or a sample's row."""
         most = max(self.rows * self.lanes, self.wide_rows * self.columns) // 2
         return Format(max(most, ROW).bit_length(), 0, signed=False)
 
     def cycles(self, rows: int, features: int) -> int:
-        """Cycles from an operation to the end of its `done`, where no stream waits, with 16 columns or more."""
+        """Cycles from an operation to its `done`, without back-pressure, for 16 columns or more."""
         padded = self.unit == UNIT and -(-features // UNIT) % 2
         return self.latency + rows * token_beats(features) + (2 if padded else 4)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: an `operation` takes `beats`, and gives chunks to `write` and a word of `done`."""
         address = self.layout.address
         operation = (
             Field("rows", Format((self.sums // 2).bit_length(), 0, signed=False), doc="R, the tokens of a side"),
@@ -113,7 +110,7 @@ class SampleLoaderSpec(Spec):
             ),
             Field("wide", BIT),
             Field("base", address, doc="where they go"),
-            # that of a single row of tokens may be the whole memory
+            # a single token's stride may be the whole memory
             Field(
                 "stride",
                 Format(max(self.rows, self.wide_rows).bit_length(), 0, signed=False),
@@ -165,33 +162,33 @@ class SampleLoaderSpec(Spec):
         )
 
     def status(self, rows: int, features: int, stride: int) -> Status:
-        """Find what becomes of an operation."""
+        """Result of an operation."""
         if not (rows and features):
             return Status.EMPTY
         return Status.CAPACITY if 2 * rows > min(stride, self.sums) else Status.LOADED
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Load operations as long as all of their beats are there; of each output at most so many words."""
+        """Load operations until beats are missing; at most `words` words of each output."""
         data = np.ascontiguousarray(inputs["beats"]["data"], "<u4").view(np.uint8)
-        given, places, values, done = inputs["operation"], list[Chunk](), list[Integers](), list[int]()
-        for number in range(len(given["rows"])):
-            one = {name: int(column[number, 0]) for name, column in given.items()}
-            rows, features = one["rows"], one["features"]
-            status = self.status(rows, features, one["stride"])
+        operations, chunks, values, done = inputs["operation"], list[Chunk](), list[Integers](), list[int]()
+        for number in range(len(operations["rows"])):
+            operation = {name: int(column[number, 0]) for name, column in operations.items()}
+            rows, features = operation["rows"], operation["features"]
+            status = self.status(rows, features, operation["stride"])
             if status == Status.LOADED:
                 beats = rows * token_beats(features)
                 if len(data) < beats:
                     break
                 tokens, data = tokens_of(data[:beats].reshape(-1), features), data[beats:]
-                place = Place(bool(one["wide"]), one["base"])
+                place = Place(bool(operation["wide"]), operation["base"])
                 for row in range(rows):
                     for group in range(-(-features // self.columns)):
                         chunk = tokens[row, group * self.columns :][: self.columns]
                         for side in range(2):
-                            places.append(self.layout.chunk(place, group, side * rows + row, one["stride"]))
+                            chunks.append(self.layout.chunk(place, group, side * rows + row, operation["stride"]))
                             values.append(chunk)
             done.append(int(status))
-        found = np.array(places, np.int64).reshape(-1, len(Chunk._fields))
-        write = {name: found[:words, [at]] for at, name in enumerate(Chunk._fields)}
+        addresses = np.array(chunks, np.int64).reshape(-1, len(Chunk._fields))
+        write = {name: addresses[:words, [index]] for index, name in enumerate(Chunk._fields)}
         write["value"] = np.array(values, np.int64).reshape(-1, self.columns)[:words]
         return {"write": write, "done": {"status": np.array(done, np.int64).reshape(-1, 1)[:words]}}

@@ -1,4 +1,4 @@
-"""Rows of samples in DRAM: of each token so many rows of 32 values, 3 bytes each."""
+"""Samples in DRAM: rows of 32 values of 3 bytes, several rows a token."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ROW_BEATS = ROW * VALUE_BYTES // BEAT
 
 
 def token_beats(features: int) -> int:
-    """Beats of a token."""
+    """Beats of a token of `features` values."""
     return -(-features // ROW) * ROW_BEATS
 
 
 def token_rows(values: Integers) -> Bytes:
-    """Encode tokens, (tokens, features) of 24 bits, in two's complement, lowest byte first, filled with zeros."""
+    """Image of tokens, (tokens, features): 24-bit two's complement, lowest byte first, zero padding."""
     padded = np.ascontiguousarray(np.pad(values, ((0, 0), (0, -values.shape[1] % ROW))), "<i4")
     return padded.view(np.uint8).reshape(-1, 4)[:, :VALUE_BYTES].reshape(-1)
 
 
 def tokens_of(image: Bytes, features: int) -> Integers:
-    """Decode tokens, (tokens, values of whole rows)."""
+    """Tokens of an image, (tokens, values of whole rows)."""
     wide = np.zeros((len(image) // VALUE_BYTES, 4), np.uint8)
     wide[:, 1:] = image.reshape(-1, VALUE_BYTES)
     return (wide.view("<i4").astype(np.int64) >> 8).reshape(-1, -(-features // ROW) * ROW)

@@ -1,1 +1,1 @@
-"""Models of weights of attention and the contexts."""
+"""Models of attention weights and contexts."""

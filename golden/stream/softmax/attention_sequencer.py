@@ -1,8 +1,8 @@
 """`attention_sequencer`: order of attention on the shared array, from an instruction to reads, tiles, rows and writes.
 
-A block is up to `queries` queries of one head, sentence and side. Its scores come first: keys are tiles, and queries
-pass. Its contexts follow behind the scores of the next block: values are tiles, and weights pass. So the softmax of a
-block runs beside the scores of the next one.
+A block is up to `queries` queries of one head, sentence and side. First come its scores: keys are tiles, and queries
+pass. Its contexts follow the scores of the next block: values are tiles, and weights pass. So the softmax of a block
+overlaps the scores of the next.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .attention_softmax import FACTOR, FRACTION, AttentionSoftmaxSpec, SoftmaxOp
 from .context_scale import ContextScaleSpec
 
 CLIPPED = Format(32, 0, signed=False)
-"""Values of an operation that were clipped."""
+"""Format of an operation's number of clipped values."""
 
 
 class AttentionOperation(NamedTuple):
@@ -37,17 +37,17 @@ class AttentionOperation(NamedTuple):
     Parameters
     ----------
     heads, key_heads, width, causal : int
-        Of the instruction. A head's width is a multiple of the columns; of the lanes, where heads share keys.
+        Fields of the instruction. A head's width is a multiple of the columns, and of the lanes if heads share keys.
     queries, keys, values, destination : int
-        Address of the first row of each value, all in the memory of activations.
+        Address of the first row of each value in the activation memory.
     stride : int
         Addresses from a group of features to the next.
     sentences : int
-        Of both sides.
+        Sentences of both sides.
     factor, fraction : int
-        Of the scores, see `attention.Attention.factor`.
+        Factor of the scores and its fraction bits, see `attention.Attention.factor`.
     query_shift, key_shift, value_shift, output_shift : int
-        Fraction bits that the formats of queries and contexts lack of Q8.16, those of keys and values of Q6.12.
+        Fraction bits that queries and contexts lack against Q8.16, keys and values against Q6.12.
     """
 
     heads: int
@@ -68,21 +68,15 @@ class AttentionOperation(NamedTuple):
     output_shift: int
 
 
-def attention_operation(one: Instruction, capacity: int, sentences: int) -> AttentionOperation:
-    """Make the operation of an instruction.
-
-    Parameters
-    ----------
-    one : Instruction
-    capacity : int
-        Tokens of all sides that are in the buffers at once.
-    sentences : int
-        Of a pass and both sides.
-    """
-    places = (Buffer.of(value).first * capacity for value in (one.source, one.second, one.third, one.destination))
-    shifts = one.source_shift, one.second_shift, one.third_shift, one.result_shift
-    heads = one.heads, one.key_heads, one.width, one.causal
-    factor = one.factor, one.factor_fraction
+def attention_operation(instruction: Instruction, capacity: int, sentences: int) -> AttentionOperation:
+    """Operation of an instruction, for `sentences` sentences of both sides; the buffers hold `capacity` tokens."""
+    places = (
+        Buffer.of(value).first * capacity
+        for value in (instruction.source, instruction.second, instruction.third, instruction.destination)
+    )
+    shifts = instruction.source_shift, instruction.second_shift, instruction.third_shift, instruction.result_shift
+    heads = instruction.heads, instruction.key_heads, instruction.width, instruction.causal
+    factor = instruction.factor, instruction.factor_fraction
     return AttentionOperation._make((*heads, *places, capacity, sentences, *factor, *shifts))
 
 
@@ -92,9 +86,9 @@ class Block(NamedTuple):
     Parameters
     ----------
     query_group, key_group : int
-        First group of its head's features, and of that of its keys and values.
+        First group of features of the head, and of its key head.
     query_row, key_row : int
-        Number of its first query's row, and of its sentence's first row.
+        Row of the first query, and of the sentence's first token.
     softmax : SoftmaxOperation
     """
 
@@ -126,31 +120,31 @@ FIELD_MEANINGS = {
     "scales.tag": "where its contexts are written",
     "done.clipped": "scores and contexts that were clipped",
 }
-"""Meaning of fields whose name does not tell it, by port and field."""
+"""Meanings of fields, by port and field."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSequencerSpec(Spec):
-    """Parameters and model of `attention_sequencer`; but for the rows of memories all are powers of two.
+    """Parameters and model of `attention_sequencer`.
 
     Parameters
     ----------
     lanes : int
-        Inputs of a tile, values of a row. Refused: no power of two from 8 to 64.
+        Inputs of a tile, and values of a row: a power of two from 8 to 64.
     columns : int
-        Outputs of a tile. Refused: no power of two, or more than `lanes`.
+        Outputs of a tile: a power of two, at most `lanes`.
     exponentials : int
-        Sums and contexts a word. Refused: does not divide `columns`; not less than `lanes`.
+        Sums and contexts a word: a power of two, less than `lanes`, that divides `columns`.
     queries : int
-        Most queries of a block. Refused: no power of two from 2 to half of `sums`.
+        Queries of a block, at most: a power of two from 2 to half of `sums`.
     keys : int
-        Most tokens of a sentence. Refused: no power of two to 1,024; less than `lanes` or two groups of `columns`.
+        Tokens of a sentence, at most: a power of two to 1,024, at least `lanes` and two groups of `columns`.
     rows : int
-        Rows of the memory of activations, 2 to 2^20.
+        Rows of the activation memory, 2 to 2^20.
     wide_rows : int
         Rows of the wide memory, for the width of an address, 2 to 2^20.
     sums : int
-        Rows of both sides, and of partial sums: at least two blocks of queries. Refused: no power of two up to 4,096.
+        Rows of both sides, and of partial sums: a power of two to 4,096, at least two blocks of queries.
     """
 
     name: ClassVar[str] = "attention_sequencer"
@@ -174,19 +168,16 @@ class AttentionSequencerSpec(Spec):
 
     @cached_property
     def layout(self) -> ChunkLayout:
-        """Rows of the activation memory."""
         return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
 
     @cached_property
     def array(self) -> ArrayPathSpec:
-        """The array that it shares."""
         return ArrayPathSpec(
             lanes=self.lanes, columns=self.columns, sums=self.sums, drain=self.exponentials, queries=self.queries
         )
 
     @cached_property
     def softmax(self) -> AttentionSoftmaxSpec:
-        """The softmax that it feeds."""
         return AttentionSoftmaxSpec(
             columns=self.columns,
             lanes=self.lanes,
@@ -197,7 +188,7 @@ class AttentionSequencerSpec(Spec):
 
     @cached_property
     def scale(self) -> ContextScaleSpec:
-        """Divisor of the contexts; its tag is the place of a context, and whether it is the operation's last one."""
+        """Divider of the contexts; its tag is a context's address, part, and flag of the operation's last word."""
         tag = self.layout.address.width + self.layout.part.width + 1
         return ContextScaleSpec(lanes=self.exponentials, queries=self.queries, keys=self.keys, tag=tag)
 
@@ -273,51 +264,51 @@ class AttentionSequencerSpec(Spec):
         )
 
     def tag(self, address: Integers, part: int, final: Integers) -> Integers:
-        """Tag of contexts: where they are written, and whether it is the operation's last word."""
+        """Tag of contexts: address, part, and flag of the operation's last word."""
         bits = self.layout.address.width
-        found: Integers = address | part << bits | final << bits + self.layout.part.width
-        return found
+        tag: Integers = address | part << bits | final << bits + self.layout.part.width
+        return tag
 
     # -- blocks --------------------------------------------------------------------------------------------------------
 
     def operations(self, inputs: dict[str, Words]) -> list[tuple[AttentionOperation, list[Block]]]:
-        """Read the words of `operation` and `sentences`.
+        """Operations and their blocks, from the words of `operation` and `sentences`.
 
         Raises
         ------
         UserError
-            If the block cannot do one of them.
+            If heads, widths or lengths do not fit the block.
         """
-        given, at, found = inputs["operation"], 0, []
+        columns, start, operations = inputs["operation"], 0, []
         rows = inputs["sentences"]
         sentences = [Sentence(*pair) for pair in np.hstack([rows["first"], rows["length"]]).tolist()]
-        for values in zip(*(given[name][:, 0].tolist() for name in AttentionOperation._fields), strict=True):
-            one = AttentionOperation(*values)
-            chosen, at = sentences[at : at + one.sentences], at + one.sentences
-            found.append((one, list(self.blocks(one, chosen))))
-        return found
+        for values in zip(*(columns[name][:, 0].tolist() for name in AttentionOperation._fields), strict=True):
+            attention = AttentionOperation(*values)
+            chosen, start = sentences[start : start + attention.sentences], start + attention.sentences
+            operations.append((attention, list(self.blocks(attention, chosen))))
+        return operations
 
-    def blocks(self, one: AttentionOperation, sentences: list[Sentence]) -> Iterator[Block]:
-        """Blocks of queries in their order: by sentence, head, and place in the sentence."""
-        if not one.key_heads or one.heads % one.key_heads or not one.heads:
-            raise UserError(f"{one.heads} heads of queries for {one.key_heads} of keys")
-        size = self.columns if one.heads == one.key_heads else self.lanes
-        if not one.width or one.width % size:
-            raise UserError(f"heads of {one.width} features, which are not a multiple of {size}")
-        shared, groups = one.heads // one.key_heads, one.width // self.columns
+    def blocks(self, attention: AttentionOperation, sentences: list[Sentence]) -> Iterator[Block]:
+        """Blocks of queries, ordered by sentence, head, and position in the sentence."""
+        if not attention.key_heads or attention.heads % attention.key_heads or not attention.heads:
+            raise UserError(f"{attention.heads} heads of queries for {attention.key_heads} of keys")
+        size = self.columns if attention.heads == attention.key_heads else self.lanes
+        if not attention.width or attention.width % size:
+            raise UserError(f"heads of {attention.width} features, which are not a multiple of {size}")
+        shared, groups = attention.heads // attention.key_heads, attention.width // self.columns
         for first, length in sentences:
             if not 1 <= length <= self.keys:
                 raise UserError(f"a sentence of {length} tokens: one has 1 to {self.keys}")
-            for head in range(one.heads):
+            for head in range(attention.heads):
                 for begin in range(0, length, self.queries):
                     queries = min(length - begin, self.queries)
                     softmax = SoftmaxOperation(
                         queries=queries,
-                        keys=begin + queries if one.causal else length,
-                        first=begin if one.causal else 0,
-                        causal=bool(one.causal),
-                        factor=(one.factor, one.fraction),
-                        shifts=(one.query_shift, one.key_shift),
+                        keys=begin + queries if attention.causal else length,
+                        first=begin if attention.causal else 0,
+                        causal=bool(attention.causal),
+                        factor=(attention.factor, attention.fraction),
+                        shifts=(attention.query_shift, attention.key_shift),
                         repeats=groups,
                     )
                     yield Block(head * groups, head // shared * groups, first + begin, first, softmax)
@@ -325,33 +316,33 @@ class AttentionSequencerSpec(Spec):
     # -- streams -------------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Give the commands of each operation, and write its contexts; of each output at most so many words."""
-        found, blocks, at = [], 0, 0
+        """Commands of each operation, and writes of its contexts; at most `words` words of each output."""
+        outputs_of, blocks, start = [], 0, 0
         ends = packets_of(inputs["inverse"]["last"])
-        for one, own in self.operations(inputs):
-            commands = self.commands(one, own)
-            inverse = slice(ends[blocks][0], ends[blocks + len(own) - 1][1])
-            contexts = slice(at, at + len(commands["scales"]["tag"]))
-            blocks, at = blocks + len(own), contexts.stop
-            given = {name: column[contexts] for name, column in inputs["contexts"].items()}
+        for attention, blocks_of in self.operations(inputs):
+            commands = self.commands(attention, blocks_of)
+            inverse = slice(ends[blocks][0], ends[blocks + len(blocks_of) - 1][1])
+            contexts = slice(start, start + len(commands["scales"]["tag"]))
+            blocks, start = blocks + len(blocks_of), contexts.stop
+            words_in = {name: column[contexts] for name, column in inputs["contexts"].items()}
             reciprocals = {name: column[inverse] for name, column in inputs["inverse"].items()}
-            clipped = reciprocals.pop("clipped").sum() + given["clipped"].sum()
-            written = {"write": self._write(given), "done": {"clipped": np.array([[clipped]])}}
-            found.append(commands | {"reciprocals": reciprocals} | written)
-        outputs = joined(found)
+            clipped = reciprocals.pop("clipped").sum() + words_in["clipped"].sum()
+            written = {"write": self._write(words_in), "done": {"clipped": np.array([[clipped]])}}
+            outputs_of.append(commands | {"reciprocals": reciprocals} | written)
+        outputs = joined(outputs_of)
         return {name: {key: column[:words] for key, column in fields.items()} for name, fields in outputs.items()}
 
-    def commands(self, one: AttentionOperation, blocks: list[Block]) -> dict[str, Words]:
-        """Commands of an operation: the contexts of a block come behind the scores of the next."""
-        parts = [self._scores(one, blocks[0])]
+    def commands(self, attention: AttentionOperation, blocks: list[Block]) -> dict[str, Words]:
+        """Commands of an operation; the contexts of a block follow the scores of the next."""
+        parts = [self._scores(attention, blocks[0])]
         for before, block in pairwise(blocks):
-            parts += [self._scores(one, block), self._contexts(one, before, final=False)]
-        parts.append(self._contexts(one, blocks[-1], final=True))
+            parts += [self._scores(attention, block), self._contexts(attention, before, final=False)]
+        parts.append(self._contexts(attention, blocks[-1], final=True))
         names = ("keys_read", "rows_read", "order", "softmax", "scales")
         return {name: _joined([part[name] for part in parts if name in part]) for name in names}
 
-    def _scores(self, one: AttentionOperation, block: Block) -> dict[str, Words]:
-        """Commands for the scores of a block: by group of keys, and in it by the memory's rows of the head."""
+    def _scores(self, attention: AttentionOperation, block: Block) -> dict[str, Words]:
+        """Commands of a block's scores, by group of keys, then by memory row of the head."""
         softmax, groups = block.softmax, block.softmax.repeats
         parts = self.layout.parts
         begin, end = block.key_group, block.key_group + groups
@@ -364,10 +355,14 @@ class AttentionSequencerSpec(Spec):
                 of_parts = (begin // parts + line) * parts + np.arange(parts)
                 zero = (of_parts < begin) | (of_parts >= end)
                 group = block.key_group + line * parts
-                keys.append(self._loads(one, one.keys, group, block.key_row + key, turn=1, part=0, zero=zero))
+                keys.append(
+                    self._loads(attention, attention.keys, group, block.key_row + key, turn=1, part=0, zero=zero)
+                )
                 group = block.query_group + line * parts
-                address = self.layout.chunk(Place(False, one.queries), group, block.query_row, one.stride).address
-                first, last = (np.full(query.shape, line == one) for one in (0, count - 1))
+                address = self.layout.chunk(
+                    Place(False, attention.queries), group, block.query_row, attention.stride
+                ).address
+                first, last = (np.full(query.shape, line == edge) for edge in (0, count - 1))
                 rows.append(_words(address=address + query, row=query, first=first, last=last))
                 order.append(_words(kind=[TileKind.SCORES], rows=[len(query)]))
         operation = {
@@ -375,19 +370,19 @@ class AttentionSequencerSpec(Spec):
             "keys": softmax.keys,
             "first": softmax.first,
             "causal": softmax.causal,
-            "factor": one.factor,
-            "fraction": one.fraction,
-            "query_shift": one.query_shift,
-            "key_shift": one.key_shift,
+            "factor": attention.factor,
+            "fraction": attention.fraction,
+            "query_shift": attention.query_shift,
+            "key_shift": attention.key_shift,
             "repeats": groups,
         }
-        found = {"keys_read": keys, "rows_read": rows, "order": order}
-        return {name: _joined(parts) for name, parts in found.items()} | {
+        lists = {"keys_read": keys, "rows_read": rows, "order": order}
+        return {name: _joined(parts) for name, parts in lists.items()} | {
             "softmax": _words(**{name: [value] for name, value in operation.items()})
         }
 
-    def _contexts(self, one: AttentionOperation, block: Block, final: bool) -> dict[str, Words]:
-        """Commands for the contexts of a block: by group of the head's features, and in it by tiles of values."""
+    def _contexts(self, attention: AttentionOperation, block: Block, final: bool) -> dict[str, Words]:
+        """Commands of a block's contexts, by group of the head's features, then by tile of values."""
         softmax, words = block.softmax, self.columns // self.exponentials
         keys, order, scales = list[Words](), list[Words](), list[Words]()
         for group in range(softmax.repeats):
@@ -395,29 +390,33 @@ class AttentionSequencerSpec(Spec):
                 key = np.minimum(tile.key + np.arange(self.lanes), softmax.keys - 1)
                 value_group = block.key_group + group
                 part = value_group % self.layout.parts
-                keys.append(self._loads(one, one.values, value_group, block.key_row + key, turn=0, part=part, zero=0))
+                keys.append(
+                    self._loads(
+                        attention, attention.values, value_group, block.key_row + key, turn=0, part=part, zero=0
+                    )
+                )
                 order.append(_words(kind=[TileKind.CONTEXTS], rows=[softmax.queries - tile.query]))
             query = np.repeat(np.arange(softmax.queries), words)
-            place = Place(False, one.destination)
-            chunk = self.layout.chunk(place, block.query_group + group, block.query_row, one.stride)
+            place = Place(False, attention.destination)
+            chunk = self.layout.chunk(place, block.query_group + group, block.query_row, attention.stride)
             last = (np.arange(len(query)) == len(query) - 1) & (group == softmax.repeats - 1)
             scales.append(
                 _words(
                     query=query,
                     last=last,
-                    value_shift=np.full(query.shape, one.value_shift),
-                    output_shift=np.full(query.shape, one.output_shift),
+                    value_shift=np.full(query.shape, attention.value_shift),
+                    output_shift=np.full(query.shape, attention.output_shift),
                     tag=self.tag(chunk.address + query, chunk.part, (last & final).astype(np.int64)),
                 )
             )
-        found = {"keys_read": keys, "order": order, "scales": scales}
-        return {name: _joined(parts) for name, parts in found.items()}
+        lists = {"keys_read": keys, "order": order, "scales": scales}
+        return {name: _joined(parts) for name, parts in lists.items()}
 
     def _loads(
-        self, one: AttentionOperation, base: int, group: int, rows: Integers, turn: int, part: int, zero: Any
+        self, attention: AttentionOperation, base: int, group: int, rows: Integers, turn: int, part: int, zero: Any
     ) -> Words:
-        """Reads of the rows of a tile; behind the last key that one again, as nothing sees it."""
-        address = self.layout.chunk(Place(False, base), group, 0, one.stride).address + rows
+        """Reads of a tile's rows; after the last key they repeat it, as the padding is masked."""
+        address = self.layout.chunk(Place(False, base), group, 0, attention.stride).address + rows
         flags = {"turn": turn, "part": part}
         return {
             **_words(address=address, **{name: np.full(rows.shape, value) for name, value in flags.items()}),
@@ -425,7 +424,7 @@ class AttentionSequencerSpec(Spec):
         }
 
     def _write(self, contexts: Words) -> Words:
-        """Writes of contexts: chunks of the words of `columns` values."""
+        """Writes of contexts, a chunk of `columns` values each."""
         words, bits = self.columns // self.exponentials, self.layout.address.width
         tag = contexts["tag"][::words]
         return {
@@ -437,7 +436,7 @@ class AttentionSequencerSpec(Spec):
 
 
 def _words(**columns: Any) -> Words:
-    """Words of columns of one lane."""
+    """Words of single-lane columns."""
     return {name: np.asarray(column, np.int64).reshape(-1, 1) for name, column in columns.items()}
 
 

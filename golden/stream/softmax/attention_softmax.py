@@ -1,7 +1,7 @@
-"""`attention_softmax`: from a block of queries' scores to rows of weights for the array, and their sums' reciprocals.
+"""`attention_softmax`: scores of a block of queries to rows of weights and reciprocals of their sums.
 
-Scores come key group by key group, as the array computes them; weights go key tile by key tile. What a causal query
-does not see is in neither stream. The arithmetic is that of `attention`.
+Scores come by key group, as the array computes them; weights leave by key tile. Neither stream has the keys that a
+causal query cannot see. For the arithmetic see `attention`.
 """
 
 from __future__ import annotations
@@ -28,20 +28,12 @@ EXPONENT = Format(5, 0, signed=False)
 FACTOR = Format(17, 0, signed=False)
 FRACTION = Format(5, 0, signed=False)
 FRACTIONS = range(8, 24)
-"""Fraction bits that a factor may have."""
+"""Allowed fraction bits of a factor."""
 REPEATS = Format(12, 0, signed=False)
 
 
 class Tile(NamedTuple):
-    """Queries of a block that see something of a tile of keys.
-
-    Parameters
-    ----------
-    key : int
-        First key.
-    query : int
-        First query; all behind it see something, too.
-    """
+    """First key of a tile, and the first of the block's queries that sees any of its keys; all later queries do."""
 
     key: int
     query: int
@@ -54,17 +46,17 @@ class SoftmaxOperation:
     Parameters
     ----------
     queries, keys : int
-        How many; of causal attention the keys up to the last query's own.
+        Number of queries, and of keys; for causal attention the keys end with the last query's.
     first : int
-        Place of the first query in its sentence.
+        Position of the first query in its sentence.
     causal : bool
-        Query q of the sentence sees keys 0 to q, and not all.
+        If true, query q of the sentence sees keys 0 to q, else all.
     factor : (int, int)
-        Of the scores, see `attention.Attention.factor`.
+        Factor of the scores, see `attention.Attention.factor`.
     shifts : (int, int)
-        Fraction bits that the formats of queries and keys lack of Q8.16 and Q6.12.
+        Fraction bits that queries and keys lack against Q8.16 and Q6.12.
     repeats : int
-        How often the weights go to the array: for each group of a head's features.
+        Number of times the weights go to the array: once for each group of a head's features.
     """
 
     queries: int
@@ -77,38 +69,37 @@ class SoftmaxOperation:
 
     @property
     def seen(self) -> Integers:
-        """Keys that each query sees."""
+        """Number of keys visible to each query."""
         if not self.causal:
             return np.full(self.queries, self.keys)
         return self.first + 1 + np.arange(self.queries)
 
     def tiles(self, size: int) -> Iterator[Tile]:
-        """Tiles of so many keys, in order."""
+        """Tiles of `size` keys, in order."""
         for key in range(0, self.keys, size):
             yield Tile(key, max(0, key - self.first) if self.causal else 0)
 
     def pairs(self, size: int) -> int:
-        """Pairs of a tile of so many keys and a query that sees something of it."""
+        """Number of pairs of a tile of `size` keys and a query that sees any of them."""
         return sum(self.queries - tile.query for tile in self.tiles(size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSoftmaxSpec(Spec):
-    """Parameters and model of `attention_softmax`; all are powers of two.
+    """Parameters and model of `attention_softmax`.
 
     Parameters
     ----------
     columns : int
-        Keys of a group of scores: columns of the array. Refused: no power of two from 1 to 64; not a multiple of
-        `exponentials`.
+        Keys of a group of scores, the array's columns: a power of two to 64, a multiple of `exponentials`.
     lanes : int
-        Weights of a row: lanes of the array. Refused: no power of two from 2 to 64; not more than `exponentials`.
+        Weights of a row, the array's lanes: a power of two to 64, more than `exponentials`.
     exponentials : int
-        Scores and weights a cycle. Refused: no power of two from 1 to 16.
+        Scores and weights a cycle: a power of two from 1 to 16.
     queries : int
-        Most queries of a block. Refused: no power of two from 2 to 1,024.
+        Queries of a block, at most: a power of two from 2 to 1,024.
     keys : int
-        Most of an operation. Refused: no power of two from 2 to 1,024; fewer than a row, or than two groups.
+        Keys of an operation, at most: a power of two to 1,024, at least `lanes` and two groups of `columns`.
     """
 
     name: ClassVar[str] = "attention_softmax"
@@ -149,37 +140,40 @@ class AttentionSoftmaxSpec(Spec):
 
     @property
     def weight_latency(self) -> int:
-        """Cycles from the reading of a score to its weight: memory, operand, distance, table 5, shift 6."""
+        """Cycles from the read of a score to its weight: memory, operand, distance, table 5, shift 6."""
         return 14
 
     @property
     def latency(self) -> int:
-        """Cycles from the reading of a query's last score to the reciprocal: weight, mask, sum 2 or more, table 7."""
+        """Cycles from the read of a query's last score to the reciprocal: weight, mask, sum 2 or more, table 7."""
         return self.weight_latency + 9 + self._levels
 
     @property
     def _levels(self) -> int:
-        """Levels of a tree of the scores of a cycle."""
+        """Levels of the adder tree of a cycle's scores."""
         return (self.exponentials - 1).bit_length()
 
     def cycles(self, operations: list[SoftmaxOperation]) -> int:
-        """Cycles from the first operation to the last output, while no stream waits.
+        """Cycles from the first operation to the last output, without back-pressure.
 
-        A phase takes a block from the one before once it has given its own away. Scores come once a bank is free.
+        A phase takes the next block after it has passed on its own. Scores wait for a free bank.
         """
         end = bank = other = free = idle = unread = 0
-        for one in operations:
-            last_score = max(free, bank) + one.pairs(self.columns) * self.columns // self.exponentials
+        for operation in operations:
+            last_score = max(free, bank) + operation.pairs(self.columns) * self.columns // self.exponentials
             handed = max(last_score + 1, idle)
-            last_weight = max(handed, last_score + self.score_latency) + int((-(-one.seen // self.exponentials)).sum())
-            given = max(last_weight + 1, unread)
-            last_row = max(given, last_weight + self.weight_latency) + one.repeats * one.pairs(self.lanes)
-            free, idle, unread, bank, other = handed + 1, given + 1, last_row + 1, other, last_row + 3
+            last_weight = max(handed, last_score + self.score_latency) + int(
+                (-(-operation.seen // self.exponentials)).sum()
+            )
+            passed_on = max(last_weight + 1, unread)
+            last_row = max(passed_on, last_weight + self.weight_latency) + operation.repeats * operation.pairs(
+                self.lanes
+            )
+            free, idle, unread, bank, other = handed + 1, passed_on + 1, last_row + 1, other, last_row + 3
             end = max(end, last_row + 3, last_weight + self.latency)
         return end + 1
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: a word of `operation` for each block of queries, with `scores` in, `o` and `inverse` out."""
         operation = (
             Field("queries", _count(self.queries), doc="how many, 1 to `queries`"),
             Field("keys", _count(self.keys), doc="how many, 1 to `keys`; of causal attention `first + queries`"),
@@ -250,29 +244,26 @@ class AttentionSoftmaxSpec(Spec):
 
     @cached_property
     def powers(self) -> FunctionMemory:
-        """Table of 2^-u."""
         return FunctionMemory((POWER_TABLE,))
 
     @cached_property
     def reciprocals(self) -> FunctionMemory:
-        """Table of reciprocals of a mantissa."""
         return FunctionMemory((RECIPROCAL_TABLE,))
 
     @property
     def score_memory(self) -> MemoryShape:
-        """Scores, in whose place their weights are put: two banks, so many scores each of a row of weights."""
+        """Scores, later overwritten by their weights: two banks of a row's weights, `exponentials` values a word."""
         rows = self.queries * self.keys // self.lanes
         width = self.exponentials * Q8_16.width
         return MemoryShape("scores and weights", rows, width, count=2 * self.lanes // self.exponentials)
 
     @property
     def largest_memory(self) -> MemoryShape:
-        """Largest score of each query: two banks; read where the next score is compared, and where weights are made."""
+        """Largest score of each query, two banks; read to compare the next score, and to compute weights."""
         return MemoryShape("largest scores", 2 * self.queries, Q8_16.width, reads=2, lut_rows=2 * self.queries)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Scores, largest scores, tables."""
         tables = (
             *self.powers.memories("table of powers", self.exponentials),
             *self.reciprocals.memories("table of reciprocals", 1),
@@ -280,17 +271,17 @@ class AttentionSoftmaxSpec(Spec):
         return (self.score_memory, self.largest_memory, *tables)
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the tables, of which two lanes share one."""
+        """Contents and width of the tables; two lanes share a table."""
         tables = {"powers": self.powers, "reciprocals": self.reciprocals}
         return {name: (table.contents, table.width) for name, table in tables.items()}
 
     def operations(self, words: Words) -> list[SoftmaxOperation]:
-        """Read the words of `operation`.
+        """Operations from the words of `operation`.
 
         Raises
         ------
         UserError
-            If one is not an operation of the block.
+            If a field is out of range.
         """
         columns = {name: column[:, 0].tolist() for name, column in words.items()}
         return [self._operation(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
@@ -317,53 +308,53 @@ class AttentionSoftmaxSpec(Spec):
         return SoftmaxOperation(queries, keys, first, bool(causal), (factor, fraction), shifts, repeats)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute whole operations in order; of each output at most so many words."""
-        scores, start, found = inputs["scores"]["score"], 0, []
-        for one in self.operations(inputs["operation"]):
-            count = one.pairs(self.columns) * self.columns // self.exponentials
-            found.append(self._softmax(one, scores[start : start + count]))
+        """Outputs of whole operations; at most `words` words of each output."""
+        scores, start, outputs_of = inputs["scores"]["score"], 0, []
+        for operation in self.operations(inputs["operation"]):
+            count = operation.pairs(self.columns) * self.columns // self.exponentials
+            outputs_of.append(self._softmax(operation, scores[start : start + count]))
             start += count
-        outputs = joined(found)
+        outputs = joined(outputs_of)
         return {name: {key: column[:words] for key, column in fields.items()} for name, fields in outputs.items()}
 
-    def _softmax(self, one: SoftmaxOperation, scores: Integers) -> dict[str, Words]:
-        """Words of the outputs of an operation."""
-        products = np.zeros((one.queries, -(-one.keys // self.columns) * self.columns), np.int64)
+    def _softmax(self, operation: SoftmaxOperation, scores: Integers) -> dict[str, Words]:
+        """Output words of an operation."""
+        products = np.zeros((operation.queries, -(-operation.keys // self.columns) * self.columns), np.int64)
         rows = scores.reshape(-1, self.columns)
-        for tile in one.tiles(self.columns):
-            count = one.queries - tile.query
+        for tile in operation.tiles(self.columns):
+            count = operation.queries - tile.query
             products[tile.query :, tile.key : tile.key + self.columns], rows = rows[:count], rows[count:]
-        products, narrow = products[:, : one.keys], Narrower()
-        seen = np.arange(one.keys) < one.seen[:, None]
-        fraction = Q8_16.fraction + Q6_12.fraction - sum(one.shifts)
-        terms, inverse = weights(exponents(np.where(seen, products, 0), fraction, one.factor, narrow), seen)
-        ends = np.arange(one.queries)[:, None]
+        products, narrow = products[:, : operation.keys], Narrower()
+        seen = np.arange(operation.keys) < operation.seen[:, None]
+        fraction = Q8_16.fraction + Q6_12.fraction - sum(operation.shifts)
+        terms, inverse = weights(exponents(np.where(seen, products, 0), fraction, operation.factor, narrow), seen)
+        ends = np.arange(operation.queries)[:, None]
         return {
-            "o": self._rows(one, terms),
+            "o": self._rows(operation, terms),
             "inverse": {
                 "mantissa": inverse.mantissa,
                 "exponent": inverse.exponent,
-                "last": (ends == one.queries - 1).astype(np.int64),
+                "last": (ends == operation.queries - 1).astype(np.int64),
                 "clipped": np.where(ends == 0, narrow.saturations, 0),
             },
         }
 
-    def _rows(self, one: SoftmaxOperation, terms: Integers) -> Words:
-        """Rows of weights in the order of the array."""
-        terms = np.pad(terms, ((0, 0), (0, -one.keys % self.lanes)))
+    def _rows(self, operation: SoftmaxOperation, terms: Integers) -> Words:
+        """Rows of weights in the array's order."""
+        terms = np.pad(terms, ((0, 0), (0, -operation.keys % self.lanes)))
         parts = []
-        for tile in one.tiles(self.lanes):
-            query = np.arange(tile.query, one.queries)[:, None]
+        for tile in operation.tiles(self.lanes):
+            query = np.arange(tile.query, operation.queries)[:, None]
             flags = {
                 "swap": query == tile.query,
                 "first": np.full(query.shape, tile.key == 0),
-                "last": one.seen[tile.query :, None] <= tile.key + self.lanes,
+                "last": operation.seen[tile.query :, None] <= tile.key + self.lanes,
             }
             weight = terms[tile.query :, tile.key : tile.key + self.lanes]
             parts.append({"o": {"weight": weight, "query": query, **{k: v.astype(np.int64) for k, v in flags.items()}}})
-        return joined(parts * one.repeats)["o"]
+        return joined(parts * operation.repeats)["o"]
 
 
 def _count(most: int) -> Format:
-    """Format of a number from 0 on."""
+    """Unsigned format of numbers up to `most`."""
     return Format(most.bit_length(), 0, signed=False)

@@ -1,7 +1,6 @@
 """`context_scale`: weighted sums of values, divided by the sums of their queries' weights.
 
-It is what comes behind the array in attention: `attention_softmax` gives the reciprocals, by which exact sums are
-multiplied here.
+The block follows the array in attention: it multiplies exact sums by the reciprocals from `attention_softmax`.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from .attention_softmax import EXPONENT
 
 @dataclass(frozen=True, kw_only=True)
 class ContextScaleSpec(Spec):
-    """Parameters and model of `context_scale`; `queries` and `keys` are powers of two.
+    """Parameters and model of `context_scale`.
 
     Parameters
     ----------
     lanes : int
         Sums a cycle, 1 to 64.
     queries : int
-        Most of an operation of `attention_softmax`. Refused: no power of two from 2 to 1,024.
+        Queries of a block, at most: a power of two from 2 to 1,024.
     keys : int
-        Most of an operation of `attention_softmax`. Refused: no power of two from 2 to 1,024.
+        Keys of a block, at most: a power of two from 2 to 1,024.
     tag : int
-        Width of a field that passes through unchanged, 0 to 32.
+        Bits that pass through unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "context_scale"
@@ -65,28 +64,32 @@ class ContextScaleSpec(Spec):
 
     @property
     def halvings(self) -> range:
-        """Places by which sums are shifted to the right."""
+        """Right shifts of the sums."""
         return range(self.exponents[0] - CONTEXT_GUARD, self.exponents[-1] - CONTEXT_GUARD + 1)
 
     @property
     def latency(self) -> int:
-        """Cycles from a sum to its context: shift of two bits of the places a cycle, rounding 3, product 2, shift 2."""
+        """Cycles from a sum to its context: two bits of the shift amount a cycle, rounding 3, product 2, shift 2."""
         return -(-(len(self.halvings) - 1).bit_length() // 2) + 3 + 2 + 2 + 3
 
     def cycles(self, queries: list[int], words: list[int]) -> int:
-        """Cycles from the first reciprocal to the last context of blocks of queries, while no stream waits.
+        """Cycles from the first reciprocal to the last context, without back-pressure.
 
-        Reciprocals of a block come in while the sums of the one before do, one word of each a cycle.
+        Reciprocals of a block arrive during the sums of the block before, one word of each a cycle.
+
+        Parameters
+        ----------
+        queries, words : list of int
+            Queries of each block, and words of its sums.
         """
-        filled = given = before = free = 0
+        filled = end = before = free = 0
         for count, length in zip(queries, words, strict=True):
             filled = max(filled, free) + count
-            free, before = before, max(filled, given) + length
-            given = before
-        return given + self.latency
+            free, before = before, max(filled, end) + length
+            end = before
+        return end + self.latency
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `inverse` fills the table of a block of queries, whose sums come in `i`; both mark the last one."""
         tag = tag_fields(self.tag)
         inverse = (
             Field("mantissa", INVERSE, doc="`mantissa * 2^-(17 + exponent)`; the exponent is 20 or more"),
@@ -134,37 +137,36 @@ class ContextScaleSpec(Spec):
 
     @property
     def inverse_memory(self) -> MemoryShape:
-        """Reciprocals of two blocks of queries: mantissas, and places."""
+        """Reciprocals of two blocks of queries: mantissa and shift."""
         width = INVERSE.width + (len(self.halvings) - 1).bit_length()
         return MemoryShape("reciprocals", 2 * self.queries, width, lut_rows=2 * self.queries)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """The table."""
         return (self.inverse_memory,)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute whole blocks word for word."""
-        table, given = inputs["inverse"], inputs["i"]
-        mantissa, exponent = np.zeros((2, len(given["last"]), 1), np.int64)
-        for (start, end), (first, _) in zip(packets_of(given["last"]), packets_of(table["last"]), strict=True):
-            places = first + given["query"][start:end, 0]
-            mantissa[start:end], exponent[start:end] = table["mantissa"][places], table["exponent"][places]
-        value, clipped = np.zeros_like(given["sum"]), np.zeros_like(given["sum"])
-        shifts = np.concatenate([given["value_shift"], given["output_shift"]], axis=1)
+        """Contexts of whole blocks; at most `words` words."""
+        table, sums = inputs["inverse"], inputs["i"]
+        mantissa, exponent = np.zeros((2, len(sums["last"]), 1), np.int64)
+        for (start, end), (first, _) in zip(packets_of(sums["last"]), packets_of(table["last"]), strict=True):
+            addresses = first + sums["query"][start:end, 0]
+            mantissa[start:end], exponent[start:end] = table["mantissa"][addresses], table["exponent"][addresses]
+        value, clipped = np.zeros_like(sums["sum"]), np.zeros_like(sums["sum"])
+        shifts = np.concatenate([sums["value_shift"], sums["output_shift"]], axis=1)
         for pair in np.unique(shifts, axis=0):
-            some = (shifts == pair).all(axis=1)
-            value[some], clipped[some] = _contexts(
-                given["sum"][some], Inverse(mantissa[some], exponent[some]), *pair.tolist()
+            same_shifts = (shifts == pair).all(axis=1)
+            value[same_shifts], clipped[same_shifts] = _contexts(
+                sums["sum"][same_shifts], Inverse(mantissa[same_shifts], exponent[same_shifts]), *pair.tolist()
             )
-        found = {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})
-        return {"o": {name: column[:words] for name, column in found.items()}}
+        output = {"value": value, "clipped": clipped} | ({"tag": sums["tag"]} if self.tag else {})
+        return {"o": {name: column[:words] for name, column in output.items()}}
 
 
 def _contexts(sums: Integers, inverse: Inverse, value_shift: int, output_shift: int) -> tuple[Integers, Integers]:
-    """Contexts, and which of them are clipped: whose value in a format without ends is another."""
+    """Contexts, and flags of clipped values: those that change in an unbounded format."""
     fraction = Q6_12.fraction - value_shift
     result = Format(Q8_16.integer + output_shift, Q8_16.fraction - output_shift)
-    endless = Format(40, result.fraction)
+    unbounded = Format(40, result.fraction)
     value = contexts(sums, inverse, fraction, Narrower(), result)
-    return value, (value != contexts(sums, inverse, fraction, Narrower(), endless)).astype(np.int64)
+    return value, (value != contexts(sums, inverse, fraction, Narrower(), unbounded)).astype(np.int64)

@@ -1,1 +1,1 @@
-"""Models of functions of values and rows behind the array."""
+"""Models of the functions of values and rows after the array."""

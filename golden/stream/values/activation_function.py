@@ -1,7 +1,7 @@
-"""`activation_function`: GELU, its approximation by a hyperbolic tangent, ReLU, SiLU or none, chosen word by word.
+"""`activation_function`: GELU, its tanh approximation, SiLU, ReLU or none, selected for each word.
 
-The functions are those of `functions`, on values of 16 fraction bits. A network's activations have fewer of them where
-some are large: they are shifted before, and rounded behind. A squared ReLU is a ReLU here, and a product behind it.
+The functions take 16 fraction bits, see `functions`. Tensors with large values have fewer: their values are shifted
+before the function and rounded after it. A squared ReLU is a ReLU here and a product in `elementwise`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from ..pwl_memory import FunctionMemory
 from .lanewise import LanewiseSpec
 
 KINDS = ("none", *get_args(ActivationKind))
-"""Functions by their number in a word, which is that of an instruction of the streaming core."""
+"""Functions by number, as in an instruction of the streaming core."""
 TABULATED = tuple(kind for kind in KINDS if kind in TABLES)
 KIND = Format(3, 0, signed=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationFunctionSpec(LanewiseSpec):
-    """Parameters and model of `activation_function`, see `LanewiseSpec`."""
-
     name: ClassVar[str] = "activation_function"
     summary: ClassVar[str] = "GELU, SiLU, ReLU or none of values in Q8.16 or shifted, a table and a DSP a lane"
 
     @cached_property
     def table(self) -> FunctionMemory:
-        """Table that is subtracted from a ReLU, by kinds in the order of `TABULATED`."""
+        """Tables of ReLU minus function, in the order of `TABULATED`."""
         return FunctionMemory(tuple(TABLES[kind] for kind in TABULATED))
 
     @property
@@ -43,7 +41,6 @@ class ActivationFunctionSpec(LanewiseSpec):
         return 12
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes values of 24 bits, a kind, and the fraction bits below 16 of inputs and outputs."""
         settings = (
             Field(
                 "kind",
@@ -67,15 +64,15 @@ class ActivationFunctionSpec(LanewiseSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the functions word for word."""
-        given = {name: column[:words] for name, column in inputs["i"].items()}
-        aligned = given["value"] << given["input_shift"]
+        """Selected function of each word; at most `words` words."""
+        fields = {name: column[:words] for name, column in inputs["i"].items()}
+        aligned = fields["value"] << fields["input_shift"]
         exact = aligned.copy()
         for number, kind in enumerate(KINDS[1:], start=1):
-            chosen = given["kind"][:, 0] == number
+            chosen = fields["kind"][:, 0] == number
             exact[chosen] = ACTIVATIONS[kind.removesuffix("-squared")](aligned[chosen])
-        rounded = shifted(exact, given["output_shift"])
-        return self.saturated(given, rounded, Q8_16.minimum, Q8_16.maximum)
+        rounded = shifted(exact, fields["output_shift"])
+        return self.saturated(fields, rounded, Q8_16.minimum, Q8_16.maximum)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
@@ -83,5 +80,5 @@ class ActivationFunctionSpec(LanewiseSpec):
         return self.table.memories("activation table", self.lanes)
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the tables, of which two lanes share one."""
+        """Contents and width of the tables; two lanes share a table."""
         return {"table": (self.table.contents, self.table.width)}

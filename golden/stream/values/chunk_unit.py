@@ -1,4 +1,4 @@
-"""Blocks that work on chunks of the activation memory and on sentences: their parameters and streams."""
+"""Common parameters and streams of the blocks for chunks of the activation memory and for sentences."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ FEATURES = Format(24, 0, signed=False)
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkUnitSpec(Spec):
-    """Parameters of such a block.
+    """Parameters of a block for chunks and sentences.
 
     Parameters
     ----------
     lanes : int
         Values of a row of the narrow memory, a power of two from 4 to 64.
     columns : int
-        Values of a chunk and of a row of the wide memory, a power of two from 4, the values of a word, to `lanes`.
+        Values of a chunk and of a row of the wide memory: a power of two from 4, the values of a word, to `lanes`.
     rows : int
         Rows of the narrow memory, 2 to 2**20.
     wide_rows : int
         Rows of the wide memory, 2 to 2**20.
     sums : int
-        Most rows of both sides, tokens or sentences: a power of two from 4 to 1,024. A sentence has at most half of
-        them.
+        Rows of both sides, tokens or sentences, at most: a power of two from 4 to 1,024. A sentence has at most half.
     """
 
     lanes: int = 32
@@ -57,17 +56,15 @@ class ChunkUnitSpec(Spec):
 
     @cached_property
     def layout(self) -> ChunkLayout:
-        """Places of chunks."""
         return ChunkLayout(self.lanes, self.columns, self.rows, self.wide_rows)
 
     @property
     def longest(self) -> int:
-        """Most tokens of a sentence: the other side has as many rows."""
+        """Largest number of tokens of a sentence: half of `sums`, as the other side has as many rows."""
         return self.sums // 2
 
     @property
     def row(self) -> Format:
-        """Format of a row's number."""
         return Format((self.sums - 1).bit_length(), 0, signed=False)
 
     @property
@@ -77,7 +74,7 @@ class ChunkUnitSpec(Spec):
 
     @property
     def chunk_fields(self) -> tuple[Field, ...]:
-        """Fields of a chunk's place in the memory."""
+        """Fields of a chunk's address."""
         return (
             Field("wide", BIT, doc="in the wide memory"),
             Field("address", self.layout.address, doc="row of that memory"),
@@ -85,7 +82,7 @@ class ChunkUnitSpec(Spec):
         )
 
     def place_fields(self, *names: str) -> tuple[Field, ...]:
-        """Fields of places of values, two for each name."""
+        """Fields of the addresses of values, two for each name."""
         fields = (
             (
                 Field(f"{name}_wide", BIT, doc=f"{name} is in the wide memory"),
@@ -96,7 +93,7 @@ class ChunkUnitSpec(Spec):
         return tuple(field for pair in fields for field in pair)
 
     def unit_streams(self, operation: tuple[Field, ...]) -> dict[str, Stream]:
-        """Streams of such a block with these fields of an operation."""
+        """Streams of a block with these fields of an operation."""
         value = Field("value", Q11_16, self.columns)
         return {
             "operation": Stream("in", operation),
@@ -112,30 +109,30 @@ class ChunkUnitSpec(Spec):
         }
 
     @staticmethod
-    def place(one: Mapping[str, int], name: str) -> Place:
-        """Find the place that an operation's fields give."""
-        return Place(bool(one[f"{name}_wide"]), one[name])
+    def place(operation: Mapping[str, int], name: str) -> Place:
+        """Address of the value `name` from an operation's fields."""
+        return Place(bool(operation[f"{name}_wide"]), operation[name])
 
 
 def place_words(name: str, buffer: int, capacity: int) -> dict[str, int]:
-    """Make the fields of a value's place: `buffer` is that of an instruction, `capacity` the stride of the memory."""
+    """Fields of a value's address, from an instruction's `buffer` and the memory's stride, `capacity`."""
     wide, first = Buffer.of(buffer)
     return {f"{name}_wide": int(wide), name: first * capacity}
 
 
 def chunk_words(chunks: list[Chunk]) -> Words:
-    """Make the words of chunks' places."""
-    found = np.array(chunks, np.int64).reshape(-1, 3)
-    return {name: found[:, [number]] for number, name in enumerate(Chunk._fields)}
+    """Words of chunk addresses."""
+    rows = np.array(chunks, np.int64).reshape(-1, 3)
+    return {name: rows[:, [number]] for number, name in enumerate(Chunk._fields)}
 
 
 def operations_of(words: Words) -> list[dict[str, int]]:
-    """List operations as integers by field."""
+    """Operations as integers by field."""
     count = len(next(iter(words.values())))
     return [{name: int(column[number, 0]) for name, column in words.items()} for number in range(count)]
 
 
 def chunks_of(values: Integers, columns: int) -> Integers:
-    """Cut rows of features into chunks, the last one filled with zeros: (rows, chunks, columns)."""
+    """Rows of features cut into chunks, zero-padded: (rows, chunks, columns)."""
     padded = np.pad(values, ((0, 0), (0, -values.shape[1] % columns)))
     return padded.reshape(len(values), -1, columns)

@@ -1,7 +1,6 @@
-"""`elementwise`: sum, product or square of values, rounded once; what a residual, positions and a gate are.
+"""`elementwise`: sum, product or square of values, rounded once; for residuals, positions, gates and squared ReLU.
 
-Values have 16 fraction bits less what their tensor is shifted. They are aligned before a sum; of a product the shifts
-add up.
+Values have 16 fraction bits minus their tensor's shift. Terms of a sum are aligned; shifts of factors add up.
 """
 
 from __future__ import annotations
@@ -18,14 +17,12 @@ from ..norms import Q11_16
 from .lanewise import LanewiseSpec
 
 KINDS = ("none", "add", "multiply", "square")
-"""Operation on the first value, and on the second, by number; a square is that of the first."""
+"""Operation on both values, by number; a square uses the first value only."""
 KIND = Format(2, 0, signed=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ElementwiseSpec(LanewiseSpec):
-    """Parameters and model of `elementwise`, see `LanewiseSpec`."""
-
     name: ClassVar[str] = "elementwise"
     summary: ClassVar[str] = "sums, products or squares of values in Q8.16, Q11.16 or shifted, rounded once"
 
@@ -35,7 +32,6 @@ class ElementwiseSpec(LanewiseSpec):
         return 10
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes two values a lane, a kind, and the fraction bits below 16 of both and of the result."""
         values = (
             Field(
                 "first",
@@ -73,21 +69,21 @@ class ElementwiseSpec(LanewiseSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the results word for word; factors are the lower 24 bits of a value."""
-        given = {name: column[:words] for name, column in inputs["i"].items()}
-        kind, drop, first, second = (given[name] for name in ("kind", "output_shift", "first", "second"))
+        """Result of each word, at most `words` words; factors are the lower 24 bits of a value."""
+        fields = {name: column[:words] for name, column in inputs["i"].items()}
+        kind, drop, first, second = (fields[name] for name in ("kind", "output_shift", "first", "second"))
         factors = [narrow(one, Q8_16, Q8_16, overflow=Overflow.WRAP) for one in (first, second)]
         square = kind == KINDS.index("square")
         other, shift = (
             np.where(square, one, two)
-            for one, two in ((factors[0], factors[1]), (given["first_shift"], given["second_shift"]))
+            for one, two in ((factors[0], factors[1]), (fields["first_shift"], fields["second_shift"]))
         )
-        total = (first << given["first_shift"]) + (second << given["second_shift"])
-        product = (factors[0] * other) << (given["first_shift"] + shift)
+        total = (first << fields["first_shift"]) + (second << fields["second_shift"])
+        product = (factors[0] * other) << (fields["first_shift"] + shift)
         rounded = np.select(
             [kind == KINDS.index("none"), kind == KINDS.index("add")],
             [first, shifted(total, drop)],
             shifted(product, Q8_16.fraction + drop),
         )
         most = np.where(kind > KINDS.index("add"), Q8_16.maximum, Q11_16.maximum)
-        return self.saturated(given, rounded, ~most, most)
+        return self.saturated(fields, rounded, ~most, most)

@@ -1,4 +1,4 @@
-"""Blocks that make a value of each lane's: what their parameters and results have in common."""
+"""Common parameters and results of blocks that compute a value for each lane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...rng.urng import BIT
 
 @dataclass(frozen=True, kw_only=True)
 class LanewiseSpec(Spec):
-    """Parameters and results of such a block.
+    """Parameters and results of a block with a value for each lane.
 
     Parameters
     ----------
@@ -33,18 +33,18 @@ class LanewiseSpec(Spec):
             raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
         tag_fields(self.tag)
 
-    def ports(self, given: tuple[Field, ...], value: Format) -> dict[str, Stream]:
-        """Streams: `i` takes these fields, `o` gives a value a lane and whether it is clipped; both have the tag."""
+    def ports(self, inputs: tuple[Field, ...], value: Format) -> dict[str, Stream]:
+        """Streams: `i` takes these fields, `o` gives a value and a clipping flag for each lane; both have the tag."""
         tag = tag_fields(self.tag)
         return {
-            "i": Stream("in", (*given, *tag)),
+            "i": Stream("in", (*inputs, *tag)),
             "o": Stream("out", (Field("value", value, self.lanes), Field("clipped", BIT, self.lanes), *tag)),
         }
 
     def saturated(
-        self, given: Words, rounded: Integers, least: Integers | int, most: Integers | int
+        self, inputs: Words, rounded: Integers, least: Integers | int, most: Integers | int
     ) -> dict[str, Words]:
-        """Words of `o`: rounded values within a range, and those that were beyond it; the tag of the words given."""
+        """Words of `o`: rounded values saturated to a range, flags of clipped values, and the tag."""
         value = np.clip(rounded, least, most)
         clipped = (value != rounded).astype(np.int64)
-        return {"o": {"value": value, "clipped": clipped} | ({"tag": given["tag"]} if self.tag else {})}
+        return {"o": {"value": value, "clipped": clipped} | ({"tag": inputs["tag"]} if self.tag else {})}

@@ -1,7 +1,7 @@
-"""`layer_norm`: layer norm or RMS norm of rows, their factors and biases in a memory, one set of them a side.
+"""`layer_norm`: layer norm or RMS norm of rows; factors and biases of both sides stand in a memory.
 
-The arithmetic is `norms.NormConstants`. A row comes in once: it waits in a buffer while its sums become its mean and
-its inverse deviation.
+For the arithmetic see `norms.NormConstants`. A row is read once: it waits in a buffer while mean and inverse deviation
+are computed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ..norms import LARGEST_HIDDEN, Q11_16, NormConstants
 from ..pwl_memory import FunctionMemory
 
 VALUES = BEAT // 4
-"""Factors or biases a word, of each side: those of a beat."""
+"""Factors or biases of each side a word: a beat's."""
 FACTOR_BITS = 18
 MOST_SHIFT = Q6_12.fraction
-"""Most fraction bits that a result lacks of 16, as in an instruction."""
+"""Largest shift of a result: fraction bits below 16, as in an instruction."""
 ROWS_UNDER_WAY = 64
 """Rows between their first word and their last result."""
 WORDS_UNDER_WAY = 32
@@ -53,11 +53,11 @@ class LayerNormSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values a cycle. Refused: other than 4, 8 or 16: a word of parameters has 4 values.
+        Values a cycle: 4, 8 or 16. A word of parameters has 4 values.
     features : int
-        Most features of a row. Refused: outside `lanes` to 4,096: a value divided by its row's deviation is at most 64.
+        Features of a row, at most: `lanes` to 4,096. A normalised value of such a row is at most 64.
     tag : int
-        Width of a field of each row, which passes through unchanged, 0 to 32.
+        Bits that pass through with a row unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "layer_norm"
@@ -87,28 +87,28 @@ class LayerNormSpec(Spec):
 
     @property
     def buffered(self) -> int:
-        """Words of the row buffer: a row that goes out, and what comes in while an inverse is computed."""
+        """Words of the row buffer: the outgoing row, and the input during the computation of an inverse."""
         return 1 << (self.words + ROWS_UNDER_WAY - 1).bit_length()
 
     @property
     def statistics_latency(self) -> int:
-        """Cycles from a row's last word to its mean and inverse deviation: sums and one a lane, then 34."""
+        """Cycles from a row's last word to its mean and inverse deviation: sums and a cycle a lane, then 34."""
         return self.lanes + 4 + 34
 
     @property
     def values_latency(self) -> int:
-        """Cycles from a word's way out of the buffer to the output: two products with rounding 17, queue 2."""
+        """Cycles from the buffer to the output: two products with rounding 17, queue 2."""
         return 17 + 2
 
     @property
     def latency(self) -> int:
-        """Cycles from a row's last word to its first result, with its factors there: statistics, values, two queues."""
+        """Cycles from a row's last word to its first result, with loaded factors: statistics, values, two queues."""
         return self.statistics_latency + 2 + self.values_latency
 
     def cycles(self, operations: Words) -> int:
-        """Cycles from an idle block's first operation to the last word, inputs and output always ready.
+        """Cycles from an idle block's first operation to the last word, without back-pressure.
 
-        An operation's words come behind its parameters, two cycles a word, or the statistics of its first row.
+        The output of an operation waits for its parameters, two cycles a word, or for the statistics of its first row.
         """
         total = -1
         for features, rows, biased in zip(
@@ -120,7 +120,6 @@ class LayerNormSpec(Spec):
         return total
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `operation`, then its `parameters` and its rows, `i`, in; `o` gives the rows."""
         tag, side = tag_fields(self.tag), Field("side", BIT)
         operation = tuple(Field(name, Format(bits, 0, signed=False)) for name, bits in _OPERATION.items())
         clipped = (Field(name, BIT, self.lanes) for name in ("clipped_scaled", "clipped"))
@@ -182,53 +181,54 @@ class LayerNormSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute operations as long as all of their parameters are there, and of their rows those that are whole."""
-        given, parameters, first, read = inputs["i"], inputs["parameters"], 0, 0
-        found = [{name: np.zeros((0, lanes), np.int64) for name, lanes in self._results}]
+        """Whole rows of each operation with all its parameters; at most `words` words."""
+        rows_in, parameters, first, read = inputs["i"], inputs["parameters"], 0, 0
+        results = [{name: np.zeros((0, lanes), np.int64) for name, lanes in self._results}]
         columns = inputs["operation"]
         for number in range(len(columns["rows"])):
-            one = {name: int(column[number, 0]) for name, column in columns.items()}
-            vectors, width = -(-one["features"] // VALUES), -(-one["features"] // self.lanes)
-            end = read + vectors * (1 + one["biased"])
-            rows = min(one["rows"], (len(given["value"]) - first) // width)
+            operation = {name: int(column[number, 0]) for name, column in columns.items()}
+            vectors, width = -(-operation["features"] // VALUES), -(-operation["features"] // self.lanes)
+            end = read + vectors * (1 + operation["biased"])
+            rows = min(operation["rows"], (len(rows_in["value"]) - first) // width)
             if end > len(parameters["plus"]) or not rows:
                 break
-            own = [parameters[name][read:end].reshape(1 + one["biased"], -1) for name in ("plus", "minus")]
-            part = {name: column[first : first + rows * width] for name, column in given.items()}
-            found.append(self._rows(one, np.stack(own)[..., : one["features"]], part, width))
+            sides = [parameters[name][read:end].reshape(1 + operation["biased"], -1) for name in ("plus", "minus")]
+            part = {name: column[first : first + rows * width] for name, column in rows_in.items()}
+            results.append(self._rows(operation, np.stack(sides)[..., : operation["features"]], part, width))
             first, read = first + rows * width, end
-        return {"o": {name: np.concatenate([part[name] for part in found])[:words] for name in found[0]}}
+        return {"o": {name: np.concatenate([part[name] for part in results])[:words] for name in results[0]}}
 
     @property
     def _results(self) -> list[tuple[str, int]]:
         return [(item.name, item.lanes) for item in self.streams()["o"].fields]
 
-    def _rows(self, one: dict[str, int], own: Integers, part: Words, width: int) -> Words:
-        """Results of an operation's rows; `own` has biases, where there are some, and factors by side."""
-        features = one["features"]
-        constants = NormConstants(features, bool(one["centred"]), one["factor"], one["factor_fraction"], one["least"])
-        gain = Format(FACTOR_BITS - one["fraction"], one["fraction"])
-        result = Format(Q8_16.integer + one["result_shift"], Q8_16.fraction - one["result_shift"])
+    def _rows(self, operation: dict[str, int], vectors: Integers, part: Words, width: int) -> Words:
+        """Results of an operation's rows; `vectors` has biases, if any, then factors of each side."""
+        features = operation["features"]
+        constants = NormConstants(
+            features, bool(operation["centred"]), operation["factor"], operation["factor_fraction"], operation["least"]
+        )
+        gain = Format(FACTOR_BITS - operation["fraction"], operation["fraction"])
+        result = Format(Q8_16.integer + operation["result_shift"], Q8_16.fraction - operation["result_shift"])
         rows = part["value"].reshape(-1, width * self.lanes)[:, :features]
         side = part["side"].reshape(-1, width)[:, 0]
-        factors = (own[:, -1] + (1 << FACTOR_BITS - 1) & (1 << FACTOR_BITS) - 1) - (1 << FACTOR_BITS - 1)
+        factors = (vectors[:, -1] + (1 << FACTOR_BITS - 1) & (1 << FACTOR_BITS) - 1) - (1 << FACTOR_BITS - 1)
         names = "value", "clipped_scaled", "clipped"
         padded = {name: np.zeros((len(rows), width * self.lanes), np.int64) for name in names}
         for number in np.unique(side):
             marks, chosen = _Marks(), side == number
-            bias = own[number, 0] if one["biased"] else None
+            bias = vectors[number, 0] if operation["biased"] else None
             value = constants.run(rows[chosen], factors[number], bias, gain, marks, result)
             for name, column in zip(names, (value, *marks.found), strict=True):
                 padded[name][chosen, :features] = column
         words = {name: column.reshape(-1, self.lanes) for name, column in padded.items()}
         last = np.zeros_like(part["side"])
         last[width - 1 :: width] = 1
-        same = {name: np.repeat(part[name][::width], width, axis=0) for name in ("side", "tag") if name in part}
-        return words | {"last": last} | same
+        row_fields = {name: np.repeat(part[name][::width], width, axis=0) for name in ("side", "tag") if name in part}
+        return words | {"last": last} | row_fields
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Rows, statistics of rows, parameters of both sides, the table."""
         groups, depth = self.lanes // VALUES, 2 << (self.words - 1).bit_length()
         return (
             fifo_memory("rows", self.buffered, self.lanes * Q11_16.width),
@@ -238,19 +238,17 @@ class LayerNormSpec(Spec):
         )
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the table."""
         return {"table": (self.table.contents, self.table.width)}
 
 
 class _Marks(Narrower):
-    """Narrower that keeps which values it clips, of each time it is used."""
+    """Narrower that records flags of the clipped values of each call."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Integers] = []
 
     def __call__(self, values: ArrayLike, source: Format | int, target: Format, noise: Any = None) -> Integers:
-        """Narrow values, and keep which are clipped."""
         result = super().__call__(values, source, target, noise)
         unlimited = narrow(values, source, Format(62 - target.fraction, target.fraction))
         self.found.append((result != unlimited).astype(np.int64))

@@ -1,4 +1,4 @@
-"""`norm_path`: norms of all rows of a pass, from the activation memory into it, by `layer_norm`."""
+"""`norm_path`: norms of all rows of a pass, from the activation memory and back, by `layer_norm`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,16 @@ from .chunk_unit import ChunkUnitSpec, chunk_words, operations_of, place_words
 from .layer_norm import VALUES, LayerNormSpec
 
 _SHARED = ("features", "centred", "biased", "factor", "factor_fraction", "least", "fraction", "result_shift")
-"""Fields of an operation that `layer_norm` has, too."""
+"""Fields of an operation, passed on to `layer_norm`."""
 
 
-def norm_operation(one: Instruction, capacity: int, rows: int) -> dict[str, int]:
-    """Make the fields of an operation.
-
-    Parameters
-    ----------
-    one : Instruction
-    capacity : int
-        Tokens of all sides that are in the buffers at once.
-    rows : int
-        Rows of a side.
-    """
-    own = {name: getattr(one, "inputs" if name == "features" else name) for name in _SHARED}
-    places = place_words("source", one.source, capacity) | place_words("destination", one.destination, capacity)
-    return own | {"rows": rows, "stride": capacity} | places
+def norm_operation(instruction: Instruction, capacity: int, rows: int) -> dict[str, int]:
+    """Fields of an operation for `rows` rows of a side; the buffers hold `capacity` tokens of both sides."""
+    settings = {name: getattr(instruction, "inputs" if name == "features" else name) for name in _SHARED}
+    places = place_words("source", instruction.source, capacity) | place_words(
+        "destination", instruction.destination, capacity
+    )
+    return settings | {"rows": rows, "stride": capacity} | places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +37,9 @@ class NormPathSpec(ChunkUnitSpec):
     Parameters
     ----------
     norm_lanes : int
-        Values a cycle; it divides `columns`. Refused: not 4, 8 or 16, or not a divisor of `columns`.
+        Values a cycle: 4, 8 or 16, a divisor of `columns`.
     features : int
-        Most of a row. Refused: less than `norm_lanes`, more than 4,096.
+        Features of a row, at most: `norm_lanes` to 4,096.
     """
 
     name: ClassVar[str] = "norm_path"
@@ -74,16 +67,14 @@ class NormPathSpec(ChunkUnitSpec):
 
     @cached_property
     def norm(self) -> LayerNormSpec:
-        """Spec of the norm itself."""
         return LayerNormSpec(lanes=self.norm_lanes, features=self.features)
 
     @property
     def latency(self) -> int:
-        """Cycles from the last word of a row of operands to its first chunk: those of the norm, and its other words."""
+        """Cycles from the last word of a row of operands to its first chunk: the norm, and the chunk's other words."""
         return self.norm.latency + self.columns // self.norm_lanes - 1
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `operation`, its `parameters` and the memory's `operands` in; reads, writes and `done` out."""
         norm = {item.name: item for item in self.norm.streams()["operation"].fields}
         sizes = (
             Field("rows", self.count, doc="rows of a side, at least 1"),
@@ -109,52 +100,53 @@ class NormPathSpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute operations as long as all of their parameters and operands are there."""
+        """Operations with all parameters and operands; at most `words` words of each output."""
         reads, writes = list[Chunk](), list[Chunk]()
         values, clipped = [np.zeros((0, self.columns), np.int64)], list[int]()
-        taken = used = 0
-        for one in operations_of(inputs["operation"]):
-            rows, groups = 2 * one["rows"], -(-one["features"] // self.columns)
-            vectors = -(-one["features"] // VALUES) * (1 + one["biased"])
-            operands = inputs["operands"]["value"][taken : taken + rows * groups]
-            own = {name: column[used : used + vectors] for name, column in inputs["parameters"].items()}
-            if len(operands) < rows * groups or len(own["plus"]) < vectors:
+        operands_taken = parameters_taken = 0
+        for operation in operations_of(inputs["operation"]):
+            rows, groups = 2 * operation["rows"], -(-operation["features"] // self.columns)
+            vectors = -(-operation["features"] // VALUES) * (1 + operation["biased"])
+            operands = inputs["operands"]["value"][operands_taken : operands_taken + rows * groups]
+            parameters = {
+                name: column[parameters_taken : parameters_taken + vectors]
+                for name, column in inputs["parameters"].items()
+            }
+            if len(operands) < rows * groups or len(parameters["plus"]) < vectors:
                 break
-            taken, used = taken + rows * groups, used + vectors
+            operands_taken, parameters_taken = operands_taken + rows * groups, parameters_taken + vectors
             for name, chunks in (("source", reads), ("destination", writes)):
-                place = self.place(one, name)
+                place = self.place(operation, name)
                 chunks += [
-                    self.layout.chunk(place, group, row, one["stride"])
+                    self.layout.chunk(place, group, row, operation["stride"])
                     for row in range(rows)
                     for group in range(groups)
                 ]
-            value, count = self._normalised(one, operands.reshape(rows, -1), own)
+            value, count = self._normalised(operation, operands.reshape(rows, -1), parameters)
             values.append(value)
             clipped.append(count)
-        made = {
+        outputs = {
             "operands_read": chunk_words(reads),
             "write": chunk_words(writes) | {"value": np.concatenate(values)},
             "done": {"clipped": np.array(clipped, np.int64)[:, None]},
         }
-        return {name: {key: column[:words] for key, column in columns.items()} for name, columns in made.items()}
+        return {name: {key: column[:words] for key, column in columns.items()} for name, columns in outputs.items()}
 
-    def _normalised(self, one: dict[str, int], rows: np.ndarray, own: Words) -> tuple[np.ndarray, int]:
-        """Chunks of the norms of rows, and how many values are clipped."""
-        width = -(-one["features"] // self.norm_lanes)
-        given = rows[:, : width * self.norm_lanes].reshape(-1, self.norm_lanes)
-        side = np.repeat(np.arange(len(rows)) >= one["rows"], width)[:, None].astype(np.int64)
-        operation = {name: np.array([[one[name]]]) for name in _SHARED} | {"rows": np.array([[len(rows)]])}
-        words = {"operation": operation, "parameters": own, "i": {"value": given, "side": side}}
-        found = self.norm.run(words, len(given))["o"]
-        value = found["value"].reshape(len(rows), -1)
+    def _normalised(self, fields: dict[str, int], rows: np.ndarray, parameters: Words) -> tuple[np.ndarray, int]:
+        """Chunks of the normalised rows, and the number of clipped values."""
+        width = -(-fields["features"] // self.norm_lanes)
+        values = rows[:, : width * self.norm_lanes].reshape(-1, self.norm_lanes)
+        side = np.repeat(np.arange(len(rows)) >= fields["rows"], width)[:, None].astype(np.int64)
+        operation = {name: np.array([[fields[name]]]) for name in _SHARED} | {"rows": np.array([[len(rows)]])}
+        words = {"operation": operation, "parameters": parameters, "i": {"value": values, "side": side}}
+        results = self.norm.run(words, len(values))["o"]
+        value = results["value"].reshape(len(rows), -1)
         padded = np.pad(value, ((0, 0), (0, -value.shape[1] % self.columns)))
-        return padded.reshape(-1, self.columns), int(found["clipped"].sum() + found["clipped_scaled"].sum())
+        return padded.reshape(-1, self.columns), int(results["clipped"].sum() + results["clipped_scaled"].sum())
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories of the norm."""
         return self.norm.memories
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents of the norm's table."""
         return self.norm.roms()

@@ -1,7 +1,7 @@
-"""`rotary`: queries and keys of attention, turned by their tokens' positions where they lie in the memory.
+"""`rotary`: rotary positions of queries and keys, applied in place in the activation memory.
 
-The arithmetic is `attention.rotated`. The table of rotations comes in once, a row a position, so that positions are the
-outer loop: for each one all tokens that have it, and of each token all heads of the queries, then of the keys.
+For the arithmetic see `attention.rotated`. The table of rotations arrives once, a row a position, so the outer loop is
+over positions: for each position all its tokens, for each token all heads of queries, then of keys.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..memory.chunks import Chunk, Place
 from .chunk_unit import ChunkUnitSpec, chunk_words, chunks_of, operations_of
 
 TURN_LANES = 4
-"""Values a cycle: cosines or sines of the table that come in, and results."""
+"""Values a cycle: cosines or sines from the table, and results."""
 assert HALVES == 2 * TURN_LANES
 LEAST_COLUMNS = 16
-"""Values of a chunk with which chunks are read and written in less time than they are turned, and a pause a token."""
+"""Smallest chunk with reads and writes faster than the rotation, and a pause a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class RotarySpec(ChunkUnitSpec):
     Parameters
     ----------
     width : int
-        Most features of a head. Refused: no power of two from 8 and `columns` to 1,024.
+        Features of a head, at most: a power of two from 8 and `columns` to 1,024.
     """
 
     name: ClassVar[str] = "rotary"
@@ -55,29 +55,27 @@ class RotarySpec(ChunkUnitSpec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a word that is read of a buffer to its result's word in the other: 5, and rounding 4."""
+        """Cycles from the read of a buffer's word to the write of its result: 5, and rounding 4."""
         return 9
 
     def cycles(self, operation: dict[str, int], tokens: int) -> int:
-        """Cycles from an idle block's operation to its `done`, inputs valid and outputs ready.
+        """Cycles from an idle block's operation to its `done`, without back-pressure.
 
-        A token takes a cycle for `TURN_LANES` values. To each position a head's chunks are added twice, as its first
-        head is read and its last one written while none is turned. Of chunks of `LEAST_COLUMNS` values and more:
-        the next token's are there in time, then.
+        The chunks have at least `LEAST_COLUMNS` values. A token takes a cycle for `TURN_LANES` values. Each position
+        adds a head's chunks twice: for the read of the first head and the write of the last.
 
         Parameters
         ----------
         operation : dict of str to int
-            Of sentences that are all as long as the longest.
+            Operation of equally long sentences.
         tokens : int
-            Of all of them.
+            Tokens of all sentences.
         """
         words, heads = operation["width"] // TURN_LANES, operation["heads"] + operation["key_heads"]
         drain = 2 * operation["width"] // self.columns + self.latency + 5
         return 3 + words + operation["longest"] * drain + tokens * heads * words
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `operation`, `sentences`, the table's `turns` and `operands` in; reads, writes and `done` out."""
         sizes = (Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("heads", "key_heads", "width"))
         counts = (Field(name, self.count) for name in ("longest", "sentences", "stride"))
         places = (Field(name, self.layout.address) for name in ("queries", "keys"))
@@ -125,48 +123,66 @@ class RotarySpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute operations as long as all of their sentences, rotations and operands are there."""
+        """Operations with all sentences, rotations and operands; at most `words` words of each output."""
         rows = np.hstack([inputs["sentences"]["first"], inputs["sentences"]["length"]])
         turns = narrow(inputs["turns"]["plus"], ROTATION, ROTATION, overflow=Overflow.WRAP)
         operands = narrow(inputs["operands"]["value"], Q8_16, Q8_16, overflow=Overflow.WRAP)
-        places, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
+        chunks_of_tokens, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
         taken = {"rows": 0, "turns": 0, "operands": 0}
-        for one in operations_of(inputs["operation"]):
-            count, each, counted = one["longest"] * one["sentences"], one["width"] // TURN_LANES, Narrower()
-            own = rows[taken["rows"] :][:count]
-            positions = np.arange(len(own)) // one["sentences"]
-            tokens = [(int(p), int(first + p)) for p, (first, length) in zip(positions, own, strict=True) if length > p]
-            chunks = (one["heads"] + one["key_heads"]) * one["width"] // self.columns
-            table = turns[taken["turns"] :][: one["longest"] * each]
-            given = operands[taken["operands"] :][: len(tokens) * chunks]
-            if (len(own), len(table), len(given)) != (count, one["longest"] * each, len(tokens) * chunks):
+        for operation in operations_of(inputs["operation"]):
+            count, each, counted = (
+                operation["longest"] * operation["sentences"],
+                operation["width"] // TURN_LANES,
+                Narrower(),
+            )
+            sentences = rows[taken["rows"] :][:count]
+            positions = np.arange(len(sentences)) // operation["sentences"]
+            tokens = [
+                (int(p), int(first + p)) for p, (first, length) in zip(positions, sentences, strict=True) if length > p
+            ]
+            chunks = (operation["heads"] + operation["key_heads"]) * operation["width"] // self.columns
+            table = turns[taken["turns"] :][: operation["longest"] * each]
+            values_in = operands[taken["operands"] :][: len(tokens) * chunks]
+            if (len(sentences), len(table), len(values_in)) != (
+                count,
+                operation["longest"] * each,
+                len(tokens) * chunks,
+            ):
                 break
-            table = table.reshape(one["longest"], 2, -1)
+            table = table.reshape(operation["longest"], 2, -1)
             for number, (position, row) in enumerate(tokens):
-                places += self._places(one, row)
-                values += self._turned(one, given[number * chunks : (number + 1) * chunks], table[position], counted)
-            for name, part in (("rows", own), ("turns", turns[: one["longest"] * each]), ("operands", given)):
+                chunks_of_tokens += self._places(operation, row)
+                values += self._turned(
+                    operation, values_in[number * chunks : (number + 1) * chunks], table[position], counted
+                )
+            for name, part in (
+                ("rows", sentences),
+                ("turns", turns[: operation["longest"] * each]),
+                ("operands", values_in),
+            ):
                 taken[name] += len(part)
             clipped.append(counted.saturations)
-        made = {
-            "operands_read": chunk_words(places),
-            "write": chunk_words(places) | {"value": np.concatenate(values)},
+        outputs = {
+            "operands_read": chunk_words(chunks_of_tokens),
+            "write": chunk_words(chunks_of_tokens) | {"value": np.concatenate(values)},
             "done": {"clipped": np.array(clipped, np.int64).reshape(-1, 1)},
         }
-        return {name: {key: column[:words] for key, column in columns.items()} for name, columns in made.items()}
+        return {name: {key: column[:words] for key, column in columns.items()} for name, columns in outputs.items()}
 
-    def _places(self, one: dict[str, int], row: int) -> list[Chunk]:
-        """Places of a token's chunks: of all heads of queries, then of keys."""
+    def _places(self, operation: dict[str, int], row: int) -> list[Chunk]:
+        """Chunks of a token: all heads of queries, then of keys."""
         return [
-            self.layout.chunk(Place(False, one[name]), group, row, one["stride"])
+            self.layout.chunk(Place(False, operation[name]), group, row, operation["stride"])
             for name, heads in (("queries", "heads"), ("keys", "key_heads"))
-            for group in range(one[heads] * one["width"] // self.columns)
+            for group in range(operation[heads] * operation["width"] // self.columns)
         ]
 
-    def _turned(self, one: dict[str, int], given: Integers, turns: Integers, counted: Narrower) -> list[Integers]:
-        """Turn the heads of a token's queries and keys."""
-        values = given.reshape(-1, one["width"])
-        parts = zip(np.split(values, [one["heads"]]), (Q8_16, Q6_12), strict=True)
+    def _turned(
+        self, operation: dict[str, int], chunks: Integers, turns: Integers, counted: Narrower
+    ) -> list[Integers]:
+        """Rotated heads of a token's queries and keys."""
+        values = chunks.reshape(-1, operation["width"])
+        parts = zip(np.split(values, [operation["heads"]]), (Q8_16, Q6_12), strict=True)
         return [
             chunks_of(rotated(heads, (turns[0], turns[1]), form, counted), self.columns).reshape(-1, self.columns)
             for heads, form in parts
@@ -174,12 +190,12 @@ class RotarySpec(ChunkUnitSpec):
 
     @property
     def ring(self) -> int:
-        """Chunks of a buffer in front of and behind the multipliers: two of the widest heads, and as many as 8."""
+        """Chunks of the buffer on each side of the multipliers: two of the widest heads, at least 8."""
         return max(2 * self.chunks, 8)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Chunks before and behind, a memory for each word of a chunk, and two rows of cosines and of sines."""
+        """Input and output chunks, a memory for each word of a chunk, and two rows of cosines and of sines."""
         words, depth = self.columns // TURN_LANES, 2 * self.width // HALVES
         return (
             MemoryShape("chunks", self.ring, TURN_LANES * Q8_16.width, count=2 * words, lut_rows=self.ring),
@@ -187,22 +203,21 @@ class RotarySpec(ChunkUnitSpec):
         )
 
 
-def rotary_operation(one: Instruction, capacity: int, longest: int, sentences: int) -> dict[str, int]:
-    """Make the fields of the operation that goes before an attention.
+def rotary_operation(instruction: Instruction, capacity: int, longest: int, sentences: int) -> dict[str, int]:
+    """Fields of the operation before an attention with rotary positions.
 
     Parameters
     ----------
-    one : Instruction
-        Of kind ATTENTION with rotary positions.
     capacity : int
-        Of the program.
+        Tokens of all sides in the buffers.
     longest : int
-        Tokens of the longest sentence of a pass.
+        Tokens of the longest sentence of the pass.
     sentences : int
-        Of a pass and both sides.
+        Sentences of both sides.
     """
-    heads = {name: getattr(one, name) for name in ("heads", "key_heads", "width")}
+    heads = {name: getattr(instruction, name) for name in ("heads", "key_heads", "width")}
     places = {
-        name: Buffer.of(value).first * capacity for name, value in (("queries", one.source), ("keys", one.second))
+        name: Buffer.of(value).first * capacity
+        for name, value in (("queries", instruction.source), ("keys", instruction.second))
     }
     return heads | {"longest": longest, "sentences": sentences, "stride": capacity} | places

@@ -1,4 +1,4 @@
-"""Operations of `value_path`: what it takes of an instruction and a pass, and what its parts are told to do with it."""
+"""Operations of `value_path`: fields from an instruction and a pass, and the settings of the path's blocks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .chunk_unit import FEATURES, place_words
 from .requantize import FORM, FORMATS, FRACTION
 
 LARGEST_VECTOR = 4096
-"""Most values of a bias, and of a row of positions."""
+"""Largest number of values of a bias, and of a row of positions."""
 KINDS = (Kind.LINEAR, Kind.ACTIVATION, Kind.GATE, Kind.ADD, Kind.POSITIONS)
-"""Kinds of instructions that pass."""
+"""Kinds of instructions for the value path."""
 SQUARED = activation_function.KINDS.index("relu-squared")
-"""Number of the activation that takes the product, so that nothing can join it."""
+"""Number of the squared ReLU; it uses the multiplier of the join."""
 _JOINS = {name: number for number, name in enumerate(elementwise.KINDS)}
 
 
@@ -32,22 +32,23 @@ class Operation(NamedTuple):
     kind, activation, join, form, biased, fraction : int
         As in an `Instruction`; kinds are `KINDS`.
     shift, passed_shift, result_shift, source_shift : int
-        As there.
+        As in an `Instruction`.
     second_shift : int
-        Of what joins a linear layer, or of a gate's or a sum's second value.
+        Shift of a linear layer's joined value, or of the second value of a gate or a sum.
     features : int
-        Of the results, at least 1.
+        Features of the results, at least 1.
     rows : int
-        Of a side, at least 1; only positions do not read it.
+        Rows of a side, at least 1; positions ignore it.
     sentences, longest : int
-        Sentences of a side, and rows of the longest one, at least 1; only positions read them.
+        Sentences of a side, and rows of the longest one, at least 1; for positions only.
     stride : int
-        Addresses from a line of a memory to the next: tokens of all sides that are in the buffers at once.
+        Addresses from a group of features to the next: tokens of all sides in the buffers.
     source_wide, source : int
-        Place of the values, which a linear layer does not have.
+        Address of the values; unused by a linear layer.
     second_wide, second : int
-        Place of the second values.
+        Address of the second values.
     destination_wide, destination : int
+        Address of the results.
     """
 
     kind: int
@@ -75,8 +76,8 @@ class Operation(NamedTuple):
 
 
 def operation_fields(address: Format, count: Format) -> tuple[Field, ...]:
-    """Fields of the stream; the formats are those of a memory's row, and of a number of rows."""
-    own = {
+    """Fields of the stream, with the formats of a memory address and of a number of rows."""
+    formats = {
         "kind": Format(4, 0, signed=False),
         "activation": activation_function.KIND,
         "join": Format(2, 0, signed=False),
@@ -88,46 +89,47 @@ def operation_fields(address: Format, count: Format) -> tuple[Field, ...]:
     counts = dict.fromkeys(("rows", "sentences", "longest"), count)
     rest = {"shift": SHIFT, "wide": BIT}
     return tuple(
-        Field(name, (own | counts).get(name, rest.get(name.rpartition("_")[2], address))) for name in Operation._fields
+        Field(name, (formats | counts).get(name, rest.get(name.rpartition("_")[2], address)))
+        for name in Operation._fields
     )
 
 
-def operation_of(one: Instruction, rows: int, sentences: int, longest: int, capacity: int) -> Operation:
-    """Make the operation of an instruction.
+def operation_of(instruction: Instruction, rows: int, sentences: int, longest: int, capacity: int) -> Operation:
+    """Operation of an instruction of one of `KINDS`.
 
     Parameters
     ----------
-    one : Instruction
-        Of one of `KINDS`.
     rows : int
-        Of a side: tokens of the pass, or its sentences behind a pool.
+        Rows of a side: tokens of the pass, or its sentences after a pool.
     sentences, longest : int
-        Of a side, and tokens of the longest one.
+        Sentences of a side, and tokens of the longest one.
     capacity : int
-        Of the program.
+        Tokens of all sides in the buffers.
     """
-    linear = one.kind == Kind.LINEAR
-    second, second_shift = (one.other, one.other_shift) if linear else (one.second, one.second_shift)
+    linear = instruction.kind == Kind.LINEAR
+    second, second_shift = (
+        (instruction.other, instruction.other_shift) if linear else (instruction.second, instruction.second_shift)
+    )
     same = ("kind", "activation", "join", "form", "biased", "fraction")
     shifts = ("shift", "passed_shift", "result_shift", "source_shift")
-    found = {name: getattr(one, name) for name in (*same, *shifts)}
-    for name, buffer in (("source", one.source), ("second", second), ("destination", one.destination)):
-        found |= place_words(name, buffer, capacity)
+    fields = {name: getattr(instruction, name) for name in (*same, *shifts)}
+    for name, buffer in (("source", instruction.source), ("second", second), ("destination", instruction.destination)):
+        fields |= place_words(name, buffer, capacity)
     sizes = {"rows": rows, "sentences": sentences, "longest": longest, "stride": capacity}
-    return Operation(**found | sizes, features=one.outputs, second_shift=second_shift)
+    return Operation(**fields | sizes, features=instruction.outputs, second_shift=second_shift)
 
 
 class Settings(NamedTuple):
-    """Settings of the path's parts for all values of an operation; numbers, in the RTL signals.
+    """Settings of the path's blocks for all values of an operation; integers, or signals in the RTL.
 
     Parameters
     ----------
     sums, positions : bool
-        Sums come in, not values; rows are those of sentences, position by position.
+        True for sums instead of stored values as input; true for rows ordered by position.
     biased, joined : bool
-        Biases or positions are added, second values are read.
+        True if biases or positions are added; true if second values are read.
     fraction, sum_shift, form, value_shift : int
-        Of `requantize`, by which also positions are added.
+        Of `requantize`, which also adds positions.
     activation, taken_shift, made_shift : int
         Of `activation_function`.
     join, first_shift, second_shift, result_shift : int
@@ -152,40 +154,36 @@ class Settings(NamedTuple):
 
 
 def settings(
-    one: Any,
+    operation: Any,
     choose: Callable[[Any, Any, Any], Any] = lambda condition, then, otherwise: then if condition else otherwise,
 ) -> Settings:
-    """Make the settings of an operation, of integers or in the RTL of signals.
+    """Settings of an operation, of integers, or of signals in the RTL.
 
-    Parameters
-    ----------
-    one : Operation
-    choose : callable
-        Of a condition, and what is if it holds, and if not.
+    `choose` is a multiplexer: condition, value if true, value if false.
     """
-    linear, positions = one.kind == Kind.LINEAR, one.kind == Kind.POSITIONS
-    active = (linear | (one.kind == Kind.ACTIVATION)) & (one.activation != 0)
-    squared = active & (one.activation == SQUARED)
-    adds = (one.kind == Kind.ADD) | (linear & (one.join == Join.ADD))
-    gates = (one.kind == Kind.GATE) | (linear & (one.join == Join.GATE))
-    # shifts of what leaves the first part, and of what an activation makes of it
-    given = choose(linear, one.shift, one.source_shift)
-    made = choose(linear, one.passed_shift, one.result_shift)
+    linear, positions = operation.kind == Kind.LINEAR, operation.kind == Kind.POSITIONS
+    active = (linear | (operation.kind == Kind.ACTIVATION)) & (operation.activation != 0)
+    squared = active & (operation.activation == SQUARED)
+    adds = (operation.kind == Kind.ADD) | (linear & (operation.join == Join.ADD))
+    gates = (operation.kind == Kind.GATE) | (linear & (operation.join == Join.GATE))
+    # shifts of the first block's output, and of the activation's output
+    first = choose(linear, operation.shift, operation.source_shift)
+    made = choose(linear, operation.passed_shift, operation.result_shift)
     return Settings(
         sums=linear,
         positions=positions,
-        biased=positions | (linear & (one.biased != 0)),
+        biased=positions | (linear & (operation.biased != 0)),
         joined=adds | gates,
-        fraction=choose(linear, one.fraction, 0),
-        sum_shift=choose(linear | positions, one.source_shift, 0),
-        form=choose(linear, one.form, FORMATS.index(Q11_16)),
-        value_shift=choose(linear, one.shift, choose(positions, one.result_shift, 0)),
-        activation=choose(active, one.activation, 0),
-        taken_shift=choose(active, given, 0),
-        # a square is rounded behind the product
-        made_shift=choose(active, choose(squared, given, made), 0),
+        fraction=choose(linear, operation.fraction, 0),
+        sum_shift=choose(linear | positions, operation.source_shift, 0),
+        form=choose(linear, operation.form, FORMATS.index(Q11_16)),
+        value_shift=choose(linear, operation.shift, choose(positions, operation.result_shift, 0)),
+        activation=choose(active, operation.activation, 0),
+        taken_shift=choose(active, first, 0),
+        # a square is rounded after the product
+        made_shift=choose(active, choose(squared, first, made), 0),
         join=choose(squared, _JOINS["square"], choose(gates, _JOINS["multiply"], choose(adds, _JOINS["add"], 0))),
-        first_shift=choose(squared, given, choose(active, made, given)),
-        second_shift=one.second_shift,
-        result_shift=choose(squared, made, one.result_shift),
+        first_shift=choose(squared, first, choose(active, made, first)),
+        second_shift=operation.second_shift,
+        result_shift=choose(squared, made, operation.result_shift),
     )

@@ -1,8 +1,8 @@
-"""`value_path`: exact sums of a linear layer, or values from the activation memory, to values that are stored.
+"""`value_path`: sums of a linear layer, or values of the activation memory, to stored values.
 
-They pass `requantize`, `activation_function` and `elementwise`, four a cycle. Biases and rows of positions come from
-the stream of weights and wait in a memory of their own, second values from the activation memory. What is stored are
-whole rows of a memory: zeros behind the features.
+Values pass `requantize`, `activation_function` and `elementwise`, four a cycle. Biases and rows of positions come from
+the weight stream and wait in their own memory; second values come from the activation memory. Stored rows are whole
+rows of a memory, with zeros after the features.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .requantize import SUM, RequantizeSpec
 from .value_operation import LARGEST_VECTOR, Operation, Settings, operation_fields, settings
 
 VALUES = BEAT // 4
-"""Values a cycle, as many as a beat has."""
+"""Values a cycle: a beat's."""
 UNDER_WAY = 64
-"""Words, and chunks, between the first stage and the way out: more than there are stages."""
+"""Largest number of words and chunks in flight between first stage and output: more than stages."""
 ASKED = 32
-"""Words of each kind of operands between the request and the first stage."""
+"""Words of each operand between the read request and the first stage."""
 
 
 class Job(NamedTuple):
@@ -40,10 +40,10 @@ class Job(NamedTuple):
     Parameters
     ----------
     group : int
-        Features of the chunk, divided by `columns`.
+        First feature of the chunk, divided by `columns`.
     row, side : int
     vector : int
-        Number of the row of positions; 0 for biases.
+        Index of the row of positions; 0 for biases.
     """
 
     group: int
@@ -59,7 +59,7 @@ class ValuePathSpec(ChunkUnitSpec):
     Parameters
     ----------
     features : int
-        Most values of a bias, or of a row of positions. Refused: outside two chunks to 4,096; other than whole chunks.
+        Values of a bias or of a row of positions, at most: whole chunks, from two chunks to 4,096.
     """
 
     name: ClassVar[str] = "value_path"
@@ -87,25 +87,24 @@ class ValuePathSpec(ChunkUnitSpec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a word at the first stage to the queue behind the last: bias 2, three blocks, queue 2."""
+        """Cycles from a word at the first stage to the output queue: bias 2, three blocks, queue 2."""
         parts = (RequantizeSpec(), ActivationFunctionSpec(), ElementwiseSpec())
         return 2 + sum(one.latency for one in parts) + 2
 
-    def cycles(self, one: Operation) -> int:
-        """Cycles from an idle block's operation, not of positions, to `done`, all streams and the receivers ready.
+    def cycles(self, operation: Operation) -> int:
+        """Cycles from an idle block's operation, other than positions, to `done`, without back-pressure.
 
-        The first word comes behind the biases.
+        The first word waits for the biases.
         """
-        chosen, (groups, behind) = settings(one), self.chunks(one)
-        reads = bool(chosen.joined) + (not chosen.sums)
-        begin = max(8 if reads else 6, -(-one.features // VALUES) if chosen.biased else 0) + (reads == 2)
-        chunks = 2 * one.rows * len(groups)
+        setting, (groups, padding) = settings(operation), self.chunks(operation)
+        reads = bool(setting.joined) + (not setting.sums)
+        begin = max(8 if reads else 6, -(-operation.features // VALUES) if setting.biased else 0) + (reads == 2)
+        chunks = 2 * operation.rows * len(groups)
         words = (chunks - 1) * max(self.words, reads) + self.words
-        return begin + words + self.latency + 2 * one.rows * len(behind) + 3
+        return begin + words + self.latency + 2 * operation.rows * len(padding) + 3
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `operation`, then its `sums`, `biases`, `sentences`, `operands`; requests, `write` and `done`."""
-        found = described(
+        streams = described(
             self.unit_streams(operation_fields(self.layout.address, self.count)),
             operation="The next operation, see `value_operation`. It is taken when `done` of the one before is.",
             sentences="Of positions alone, once for each position: first row and rows of all sentences, first those of "
@@ -115,13 +114,13 @@ class ValuePathSpec(ChunkUnitSpec):
         )
         tag = Field("tag", BIT)
         tagged = {
-            name: replace(found[name], fields=(*found[name].fields, tag)) for name in ("operands_read", "operands")
+            name: replace(streams[name], fields=(*streams[name].fields, tag)) for name in ("operands_read", "operands")
         }
         biases = (
             *(Field(side, Q8_16, VALUES) for side in ("plus", "minus")),
             Field("last", BIT, doc="of both sides, Q8.16; the vector's last word"),
         )
-        own = {
+        inputs = {
             "sums": Stream(
                 "in",
                 (Field("sum", SUM, VALUES, doc="lane 0 in the lowest bits"),),
@@ -136,7 +135,7 @@ class ValuePathSpec(ChunkUnitSpec):
             ),
         }
         return described(
-            found | tagged | own,
+            streams | tagged | inputs,
             {
                 "operation.kind": "1 linear layer, 4 activation, 5 gate, 6 sum, 7 positions",
                 "operation.activation": "of a linear layer: number of its activation",
@@ -167,57 +166,56 @@ class ValuePathSpec(ChunkUnitSpec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Biases, and tables of the activations."""
         return (self.bias_memory, *ActivationFunctionSpec(lanes=VALUES).memories)
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the tables of activations."""
         return ActivationFunctionSpec(lanes=VALUES).roms()
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
-    def chunks(self, one: Operation) -> tuple[range, range]:
-        """Groups of an operation's results, and those behind them that fill the last row of their memory."""
-        count = -(-one.features // self.columns)
-        end = count if one.destination_wide else -(-count // self.layout.parts) * self.layout.parts
+    def chunks(self, operation: Operation) -> tuple[range, range]:
+        """Groups of an operation's results, and groups of zeros to the end of the memory row."""
+        count = -(-operation.features // self.columns)
+        end = count if operation.destination_wide else -(-count // self.layout.parts) * self.layout.parts
         return range(count), range(count, end)
 
-    def jobs(self, one: Operation, sentences: Words) -> Iterator[Job]:
-        """Chunks in their order, those that fill rows included; `sentences` are those of positions, time after time."""
-        groups = [group for part in self.chunks(one) for group in part]
-        if not settings(one).positions:
+    def jobs(self, operation: Operation, sentences: Words) -> Iterator[Job]:
+        """Chunks in order, zero chunks included; for positions `sentences` repeat for each position."""
+        groups = [group for part in self.chunks(operation) for group in part]
+        if not settings(operation).positions:
             for group in groups:
-                yield from (Job(group, row, row // one.rows) for row in range(2 * one.rows))
+                yield from (Job(group, row, row // operation.rows) for row in range(2 * operation.rows))
             return
-        told = zip(sentences["first"][:, 0].tolist(), sentences["length"][:, 0].tolist(), strict=True)
-        for number, (first, length) in enumerate(told):
-            position, sentence = divmod(number, 2 * one.sentences)
+        rows_of_sentences = zip(sentences["first"][:, 0].tolist(), sentences["length"][:, 0].tolist(), strict=True)
+        for number, (first, length) in enumerate(rows_of_sentences):
+            position, sentence = divmod(number, 2 * operation.sentences)
             if length > position:
-                yield from (Job(group, first + position, sentence // one.sentences, position) for group in groups)
+                yield from (Job(group, first + position, sentence // operation.sentences, position) for group in groups)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute operations as long as all that belongs to one is there.
+        """Operations with all their inputs; at most `words` words of each output.
 
         Raises
         ------
         UserError
-            If one has more rows of a side than there is room for.
+            If an operation has more rows of a side than the block can hold.
         """
         fields = {name: port.fields for name, port in self.streams().items() if port.direction == "out"}
-        found: dict[str, list[Words]] = {
-            port: [{one.name: np.zeros((0, one.lanes), np.int64) for one in fields[port]}] for port in fields
+        outputs: dict[str, list[Words]] = {
+            port: [{operation.name: np.zeros((0, operation.lanes), np.int64) for operation in fields[port]}]
+            for port in fields
         }
         used = dict.fromkeys(("sums", "biases", "sentences", "operands"), 0)
-        for one in rows_of(inputs["operation"], Operation):
-            chosen = settings(one)
-            if (most := one.longest if chosen.positions else one.rows) > self.longest:
+        for operation in rows_of(inputs["operation"], Operation):
+            chosen = settings(operation)
+            if (most := operation.longest if chosen.positions else operation.rows) > self.longest:
                 raise UserError(f"{most} rows of a side: there is room for {self.longest}")
-            entries = 2 * one.sentences * one.longest if chosen.positions else 0
+            entries = 2 * operation.sentences * operation.longest if chosen.positions else 0
             sentences = {name: column[used["sentences"] :][:entries] for name, column in inputs["sentences"].items()}
-            jobs = [*self.jobs(one, sentences)]
-            stored = [job for job in jobs if job.group in self.chunks(one)[0]]
+            jobs = [*self.jobs(operation, sentences)]
+            stored = [job for job in jobs if job.group in self.chunks(operation)[0]]
             vectors = packets_of(inputs["biases"]["last"][used["biases"] :])
-            count = (one.longest if chosen.positions else 1) if chosen.biased else 0
+            count = (operation.longest if chosen.positions else 1) if chosen.biased else 0
             needs = {
                 "sums": len(stored) * self.words if chosen.sums else 0,
                 "biases": vectors[count - 1][1] if 0 < count <= len(vectors) else 0,
@@ -228,42 +226,48 @@ class ValuePathSpec(ChunkUnitSpec):
             short = any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items())
             if short or count > len(vectors):
                 break
-            own = {
+            inputs_of = {
                 port: {name: column[used[port] : end] for name, column in inputs[port].items()}
                 for port, end in ends.items()
             }
-            for port, part in self._operation(one, chosen, jobs, stored, own, vectors[:count]).items():
-                found[port].append(part)
+            for port, part in self._operation(operation, chosen, jobs, stored, inputs_of, vectors[:count]).items():
+                outputs[port].append(part)
             used = ends
         return {
-            port: {one.name: np.concatenate([part[one.name] for part in parts])[:words] for one in fields[port]}
-            for port, parts in found.items()
+            port: {
+                operation.name: np.concatenate([part[operation.name] for part in parts])[:words]
+                for operation in fields[port]
+            }
+            for port, parts in outputs.items()
         }
 
     def _operation(
         self,
-        one: Operation,
+        operation: Operation,
         chosen: Settings,
         jobs: list[Job],
         stored: list[Job],
-        own: dict[str, Words],
+        inputs: dict[str, Words],
         vectors: list[tuple[int, int]],
     ) -> dict[str, Words]:
-        """Requests, writes and the answer of an operation."""
-        values, clipped = self._values(chosen, stored, own, vectors)
-        there = np.array([job.group for job in stored])[:, None] * self.columns + np.arange(self.columns) < one.features
-        places = {name: self.place(one._asdict(), name) for name in ("source", "second", "destination")}
+        """Reads, writes and `done` of an operation."""
+        values, clipped = self._values(chosen, stored, inputs, vectors)
+        used = (
+            np.array([job.group for job in stored])[:, None] * self.columns + np.arange(self.columns)
+            < operation.features
+        )
+        places = {name: self.place(operation._asdict(), name) for name in ("source", "second", "destination")}
         kinds = ["source"] * (not chosen.sums) + ["second"] * bool(chosen.joined)
-        reads = [self._chunk(places[name], job, one.stride) for job in stored for name in kinds]
+        reads = [self._chunk(places[name], job, operation.stride) for job in stored for name in kinds]
         tags = np.tile([name == "second" for name in kinds], len(stored)).astype(np.int64)
-        # rows are filled with zeros
+        # the rest of a row is zero
         written = np.zeros((len(jobs), self.columns), np.int64)
-        written[[job.group in self.chunks(one)[0] for job in jobs]] = np.where(there, values, 0)
-        writes = chunk_words([self._chunk(places["destination"], job, one.stride) for job in jobs])
+        written[[job.group in self.chunks(operation)[0] for job in jobs]] = np.where(used, values, 0)
+        writes = chunk_words([self._chunk(places["destination"], job, operation.stride) for job in jobs])
         return {
             "operands_read": chunk_words(reads) | {"tag": tags[:, None]},
             "write": writes | {"value": written},
-            "done": {"clipped": np.array([[(clipped * there).sum()]])},
+            "done": {"clipped": np.array([[(clipped * used).sum()]])},
         }
 
     def _chunk(self, place: Place, job: Job, stride: int) -> Chunk:
@@ -271,30 +275,30 @@ class ValuePathSpec(ChunkUnitSpec):
         return Chunk(wide, address % (1 << self.layout.address.width), part)
 
     def _values(
-        self, chosen: Settings, jobs: list[Job], own: dict[str, Words], vectors: list[tuple[int, int]]
+        self, chosen: Settings, jobs: list[Job], inputs: dict[str, Words], vectors: list[tuple[int, int]]
     ) -> tuple[Integers, Integers]:
-        """Values of chunks and how often each was clipped, (chunks, columns)."""
-        operands = own["operands"]["value"]
+        """Values of chunks, and the number of times each was clipped, (chunks, columns)."""
+        operands = inputs["operands"]["value"]
         kinds = 1 + (bool(chosen.joined) and not chosen.sums)
         second = operands[kinds - 1 :: kinds] if chosen.joined else np.zeros((len(jobs), self.columns), np.int64)
-        given = own["sums"]["sum"] if chosen.sums else operands[::kinds]
+        first = inputs["sums"]["sum"] if chosen.sums else operands[::kinds]
         bias = np.zeros((len(jobs), self.columns), np.int64)
         if chosen.biased:
             rows = np.zeros((len(vectors), 2, self.features), np.int64)
             for row, (start, end) in zip(rows, vectors, strict=True):
                 for side, name in zip(row, ("plus", "minus"), strict=True):
-                    side[: VALUES * (end - start)] = own["biases"][name][start:end].reshape(-1)
+                    side[: VALUES * (end - start)] = inputs["biases"][name][start:end].reshape(-1)
             places = np.array([(job.vector, job.side, job.group) for job in jobs]).T
             bias = rows.reshape(len(vectors), 2, -1, self.columns)[*places]
         value, clipped = _made(
             RequantizeSpec(),
-            {"sum": given.reshape(-1, VALUES), "bias": bias.reshape(-1, VALUES)},
+            {"sum": first.reshape(-1, VALUES), "bias": bias.reshape(-1, VALUES)},
             fraction=chosen.fraction,
             input_shift=chosen.sum_shift,
             output_shift=chosen.value_shift,
             form=chosen.form,
         )
-        if chosen.activation:  # otherwise values of 27 bits pass
+        if chosen.activation:  # 27-bit values bypass the block
             value, again = _made(
                 ActivationFunctionSpec(),
                 {"value": value},
@@ -315,7 +319,7 @@ class ValuePathSpec(ChunkUnitSpec):
 
 
 def _made(part: Spec, columns: Words, **numbers: int) -> tuple[Integers, Integers]:
-    """Values that a part makes of words, all with the same settings, and which of them are clipped."""
+    """Values of a block with equal settings for all words, and flags of clipped values."""
     words = len(next(iter(columns.values())))
     fields = columns | {name: np.full((words, 1), number) for name, number in numbers.items()}
     made = part.run({"i": fields}, words)["o"]

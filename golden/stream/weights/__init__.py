@@ -1,1 +1,1 @@
-"""Models of weights of both sides of a step, from the stream of codes."""
+"""Models of the path from the weight stream to the weights of both sides of a step."""

@@ -1,7 +1,7 @@
-"""`tensor_sequencer`: the tensors of each instruction in the order of their use, for all that brings them.
+"""`tensor_sequencer`: tensors of each instruction in order of use, for all blocks of the weight path.
 
-A tensor is told to `tile_weights`, the offsets of its words are requested of `word_offsets`, and its beats and
-sensitive weights are read from memory. Each is a stream of its own, as reads are ahead of what takes the beats.
+Each tensor goes to `tile_weights`, its words' offsets are requested from `word_offsets`, and its beats and sensitive
+weights are read from memory. Each request has its own stream, as reads are ahead of the use of the beats.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .tile_weights import OffsetKind, Operation, TileWeightsSpec
 from .word_offsets import COUNT, FRACTION, WORD
 
 BEAT_NUMBER = Format(32, 0, signed=False)
-"""Number of a beat in the stream and its tables, or of beats."""
+"""Format of a beat's number in the stream and its tables, or of a number of beats."""
 LONGEST = Format(16, 0, signed=False)
 
 
 class PassInstruction(NamedTuple):
-    """Word of the stream `operation`: what tensors depend on, of an instruction and of the pass that it is for.
+    """Word of the stream `operation`: fields of an instruction, and of its pass.
 
     Parameters
     ----------
     kind to fraction, part : int
-        Of the instruction, see `golden.stream.instruction.Instruction`; `part` is its table of deltas.
+        As in `golden.stream.instruction.Instruction`; `part` selects the table of deltas.
     longest : int
         Tokens of the longest sentence of the pass.
     amount : int
-        Multiple of the perturbation that the plus side adds.
+        Multiple of the perturbation on the plus side.
     """
 
     kind: int
@@ -63,22 +63,14 @@ class PassInstruction(NamedTuple):
     part: int = 0
 
     @classmethod
-    def of(cls, one: Instruction, longest: int, amount: int = 0) -> PassInstruction:
-        """Take the fields of an instruction."""
-        own = {name: getattr(one, name) for name in cls._fields if name in FIELD_BITS}
-        return cls(**own, longest=longest, amount=amount)
+    def of(cls, instruction: Instruction, longest: int, amount: int = 0) -> PassInstruction:
+        """Fields of an instruction and its pass."""
+        fields = {name: getattr(instruction, name) for name in cls._fields if name in FIELD_BITS}
+        return cls(**fields, longest=longest, amount=amount)
 
 
 class Request(NamedTuple):
-    """Word of the stream `offsets`: a command of kind `Kind.OFFSETS` of `word_offsets`.
-
-    Parameters
-    ----------
-    factor, word, fraction, wide, table : int
-        As that command has them.
-    words : int
-        Its `count`; at least 1.
-    """
+    """Word of the stream `offsets`: an `OFFSETS` command of `word_offsets` for `words` words, at least 1."""
 
     factor: int
     word: int
@@ -94,13 +86,13 @@ class Reads(NamedTuple):
     Parameters
     ----------
     beat : int
-        Number of the first one.
+        First beat.
     beats : int
-        How many there are; at least 1.
+        Number of beats, at least 1.
     kind, blocks, tiles : int
-        Of the tensor, as `Beats` has them: they tell the tile of a beat.
+        Fields of the tensor's `Beats`, from which the tile of a beat follows.
     number : int
-        Of the operation in the user's network.
+        Operation in the user's network.
     """
 
     beat: int
@@ -112,22 +104,14 @@ class Reads(NamedTuple):
 
 
 class CorrectionReads(NamedTuple):
-    """Word of the stream `corrections`: sensitive weights of a matrix, 8 bytes each.
-
-    Parameters
-    ----------
-    beat : int
-        Number of their first beat.
-    weights : int
-        How many there are; at least 1.
-    """
+    """Word of the stream `corrections`: first beat and number of a matrix's sensitive weights, 8 bytes each."""
 
     beat: int
     weights: int
 
 
 class Tensor(NamedTuple):
-    """Tensor of an instruction, and what it takes.
+    """Tensor of an instruction, and its requests.
 
     Parameters
     ----------
@@ -135,9 +119,9 @@ class Tensor(NamedTuple):
         For `tile_weights`.
     reads : Reads
     request : Request or None
-        None where it is not tuned.
+        None for a frozen tensor.
     corrections : CorrectionReads or None
-        None where there are none.
+        None without sensitive weights.
     """
 
     operation: Operation
@@ -153,14 +137,13 @@ class TensorSequencerSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+        Inputs of a tile: 8, 16, 32 or 64, so that tiles divide a block of 64 inputs.
     columns : int
-        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
+        Outputs of a tile: 4, 8, 16 or 32.
     numbers : int
-        Numbers of a perturbation a word, 2 to 64.
+        Perturbation numbers a word, 2 to 64.
     tables : int
-        Tables of deltas: 2 for a network that is cut in two parts. Refused: other than 1 and 2: a network has one part,
-        or is cut in two.
+        Tables of deltas: 1, or 2 for networks cut in two.
     """
 
     name: ClassVar[str] = "tensor_sequencer"
@@ -179,16 +162,14 @@ class TensorSequencerSpec(Spec):
 
     @cached_property
     def weights(self) -> TileWeightsSpec:
-        """Spec of the block that takes the tensors."""
         return TileWeightsSpec(lanes=self.lanes, columns=self.columns, numbers=self.numbers)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `operation` in; `tensors`, `beats`, `offsets`, `corrections` out, in the order of the tensors."""
-        own = {name: Format(bits, 0, signed=False) for name, bits in FIELD_BITS.items()}
-        own |= {"longest": LONGEST, "amount": COEFFICIENT}
+        formats = {name: Format(bits, 0, signed=False) for name, bits in FIELD_BITS.items()}
+        formats |= {"longest": LONGEST, "amount": COEFFICIENT}
         names = [name for name in PassInstruction._fields if name != "part" or self.tables > 1]
         tensor = self.weights.streams()["operation"]
-        shared = [one for one in tensor.fields if one.name in Reads._fields]
+        shared = [item for item in tensor.fields if item.name in Reads._fields]
         request = {"factor": COEFFICIENT, "word": WORD, "words": COUNT, "fraction": FRACTION, "wide": BIT}
         if self.tables > 1:
             request["table"] = BIT
@@ -200,13 +181,13 @@ class TensorSequencerSpec(Spec):
             {
                 "operation": Stream(
                     "in",
-                    tuple(Field(name, own[name]) for name in names),
+                    tuple(Field(name, formats[name]) for name in names),
                     doc="An instruction, and what is of its pass; `part` only with two tables.",
                 ),
                 "tensors": Stream("out", tensor.fields, doc="A tensor, as `TileWeights` takes it."),
                 "beats": Stream(
                     "out",
-                    (beat, beats, *shared, Field("number", own["number"], doc="number of the operation")),
+                    (beat, beats, *shared, Field("number", formats["number"], doc="number of the operation")),
                     doc="Its beats in memory, what tells their tiles, and the number of the operation.",
                 ),
                 "offsets": Stream(
@@ -233,84 +214,88 @@ class TensorSequencerSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Give the tensors of all instructions."""
-        given = inputs["operation"]
-        if "part" not in given:
-            given = given | {"part": np.zeros_like(given["kind"])}
-        found = [tensor for one in rows_of(given, PassInstruction) for tensor in self.tensors(one)]
+        """Tensors of all instructions; at most `words` words of each output."""
+        operations = inputs["operation"]
+        if "part" not in operations:
+            operations = operations | {"part": np.zeros_like(operations["kind"])}
+        tensors = [tensor for one in rows_of(operations, PassInstruction) for tensor in self.tensors(one)]
         streams: dict[str, list[NamedTuple | None]] = {
-            "tensors": [one.operation for one in found],
-            "beats": [one.reads for one in found],
-            "offsets": [one.request for one in found],
-            "corrections": [one.corrections for one in found],
+            "tensors": [one.operation for one in tensors],
+            "beats": [one.reads for one in tensors],
+            "offsets": [one.request for one in tensors],
+            "corrections": [one.corrections for one in tensors],
         }
         return {
             port: words_of((one for one in rows if one is not None), self.streams()[port].fields, words)
             for port, rows in streams.items()
         }
 
-    def tensors(self, one: PassInstruction) -> Iterator[Tensor]:
-        """Tensors of an instruction, in the order of their use."""
-        beat = one.beat
-        match one.kind:
+    def tensors(self, operation: PassInstruction) -> Iterator[Tensor]:
+        """Tensors of an instruction, in order of use."""
+        beat = operation.beat
+        match operation.kind:
             case Kind.LINEAR | Kind.NORM:
-                if one.biased:
-                    yield self._vector(one, TensorKind.VALUES, beat, one.bias_word, Q8_16.fraction)
-                    beat += cycles_of(one.outputs, BEAT_VALUES)
-                if one.kind == Kind.NORM:
-                    yield self._vector(one, TensorKind.FACTORS, beat, one.word, one.fraction)
+                if operation.biased:
+                    yield self._vector(operation, TensorKind.VALUES, beat, operation.bias_word, Q8_16.fraction)
+                    beat += cycles_of(operation.outputs, BEAT_VALUES)
+                if operation.kind == Kind.NORM:
+                    yield self._vector(operation, TensorKind.FACTORS, beat, operation.word, operation.fraction)
                 else:
-                    yield self._matrix(one, beat)
+                    yield self._matrix(operation, beat)
             case Kind.POSITIONS:
-                yield from self._rows(one, one.outputs, one.position_word)
-            case Kind.ATTENTION if one.rotary:
-                yield from self._rows(one, one.width, NO_WORD)
+                yield from self._rows(operation, operation.outputs, operation.position_word)
+            case Kind.ATTENTION if operation.rotary:
+                yield from self._rows(operation, operation.width, NO_WORD)
 
     def _tensor(
         self,
-        one: PassInstruction,
+        instruction: PassInstruction,
         operation: Operation,
         beat: int,
         word: int,
         fraction: int,
         corrections: CorrectionReads | None = None,
     ) -> Tensor:
-        """Tensor at a beat, whose offsets begin with a word."""
+        """Tensor at a beat; its offsets begin at perturbation word `word`."""
         needs = self.weights.needs(operation)
-        reads = Reads(beat, needs["beats"], operation.kind, operation.blocks, operation.tiles, one.number)
+        reads = Reads(beat, needs["beats"], operation.kind, operation.blocks, operation.tiles, instruction.number)
         request = None
         if operation.offsets != OffsetKind.NONE:
             wide = int(operation.kind == TensorKind.VALUES)
-            request = Request(one.amount, word, needs["offsets"], fraction, wide, one.part)
+            request = Request(instruction.amount, word, needs["offsets"], fraction, wide, instruction.part)
         return Tensor(operation, reads, request, corrections)
 
-    def _vector(self, one: PassInstruction, kind: TensorKind, beat: int, word: int, fraction: int) -> Tensor:
+    def _vector(self, instruction: PassInstruction, kind: TensorKind, beat: int, word: int, fraction: int) -> Tensor:
         tuned = OffsetKind.NONE if word == NO_WORD else OffsetKind.TILES
-        operation = Operation(*self.weights.dequant.beats_of(kind, (one.outputs,)), tuned)
-        return self._tensor(one, operation, beat, word, fraction)
+        operation = Operation(*self.weights.dequant.beats_of(kind, (instruction.outputs,)), tuned)
+        return self._tensor(instruction, operation, beat, word, fraction)
 
-    def _matrix(self, one: PassInstruction, beat: int) -> Tensor:
-        kind = TensorKind.NF4 if one.coded else TensorKind.MATRIX
-        tuned = OffsetKind.CORRECTIONS if one.corrections else OffsetKind.TILES
+    def _matrix(self, instruction: PassInstruction, beat: int) -> Tensor:
+        kind = TensorKind.NF4 if instruction.coded else TensorKind.MATRIX
+        tuned = OffsetKind.CORRECTIONS if instruction.corrections else OffsetKind.TILES
         operation = Operation(
-            *self.weights.dequant.beats_of(kind, (one.outputs, one.inputs)),
-            OffsetKind.NONE if one.word == NO_WORD else tuned,
-            one.corrections,
+            *self.weights.dequant.beats_of(kind, (instruction.outputs, instruction.inputs)),
+            OffsetKind.NONE if instruction.word == NO_WORD else tuned,
+            instruction.corrections,
         )
-        corrections = CorrectionReads(one.correction_beat, one.corrections) if one.corrections else None
-        return self._tensor(one, operation, beat, one.word, one.fraction, corrections)
+        corrections = (
+            CorrectionReads(instruction.correction_beat, instruction.corrections) if instruction.corrections else None
+        )
+        return self._tensor(instruction, operation, beat, instruction.word, instruction.fraction, corrections)
 
-    def _rows(self, one: PassInstruction, values: int, word: int) -> Iterator[Tensor]:
-        """Rows of a table, of which `columns` neighbouring ones share their words."""
+    def _rows(self, instruction: PassInstruction, values: int, word: int) -> Iterator[Tensor]:
+        """Rows of a table; `columns` neighbouring rows share their perturbation words."""
         beats, words = cycles_of(values, BEAT_VALUES), cycles_of(values, self.lanes)
         tuned = OffsetKind.NONE if word == NO_WORD else OffsetKind.ROW
-        for row in range(one.longest):
+        for row in range(instruction.longest):
             tile, line = divmod(row, self.columns)
             operation = Operation(TensorKind.VALUES, beats, offsets=tuned, first=line % self.numbers)
-            yield self._tensor(one, operation, one.table + row * beats, word + tile * words, Q8_16.fraction)
+            yield self._tensor(
+                instruction, operation, instruction.table + row * beats, word + tile * words, Q8_16.fraction
+            )
 
 
 def words_of(rows: Iterable[NamedTuple], fields: tuple[Field, ...], words: int = 1 << 30) -> Words:
-    """Words of a stream of single numbers from named tuples: the inverse of `rows_of`."""
+    """Words of a stream of single numbers from named tuples, at most `words`: the inverse of `rows_of`."""
     chosen = [row._asdict() for _, row in zip(range(words), rows, strict=False)]
-    return {one.name: np.array([[row[one.name]] for row in chosen], np.int64).reshape(-1, 1) for one in fields}
+    return {item.name: np.array([[row[item.name]] for row in chosen], np.int64).reshape(-1, 1) for item in fields}

@@ -1,7 +1,7 @@
-"""`tile_dequant`: beats of a stream of weights to weights of 18 bits, in the order of the array's tiles.
+"""`tile_dequant`: beats of the weight stream to 18-bit weights, in tile order.
 
-A matrix in NF4 is records of scales and codes, as `machine.layout` has them; it leaves as weights. Whatever has 4 bytes
-a value, a matrix or a vector, leaves as values. A beat in error marks all that follows it of the same tensor.
+Records of NF4 scales and codes, see `machine.layout`, leave as weights. Tensors with 4 bytes a value leave as values. A
+beat in error marks the rest of its tensor.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Beats(NamedTuple):
     kind : int
         `TensorKind`.
     length : int
-        Records of a matrix, each of 64 inputs of as many outputs as a tile has, or beats of 4 values; at least 1.
+        Records of a matrix, 64 inputs of a tile's outputs each, or beats of 4 values; at least 1.
     blocks, tiles : int
-        Records of a group of outputs, and tiles of the last one of them: what else it has is behind the inputs, and is
-        skipped. At least 1; of a vector they do not count.
+        Records of a group of outputs, and tiles of a group's last record; the rest of that record is padding and
+        skipped. At least 1; ignored for a vector.
     """
 
     kind: int
@@ -70,9 +70,9 @@ class TileDequantSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+        Inputs of a tile: 8, 16, 32 or 64, so that tiles divide a block of 64 inputs.
     columns : int
-        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
+        Outputs of a tile: 4, 8, 16 or 32.
     """
 
     name: ClassVar[str] = "tile_dequant"
@@ -90,12 +90,12 @@ class TileDequantSpec(Spec):
 
     @cached_property
     def dequant(self) -> Nf4DequantSpec:
-        """Dequantisers of a column, which have one scale."""
+        """Dequantisers of a column, with a common scale."""
         return Nf4DequantSpec(lanes=self.width // self.columns, scales=1)
 
     @property
     def width(self) -> int:
-        """Weights a word: two lanes of a tile, or as many as a beat has codes."""
+        """Weights a word: two lanes of a tile, at most the codes of a beat."""
         return min(2 * self.columns, BEAT_CODES)
 
     @property
@@ -110,7 +110,7 @@ class TileDequantSpec(Spec):
 
     @property
     def value_beats(self) -> int:
-        """Beats of as many weights as a record has, with 4 bytes each."""
+        """Beats of a record's weights with 4 bytes each."""
         return BLOCK * self.columns // BEAT_VALUES
 
     @property
@@ -119,7 +119,7 @@ class TileDequantSpec(Spec):
         return self.dequant.latency
 
     def record_beats(self, kind: int) -> int:
-        """Beats of a record; each beat of values of a vector is one."""
+        """Beats of a record; each beat of a vector is a record."""
         nf4 = self.scale_beats + self.code_beats
         return {TensorKind.NF4: nf4, TensorKind.MATRIX: self.value_beats}.get(TensorKind(kind), 1)
 
@@ -128,7 +128,6 @@ class TileDequantSpec(Spec):
         return (self.code_beats if kind == TensorKind.NF4 else self.value_beats) * self.lanes // BLOCK
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `operation` describes a tensor, `beats` has it; `o` gives weights in NF4, `v` values as they are."""
         flags = Field("last", BIT), Field("error", BIT)
         return described(
             {
@@ -186,13 +185,13 @@ class TileDequantSpec(Spec):
 
     @property
     def operation_fields(self) -> tuple[Field, ...]:
-        """Fields that describe a tensor's beats: those of `Beats`."""
+        """Fields of `Beats`."""
         tiles = (BLOCK // self.lanes).bit_length()
         widths = {"kind": 2, "length": LENGTH_BITS, "blocks": BLOCKS_BITS, "tiles": tiles}
         return tuple(Field(name, Format(widths[name], 0, signed=False)) for name in Beats._fields)
 
     def beats_of(self, kind: int, shape: tuple[int, ...]) -> Beats:
-        """Describe the beats of a matrix, (outputs, inputs), or of a vector."""
+        """Beats of a matrix, (outputs, inputs), or of a vector."""
         if kind not in MATRICES:
             return Beats(kind, cycles_of(shape[0], BEAT_VALUES))
         blocks = cycles_of(shape[1], BLOCK)
@@ -202,55 +201,59 @@ class TileDequantSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Take tensors as long as all of a tensor's beats are there."""
+        """Tensors with all beats; at most `words` words of each output."""
         fields = {port: self.streams()[port].fields for port in ("o", "v")}
-        found: dict[str, list[Words]] = {
-            port: [{one.name: np.zeros((0, one.lanes), np.int64) for one in fields[port]}] for port in fields
+        outputs: dict[str, list[Words]] = {
+            port: [{tensor.name: np.zeros((0, tensor.lanes), np.int64) for tensor in fields[port]}] for port in fields
         }
         first = 0
-        for one in rows_of(inputs["operation"], Beats):
-            end = first + one.length * self.record_beats(one.kind)
+        for tensor in rows_of(inputs["operation"], Beats):
+            end = first + tensor.length * self.record_beats(tensor.kind)
             if end > len(inputs["beats"]["data"]):
                 break
             data, error = (inputs["beats"][name][first:end] for name in ("data", "error"))
-            port, values, wrong = self._tensor(one, data, np.maximum.accumulate(error))
-            found[port].append({fields[port][0].name: values, "last": last_flags([len(values)]), "error": wrong})
+            port, values, wrong = self._tensor(tensor, data, np.maximum.accumulate(error))
+            outputs[port].append({fields[port][0].name: values, "last": last_flags([len(values)]), "error": wrong})
             first = end
         return {
-            port: {one.name: np.concatenate([part[one.name] for part in parts])[:words] for one in fields[port]}
-            for port, parts in found.items()
+            port: {
+                tensor.name: np.concatenate([part[tensor.name] for part in parts])[:words] for tensor in fields[port]
+            }
+            for port, parts in outputs.items()
         }
 
     def cycles(self, inputs: dict[str, Words]) -> int:
-        """Cycles from an idle block's first operation to its last input or output, at full speed."""
+        """Cycles from an idle block's first operation to its last input or output, without back-pressure."""
         now = end = 0
-        for one in rows_of(inputs["operation"], Beats):
-            now += 1 + one.length * self.record_beats(one.kind)
-            skipped = (BLOCK // self.lanes - one.tiles) * self.tile_beats(one.kind) if one.kind in MATRICES else 0
-            if one.kind == TensorKind.NF4:
-                entering = one.length * self.code_beats - one.length // one.blocks * skipped
+        for tensor in rows_of(inputs["operation"], Beats):
+            now += 1 + tensor.length * self.record_beats(tensor.kind)
+            skipped = (
+                (BLOCK // self.lanes - tensor.tiles) * self.tile_beats(tensor.kind) if tensor.kind in MATRICES else 0
+            )
+            if tensor.kind == TensorKind.NF4:
+                entering = tensor.length * self.code_beats - tensor.length // tensor.blocks * skipped
                 now += entering * (BEAT_CODES // self.width - 1)
                 end = max(end, now - skipped + self.latency)
             end = max(end, now)
         return end
 
-    def _tensor(self, one: Beats, data: Integers, error: Integers) -> tuple[str, Integers, Integers]:
-        """Words of a tensor, and their flags of errors: without the tiles that are behind the inputs."""
-        if one.kind not in MATRICES:
+    def _tensor(self, tensor: Beats, data: Integers, error: Integers) -> tuple[str, Integers, Integers]:
+        """Output port, words of a tensor without padding tiles, and flags of errors."""
+        if tensor.kind not in MATRICES:
             return "v", as_values(data), error
-        records = data.reshape(one.length, -1, BEAT_VALUES), error.reshape(one.length, -1)
-        there = np.ones((one.length, BLOCK // self.lanes), bool)
-        there[one.blocks - 1 :: one.blocks, one.tiles :] = False
-        scales = self.scale_beats if one.kind == TensorKind.NF4 else 0
-        wrong = records[1][:, scales:].reshape(*there.shape, -1)[there]
-        if one.kind == TensorKind.MATRIX:
-            values = as_values(records[0]).reshape(*there.shape, -1)[there]
+        records = data.reshape(tensor.length, -1, BEAT_VALUES), error.reshape(tensor.length, -1)
+        used = np.ones((tensor.length, BLOCK // self.lanes), bool)
+        used[tensor.blocks - 1 :: tensor.blocks, tensor.tiles :] = False
+        scales = self.scale_beats if tensor.kind == TensorKind.NF4 else 0
+        wrong = records[1][:, scales:].reshape(*used.shape, -1)[used]
+        if tensor.kind == TensorKind.MATRIX:
+            values = as_values(records[0]).reshape(*used.shape, -1)[used]
             return "v", values.reshape(-1, BEAT_VALUES), wrong.reshape(-1, 1)
-        weights = self._weights(records[0]).reshape(*there.shape, -1)[there].reshape(-1, self.width)
+        weights = self._weights(records[0]).reshape(*used.shape, -1)[used].reshape(-1, self.width)
         return "o", weights, wrong.reshape(-1, 1).repeat(BEAT_CODES // self.width, axis=0)
 
     def _weights(self, records: Integers) -> Integers:
-        """Dequantise records, (n, beats, 4)."""
+        """Weights of records, (n, beats, 4)."""
         whole = np.ascontiguousarray(records, "<u4").view(np.uint8).reshape(len(records), -1)
         cut = self.scale_beats * BEAT
         scales = np.ascontiguousarray(whole[:, :cut]).view("<u2")[:, : self.columns].astype(np.int64)

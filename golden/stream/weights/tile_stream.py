@@ -1,7 +1,7 @@
 """`tile_stream`: beats of tensors and their sensitive weights, read from memory ahead of their use.
 
-Nothing is asked for that has no room: a port that others share never waits for the array. A beat that the bus answers
-with an error does not come, nor does any behind it; the place of the beat that comes next says which tile it is of.
+A read is requested only with free space for its beats: a shared port never waits for the array. A beat with a bus error
+does not arrive, nor do later beats; `place` then tells the operation and tile of the missing beat.
 """
 
 from __future__ import annotations
@@ -28,14 +28,7 @@ BEAT_CORRECTIONS = BEAT // 8
 
 
 class Command(NamedTuple):
-    """Read of some beats.
-
-    Parameters
-    ----------
-    address : int
-        Byte address of the first one.
-    beats : int
-    """
+    """Read of `beats` beats from a byte address."""
 
     address: int
     beats: int
@@ -48,17 +41,15 @@ class TileStreamSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+        Inputs of a tile: 8, 16, 32 or 64, so that tiles divide a block of 64 inputs.
     columns : int
-        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
+        Outputs of a tile: 4, 8, 16 or 32.
     depth : int
-        Beats of tensors, and of sensitive weights, that are read ahead: powers of two. Refused: no power of two, or
-        less than two bursts.
+        Beats of tensors to read ahead: a power of two, at least two bursts.
     correction_depth : int
-        Beats of tensors, and of sensitive weights, that are read ahead: powers of two. Refused: no power of two from 4
-        up.
+        Beats of sensitive weights to read ahead: a power of two from 4.
     burst : int
-        Most beats of a read, a power of two; reads end at multiples of it. Refused: no power of two from 2 to 256.
+        Beats of a read, at most: a power of two from 2 to 256; reads end at multiples of it.
     address : int
         Bits of a byte address, 16 to 63.
     """
@@ -87,33 +78,33 @@ class TileStreamSpec(Spec):
 
     @cached_property
     def sequencer(self) -> TensorSequencerSpec:
-        """Spec of the block that asks for the reads."""
+        """Spec of the block that requests the reads."""
         return TensorSequencerSpec(lanes=self.lanes, columns=self.columns)
 
     @property
     def correction_burst(self) -> int:
-        """Most beats of a read of sensitive weights."""
+        """Largest number of beats of a read of sensitive weights."""
         return min(self.burst, self.correction_depth // 2)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """FIFOs of beats."""
         return (
             fifo_memory("beats ahead", self.depth, 8 * BEAT),
             fifo_memory("corrections ahead", self.correction_depth, 8 * BEAT),
         )
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: reads and what they ask of memory; beats from there, and to `tile_weights`; `place` of a beat."""
-        asked, weights = self.sequencer.streams(), self.sequencer.weights.streams()
+        requests, weights = self.sequencer.streams(), self.sequencer.weights.streams()
         base = Field("beat", Format(self.address - 4, 0, signed=False))
         count = Field("beats", Format(BEAT_COUNT_BITS, 0, signed=False), doc="byte address and number of beats")
         command = Field("address", Format(self.address, 0, signed=False), doc="byte address and number of beats"), count
         data = (Field("data", WORD, BEAT_VALUES),)
-        number, tile = asked["beats"].fields[-1], weights["w"].fields[-1]
+        number, tile = requests["beats"].fields[-1], weights["w"].fields[-1]
         return described(
             {
-                "reads": Stream("in", asked["beats"].fields, doc="A tensor's beats, as `TensorSequencer` gives them."),
+                "reads": Stream(
+                    "in", requests["beats"].fields, doc="A tensor's beats, as `TensorSequencer` gives them."
+                ),
                 "base": Stream(
                     "in", (base,), follows="reads", doc="With `reads`: number in memory of the beat that is number 0."
                 ),
@@ -127,7 +118,7 @@ class TileStreamSpec(Spec):
                     "stays.",
                 ),
                 "beats": Stream("out", data, doc="The beats, for `TileWeights`."),
-                "correction_reads": Stream("in", asked["corrections"].fields, doc="The same for sensitive weights."),
+                "correction_reads": Stream("in", requests["corrections"].fields, doc="The same for sensitive weights."),
                 "correction_base": Stream(
                     "in", (base,), follows="correction_reads", doc="The same for sensitive weights."
                 ),
@@ -144,54 +135,54 @@ class TileStreamSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Read all tensors; a memory gives their beats."""
+        """Reads of all tensors, with their beats from `fetched`."""
         reads = rows_of(inputs["reads"], Reads)
         pairs = rows_of(inputs["correction_reads"], CorrectionReads)
-        counts = [cycles_of(one.weights, BEAT_CORRECTIONS) for one in pairs]
+        counts = [cycles_of(tensor.weights, BEAT_CORRECTIONS) for tensor in pairs]
         bases = (inputs[name]["beat"][:, 0].tolist() for name in ("base", "correction_base"))
-        starts = (base + one.beat for one, base in zip(reads, next(bases), strict=True))
-        commands = self._commands(zip(starts, (one.beats for one in reads), strict=True), self.burst)
-        starts = (base + one.beat for one, base in zip(pairs, next(bases), strict=True))
-        own = self._commands(zip(starts, counts, strict=True), self.correction_burst)
+        starts = (base + tensor.beat for tensor, base in zip(reads, next(bases), strict=True))
+        commands = self._commands(zip(starts, (tensor.beats for tensor in reads), strict=True), self.burst)
+        starts = (base + tensor.beat for tensor, base in zip(pairs, next(bases), strict=True))
+        correction_commands = self._commands(zip(starts, counts, strict=True), self.correction_burst)
         values, first = [np.zeros((0, 2), np.int64)], 0
-        for one, count in zip(pairs, counts, strict=True):
+        for tensor, count in zip(pairs, counts, strict=True):
             entries = inputs["correction_fetched"]["data"][first : first + count].reshape(-1, 2)
-            values.append(entries[: one.weights])
+            values.append(entries[: tensor.weights])
             first += count
         place, value = np.concatenate(values).T[..., None]
         form = self.streams()["corrections"].fields[1].format
-        tiles = [np.zeros(0, np.int64), *(self.tiles(one) for one in reads)]
-        numbers = np.repeat([one.number for one in reads], [one.beats for one in reads])
+        tiles = [np.zeros(0, np.int64), *(self.tiles(tensor) for tensor in reads)]
+        numbers = np.repeat([tensor.number for tensor in reads], [tensor.beats for tensor in reads])
         fields = self.streams()["command"].fields
         return {
             "command": words_of(commands, fields, words),
             "place": {"number": numbers[:, None].astype(np.int64), "tile": np.concatenate(tiles)[:, None]},
             "beats": {"data": inputs["fetched"]["data"][:words]},
-            "correction_command": words_of(own, fields, words),
+            "correction_command": words_of(correction_commands, fields, words),
             "corrections": {"place": place, "value": (value + form.maximum + 1) % (1 << form.width) + form.minimum},
         }
 
-    def _commands(self, asked: Iterable[tuple[int, int]], burst: int) -> list[Command]:
-        """Reads of at most a burst, which end at multiples of it; addresses are those of the bus, and wrap."""
-        found = []
-        for first, count in asked:
+    def _commands(self, requests: Iterable[tuple[int, int]], burst: int) -> list[Command]:
+        """Reads of at most a burst, ending at multiples of it; byte addresses wrap."""
+        commands = []
+        for first, count in requests:
             end = first + count
             while first < end:
                 beats = min(end - first, burst - first % burst)
-                found.append(Command(BEAT * first % (1 << self.address), beats))
+                commands.append(Command(BEAT * first % (1 << self.address), beats))
                 first += beats
-        return found
+        return commands
 
-    def tiles(self, one: Reads) -> Integers:
-        """Tile of each beat of a tensor: scales are of the tile behind them, what is skipped of the next one."""
-        dequant, beats = self.sequencer.weights.dequant, np.arange(one.beats)
-        if one.kind not in MATRICES:
+    def tiles(self, tensor: Reads) -> Integers:
+        """Tile of each beat of a tensor; scales belong to their first tile, skipped beats to the next tile."""
+        dequant, beats = self.sequencer.weights.dequant, np.arange(tensor.beats)
+        if tensor.kind not in MATRICES:
             return np.zeros_like(beats)
-        record, at = np.divmod(beats, dequant.record_beats(one.kind))
-        scales = dequant.scale_beats if one.kind == TensorKind.NF4 else 0
+        record, beat = np.divmod(beats, dequant.record_beats(tensor.kind))
+        scales = dequant.scale_beats if tensor.kind == TensorKind.NF4 else 0
         each = BLOCK // self.lanes
-        group, block = np.divmod(record, one.blocks)
-        within = np.maximum(at - scales, 0) // dequant.tile_beats(one.kind)
-        last = np.where(block == one.blocks - 1, one.tiles, each)
-        found: Integers = group * (one.blocks * each - each + one.tiles) + block * each + np.minimum(within, last)
-        return found
+        group, block = np.divmod(record, tensor.blocks)
+        within = np.maximum(beat - scales, 0) // dequant.tile_beats(tensor.kind)
+        last = np.where(block == tensor.blocks - 1, tensor.tiles, each)
+        tiles: Integers = group * (tensor.blocks * each - each + tensor.tiles) + block * each + np.minimum(within, last)
+        return tiles

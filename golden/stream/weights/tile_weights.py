@@ -1,7 +1,7 @@
-"""`tile_weights`: weights of both sides of a step for the array, from the stream of weights, corrections and offsets.
+"""`tile_weights`: weights of both sides of a step, from the weight stream, sensitive weights (corrections) and offsets.
 
-A tile is dequantised once. It leaves twice: with the offsets of the plus side, then with those of the minus side.
-What is added and where is that of `TransformerModel.parameters`. Corrections replace weights, whose code is that of 0.
+A tile is dequantised once and leaves twice: with the offsets of the plus side, then of the minus side. For the
+arithmetic see `TransformerModel.parameters`. A correction replaces a weight with the code of 0.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from .tile_dequant import (
 
 PLACE_BITS = 32
 OFFSET = Format(21, 0)
-"""An offset of a value: exact, as deltas and what a step adds are below 16 and a value has 16 fraction bits."""
+"""Offset of a value; exact: deltas and a step's change are below 16, with 16 fraction bits."""
 TILE_OFFSET = Format(WEIGHT.width + 1, 0)
-"""An offset of a tile's weight: saturated, as the sum is saturated to one bit less."""
+"""Offset of a tile's weight; saturated, as the sum saturates to one bit less."""
 
 
 class OffsetKind(IntEnum):
-    """Owner of the words of a tensor's offsets."""
+    """Parameters covered by a word of a tensor's offsets."""
 
     NONE = 0
     TILES = 1
-    """A tile, or as many values as a tile has weights."""
+    """A word for a tile, or for as many values as a tile has weights."""
     CORRECTIONS = 2
-    """Corrections for a beat, as many as it has weights: the others are not tuned."""
+    """A word for a beat's number of corrections; other weights are frozen."""
     ROW = 3
-    """Values of a row for a tile, as many as it has lanes, as the row is one of a matrix."""
+    """A word for `lanes` values of a row; the row is a column of a matrix's tile."""
 
 
 class Operation(NamedTuple):
@@ -55,13 +55,13 @@ class Operation(NamedTuple):
     Parameters
     ----------
     kind, length, blocks, tiles : int
-        As `Beats` has them.
+        As in `Beats`.
     offsets : int
         `OffsetKind`.
     corrections : int
         Corrections of a matrix.
     first : int
-        Number that the first value of a row takes.
+        Perturbation number of a row's first value.
     """
 
     kind: int
@@ -74,12 +74,11 @@ class Operation(NamedTuple):
 
     @property
     def matrix(self) -> bool:
-        """Whether it is one."""
         return self.kind in MATRICES
 
     @property
     def beats(self) -> Beats:
-        """Beats that it takes of the stream."""
+        """Beats of the stream."""
         return Beats(*self[: len(Beats._fields)])
 
 
@@ -91,7 +90,7 @@ FIELD_MEANINGS = {
     "v.last": "the tensor's final word",
     "v.error": "a beat of the tensor was in error",
 }
-"""Meaning of fields whose name does not tell it, by port and field."""
+"""Meanings of fields, by port and field."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +100,11 @@ class TileWeightsSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs and outputs of a tile. Refused: not 8, 16, 32 or 64: tiles divide a block of 64 inputs.
+        Inputs of a tile: 8, 16, 32 or 64, so that tiles divide a block of 64 inputs.
     columns : int
-        Inputs and outputs of a tile. Refused: not 4, 8, 16 or 32.
+        Outputs of a tile: 4, 8, 16 or 32.
     numbers : int
-        Numbers of a perturbation a word: parameter j of a word takes number ``j mod numbers``, 2 to 64.
+        Perturbation numbers a word, 2 to 64: parameter j of a word takes number ``j mod numbers``.
     """
 
     name: ClassVar[str] = "tile_weights"
@@ -123,7 +122,6 @@ class TileWeightsSpec(Spec):
 
     @cached_property
     def dequant(self) -> TileDequantSpec:
-        """Spec of the part that takes the beats."""
         return TileDequantSpec(lanes=self.lanes, columns=self.columns)
 
     @property
@@ -143,24 +141,23 @@ class TileWeightsSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from the operation of a matrix in NF4 without corrections to its first beat, in an idle block.
+        """Cycles from the operation of an NF4 matrix without corrections to its first beat, in an idle block.
 
-        The operation, scales, words of weights of a tile through the dequantisers, the tile's end, and its reading.
+        Operation, scales, words of a tile through the dequantisers, end of the tile, read of the tile.
         """
         return 1 + self.dequant.scale_beats + self.fill_cycles - 1 + self.dequant.latency + 2 + 2
 
     @property
     def fill_cycles(self) -> int:
-        """Cycles in which a tile's codes become weights."""
+        """Cycles to dequantise a tile."""
         return self.weights // self.dequant.width
 
     @property
     def keeps_up(self) -> bool:
-        """Whether a tile is filled while the one before leaves, so that there is a beat a cycle."""
+        """True if a tile fills while the tile before leaves, at a beat a cycle."""
         return self.fill_cycles + self.dequant.scale_beats + 2 <= self.lanes
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `operation`, `beats`, `corrections`, `offsets` in; `w` gives tiles of both sides, `v` vectors."""
         number = Format((self.numbers - 1).bit_length(), 0, signed=False)
         operation = (
             *self.dequant.operation_fields,
@@ -225,13 +222,13 @@ class TileWeightsSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Two tiles of each side; a lane of a beat has a memory of its own, as a correction writes one alone."""
+        """Two tiles of each side; each lane of a beat has its own memory, as a correction writes one lane."""
         return (MemoryShape("tiles", 2 * self.tile_beats, WEIGHT.width, count=2 * self.width),)
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def needs(self, operation: Operation) -> dict[str, int]:
-        """Words of each stream that a tensor takes."""
+        """Input words of a tensor, by stream."""
         beats = operation.length * self.dequant.record_beats(operation.kind)
         corrections = operation.corrections if operation.matrix else 0
         words = 0
@@ -245,54 +242,54 @@ class TileWeightsSpec(Spec):
         return {"beats": beats, "corrections": corrections, "offsets": words}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Take tensors as long as all that belongs to one is there."""
+        """Tensors with all their inputs; at most `words` words of each output."""
         fields = {port: self.streams()[port].fields for port in ("w", "v")}
-        found: dict[str, list[Words]] = {
-            port: [{one.name: np.zeros((0, one.lanes), np.int64) for one in fields[port]}] for port in fields
+        outputs: dict[str, list[Words]] = {
+            port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
         }
         used = dict.fromkeys(("beats", "corrections", "offsets"), 0)
         for operation in rows_of(inputs["operation"], Operation):
             ends = {port: used[port] + count for port, count in self.needs(operation).items()}
             if any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items()):
                 break
-            own = {
+            inputs_of = {
                 port: {name: column[used[port] : end] for name, column in inputs[port].items()}
                 for port, end in ends.items()
             }
-            found["w" if operation.matrix else "v"].append(
-                (self._matrix if operation.matrix else self._vector)(operation, own)
+            outputs["w" if operation.matrix else "v"].append(
+                (self._matrix if operation.matrix else self._vector)(operation, inputs_of)
             )
             used = ends
         return {
-            port: {one.name: np.concatenate([part[one.name] for part in parts])[:words] for one in fields[port]}
-            for port, parts in found.items()
+            port: {item.name: np.concatenate([part[item.name] for part in parts])[:words] for item in fields[port]}
+            for port, parts in outputs.items()
         }
 
-    def _vector(self, operation: Operation, own: dict[str, Words]) -> Words:
-        """Values of both sides: narrowed to 18 bits where they are factors."""
+    def _vector(self, operation: Operation, inputs: dict[str, Words]) -> Words:
+        """Values of both sides; factors are narrowed to 18 bits."""
         form = WEIGHT if operation.kind == TensorKind.FACTORS else Q8_16
-        values, error = self._dequantised(operation, own["beats"])
+        values, error = self._dequantised(operation, inputs["beats"])
         place, first, step, each = np.arange(values.size), 0, 1, self.weights
         if operation.offsets == OffsetKind.ROW:
             first, step, each = operation.first, self.columns, self.lanes
         sides = {}
         for side in ("plus", "minus"):
             moved = values.reshape(-1)
-            if len(own["offsets"][side]):
-                moved = moved + own["offsets"][side][place // each, (first + step * (place % each)) % self.numbers]
+            if len(inputs["offsets"][side]):
+                moved = moved + inputs["offsets"][side][place // each, (first + step * (place % each)) % self.numbers]
             sides[side] = moved.clip(form.minimum, form.maximum).reshape(values.shape)
         return sides | {"last": last_flags([len(values)]), "error": error}
 
-    def _matrix(self, operation: Operation, own: dict[str, Words]) -> Words:
-        """Tiles of both sides, one behind the other."""
-        words, error = self._dequantised(operation, own["beats"])
+    def _matrix(self, operation: Operation, inputs: dict[str, Words]) -> Words:
+        """Tiles of both sides, one after the other."""
+        words, error = self._dequantised(operation, inputs["beats"])
         tiles = words.reshape(-1, self.weights)
         error = error.reshape(len(tiles), -1)[:, -1]
         if operation.kind == TensorKind.MATRIX:
             tiles = narrow(tiles, WEIGHT, WEIGHT, overflow=Overflow.WRAP)
         both = np.stack([tiles, tiles], axis=1)
-        sides = [own["offsets"][side] for side in ("plus", "minus")]
-        wrong = self._correct(both, operation, own["corrections"], sides)
+        sides = [inputs["offsets"][side] for side in ("plus", "minus")]
+        wrong = self._correct(both, operation, inputs["corrections"], sides)
         if operation.offsets == OffsetKind.TILES:
             number = np.arange(self.weights) % self.numbers
             both = both + np.stack([side[:, number] for side in sides], axis=1)
@@ -307,14 +304,14 @@ class TileWeightsSpec(Spec):
         }
         return {"weight": both.reshape(-1, self.width)} | {name: flag[:, None] for name, flag in flags.items()}
 
-    def _correct(self, both: Integers, operation: Operation, given: Words, sides: list[Integers]) -> Integers:
-        """Put corrections into tiles of both sides; say in which tile one is found to be wrong, and left out."""
+    def _correct(self, both: Integers, operation: Operation, corrections: Words, sides: list[Integers]) -> Integers:
+        """Apply corrections to tiles of both sides; return flags of tiles with an invalid, skipped correction."""
         wrong = np.zeros(len(both), np.int64)
         tile, top = 0, -1
         for number, (place, value, error) in enumerate(
-            zip(*(given[name][:, 0].tolist() for name in ("place", "value", "error")), strict=True)
+            zip(*(corrections[name][:, 0].tolist() for name in ("place", "value", "error")), strict=True)
         ):
-            # those beyond the tensor's end belong to its last tile
+            # addresses beyond the tensor's end belong to its last tile
             tile = min(max(tile, place // self.weights), len(both) - 1)
             if place <= top or place // self.weights != tile:
                 wrong[tile] = 1
@@ -329,13 +326,15 @@ class TileWeightsSpec(Spec):
         return wrong
 
     def _dequantised(self, operation: Operation, beats: Words) -> tuple[Integers, Integers]:
-        """Words of weights or values of one tensor, and which are in error."""
-        given = {name: np.array([[one]]) for name, one in operation.beats._asdict().items()}
-        made = self.dequant.run({"operation": given, "beats": beats}, len(beats["data"]) * BEAT_CODES)
+        """Words of weights or values of a tensor, and flags of errors."""
+        fields = {name: np.array([[value]]) for name, value in operation.beats._asdict().items()}
+        outputs = self.dequant.run({"operation": fields, "beats": beats}, len(beats["data"]) * BEAT_CODES)
         coded = operation.kind == TensorKind.NF4
-        return (made["o"]["weight"], made["o"]["error"]) if coded else (made["v"]["value"], made["v"]["error"])
+        return (
+            (outputs["o"]["weight"], outputs["o"]["error"]) if coded else (outputs["v"]["value"], outputs["v"]["error"])
+        )
 
     def tiles(self, operation: Operation) -> int:
-        """Tiles of a matrix, without those behind its inputs."""
+        """Tiles of a matrix, without padding."""
         each = BLOCK // self.lanes
         return operation.length * each - operation.length // operation.blocks * (each - operation.tiles)

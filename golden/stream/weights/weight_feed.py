@@ -1,4 +1,4 @@
-"""Weights of a pass from memory to the array: its blocks, whose sizes follow from those of a tile."""
+"""Blocks of the weight path from memory to the array, sized by a tile."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class WeightFeedSpec:
     lanes, columns : int
         Inputs and outputs of a tile.
     numbers : int
-        Numbers of a perturbation a word.
+        Perturbation numbers a word.
     tables : int
-        Tables of deltas: 2 for networks that are cut in two parts.
+        Tables of deltas: 2 for networks cut in two.
     depth, correction_depth, burst : int
-        Of the reads ahead, see `TileStreamSpec`.
+        See `TileStreamSpec`.
     """
 
     lanes: int = 32
@@ -37,12 +37,10 @@ class WeightFeedSpec:
 
     @cached_property
     def sequencer(self) -> TensorSequencerSpec:
-        """Tensors of instructions."""
         return TensorSequencerSpec(lanes=self.lanes, columns=self.columns, numbers=self.numbers, tables=self.tables)
 
     @cached_property
     def stream(self) -> TileStreamSpec:
-        """Reads of their beats; addresses are as wide as the ports'."""
         return TileStreamSpec(
             lanes=self.lanes,
             columns=self.columns,
@@ -53,10 +51,8 @@ class WeightFeedSpec:
 
     @property
     def weights(self) -> TileWeightsSpec:
-        """Weights of both sides."""
         return self.sequencer.weights
 
     @property
     def parts(self) -> tuple[Spec, ...]:
-        """All blocks."""
         return self.sequencer, self.stream, self.weights

@@ -1,11 +1,11 @@
-"""`word_offsets`: folded deltas, a step's perturbation beside them, and the offsets of both sides of each word.
+"""`word_offsets`: folded deltas, a step's perturbation, and the offsets of both sides of each word.
 
-Deltas and perturbation have a row for each of the generator's cycles until its numbers return, see `golden.zo.deltas`.
-A number of them is taken a cycle: a word of a transformer has as many cycles on the array. Zeroth-order cores that hold
-a network on the chip take whole rows instead (`golden.zo.rows`).
+Deltas and perturbation have a row for each cycle of the generator until its numbers repeat, see `golden.zo.deltas`. The
+block takes a number of a row a cycle: the array spends as many cycles on a word of a transformer. Zeroth-order cores
+with the whole network on the chip take whole rows instead, see `golden.zo.rows`.
 
-Number j of word w is number ``(j + turn) mod n`` of row ``w mod times``. Rows are stored as word ``w < times`` has
-them, without a turn. Then each pass through all rows turns by ``times mod n`` more, and the rows are those of an image.
+Number j of word w is number ``(j + turn) mod n`` of row ``w mod times``. Rows are stored as for word ``w < times``,
+with turn 0. Each further pass through all rows adds ``times mod n`` to the turn, and the rows are those of an image.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ WORD = Format(32, 0, signed=False)
 COUNT = Format(24, 0, signed=False)
 FRACTION = Format(5, 0, signed=False)
 MOST_FRACTION = WEIGHT_BITS - 1
-"""Most fraction bits of a tensor."""
+"""Largest number of fraction bits of a tensor."""
 OFFSET = Format(21, 0)
-"""Bits of an offset: one of 16 fraction bits is in it as it is."""
+"""Format of an offset; offsets with 16 fraction bits fit exactly."""
 WEIGHT_OFFSET = Format(WEIGHT_BITS + 1, 0)
-"""Bits to which an offset of a weight is saturated: the sum, which has one bit less, is the same."""
+"""Format to which an offset of a weight is saturated; the sum has one bit less and is unchanged."""
 PER_BEAT = BEAT // 4
 MOST_NUMBERS = 1 << 15
-"""Most numbers of a table, of rows filled up to whole beats: 32 block RAMs of deltas."""
+"""Largest number of numbers of a table, with rows of whole beats: 32 block RAMs of deltas."""
 
 
 class Kind(IntEnum):
-    """Kind of a command; all but `OFFSETS` and `SKIP` take as many rows as it says, from the first one on."""
+    """Kind of a command; all but `OFFSETS` and `SKIP` act on `count` rows from the first."""
 
     CLEAR = 0
     """Set the deltas to 0."""
     LOAD = 1
-    """Take the deltas from an image."""
+    """Read the deltas from an image."""
     SAVE = 2
-    """Give an image of the deltas."""
+    """Write an image of the deltas."""
     PERTURB = 3
-    """Take the perturbation, a row a word of the generator, and count what is clipped of its offsets."""
+    """Read the perturbation, a row a word of the generator, and count its clipped offsets."""
     UPDATE = 4
     """Add a multiple of the perturbation to the deltas."""
     OFFSETS = 5
-    """Give offsets of so many words."""
+    """Make the offsets of `count` words."""
     SKIP = 6
-    """Take so many words of the generator, and no notice of them."""
+    """Read and discard `count` words of the generator."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +70,10 @@ class WordOffsetsSpec(Spec):
     Parameters
     ----------
     generator : PezoSpec
-        Generator of the perturbations, with its settings. Refused: one that does not return to its numbers: each word
-        would need a row of deltas. More than 32,768 numbers until they return, as with 14 bits: the memory. 1 number a
-        cycle.
+        Generator of the perturbations. Its numbers must repeat, or each word would need a row of deltas; at least 2
+        numbers a cycle, and at most 32,768 numbers until they repeat, the size of the memory.
     tables : int
-        Tables of deltas, each with a perturbation: 2 for a network that is cut in two parts. Refused: other than 1 and
-        2; the preset `cut` has 2, for both parts of a network that is cut.
+        Tables of deltas, each with a perturbation: 1, or 2 for networks cut in two, as in the preset `cut`.
     """
 
     name: ClassVar[str] = "word_offsets"
@@ -112,41 +110,40 @@ class WordOffsetsSpec(Spec):
 
     @property
     def times(self) -> int:
-        """Rows, after which words return."""
+        """Number of rows, the period of the words."""
         return len(self.generator.base)
 
     @property
     def row_words(self) -> int:
-        """Words of a row's image, 32 bits each: whole beats."""
+        """32-bit words of a row's image: whole beats."""
         return -(-self.n // PER_BEAT) * PER_BEAT
 
     @property
     def turn(self) -> int:
-        """Places by which each pass through all rows turns their numbers more than the one before."""
+        """Additional rotation of the numbers with each pass through all rows."""
         return self.times % self.n if self.generator.rotates else 0
 
     @property
     def latency(self) -> int:
-        """Cycles from a word's last number on its way to the word: generator's number, operands to rounding 10, word 2.
+        """Cycles from a word's last number to the word: generator's number, operands to rounding 10, word 2.
 
-        A generator's number is rounded, 3 cycles, where it has more fraction bits than the job keeps.
+        A generator's number with more fraction bits than the job's is rounded, 3 cycles.
         """
         return 13 if PerturbationTable(self.generator).fraction == self.generator.fraction_bits else 16
 
     def request_cycles(self, count: int) -> int:
-        """Cycles from a request to the last of its words, which are taken at once, where nothing is in progress.
+        """Cycles from a request to the last of its `count` words in an idle block, without back-pressure.
 
-        The first word's place takes a cycle a bit. Then a word takes n, if two of them hide the latency.
+        The first word's address takes a cycle a bit. Each word takes n cycles, if two words hide the latency.
         """
-        start, given = WORD.width + 2, [0, 0]
+        start, ends = WORD.width + 2, [0, 0]
         for _ in range(count):
-            start = max(start, given[-2])
-            given.append(start + self.n + self.latency)
+            start = max(start, ends[-2])
+            ends.append(start + self.n + self.latency)
             start += self.n
-        return given[-1]
+        return ends[-1]
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: commands; what they take, words of the generator and images; what they give."""
         settings = (
             Field("kind", KIND, doc="see below"),
             Field("factor", COEFFICIENT, doc="multiple of the perturbation"),
@@ -188,26 +185,26 @@ class WordOffsetsSpec(Spec):
 
     @property
     def clipped_format(self) -> Format:
-        """Format of the number of a perturbation's offsets that are clipped."""
+        """Format of the number of a perturbation's clipped offsets."""
         return Format((2 * self.times * self.n).bit_length(), 0, signed=False)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Carry out all commands.
+        """Outputs of all commands.
 
         Raises
         ------
         UserError
-            If a command is unknown, has too many rows or fraction bits, or needs rows that were never set.
+            If a command is unknown, has too many rows or fraction bits, or reads rows never written.
         """
         model = _Model(self, inputs)
-        given = inputs["command"]
-        for number in range(len(given["kind"])):
-            model.carry_out({name: int(column[number, 0]) for name, column in given.items()})
+        commands = inputs["command"]
+        for number in range(len(commands["kind"])):
+            model.carry_out({name: int(column[number, 0]) for name, column in commands.items()})
         return model.outputs()
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Deltas and perturbation, with a port to read and one to write."""
+        """Deltas and perturbation, with a read and a write port each."""
         column = (self.row_words - 1).bit_length()
         row = (self.times - 1).bit_length()
         depth = self.tables << (row + column) if self.tables > 1 else self.times << column
@@ -219,7 +216,7 @@ class WordOffsetsSpec(Spec):
 
 
 class _Table:
-    """Deltas and perturbation, and how many rows of each have been set."""
+    """Deltas and perturbation, and the number of written rows of each."""
 
     def __init__(self, perturbation: PerturbationTable) -> None:
         self.deltas, self.numbers = Deltas(perturbation), np.zeros(perturbation.shape, np.int64)
@@ -227,7 +224,7 @@ class _Table:
 
 
 class _Model:
-    """State of the block, and what it has given."""
+    """State of the block, and its outputs so far."""
 
     def __init__(self, spec: WordOffsetsSpec, inputs: dict[str, Words]) -> None:
         self.spec, self.perturbation = spec, PerturbationTable(spec.generator)
@@ -241,8 +238,7 @@ class _Model:
         self._clipped: list[int] = []
 
     def carry_out(self, command: dict[str, int]) -> None:
-        """Carry out a command, given by its fields."""
-        count, kinds = command["count"], [one.value for one in Kind]
+        count, kinds = command["count"], [member.value for member in Kind]
         if command["kind"] not in kinds:
             raise UserError(f"kind = {command['kind']} is not in {kinds[0]} to {kinds[-1]}")
         kind, table = Kind(command["kind"]), self.tables[command.get("table", 0)]
@@ -256,7 +252,7 @@ class _Model:
         self._clipped.append(narrower.saturations)
 
     def _change(self, kind: Kind, table: _Table, count: int, factor: int, narrower: Narrower) -> None:
-        """Carry out a command for rows."""
+        """Execute a command for rows."""
         deltas, of, n = table.deltas, self.perturbation, self.spec.n
         if kind in (Kind.CLEAR, Kind.LOAD):
             rows = np.zeros((count, n), np.int64)
@@ -283,7 +279,7 @@ class _Model:
                 deltas.total = of.folded(narrow(moved, DELTA, DELTA, overflow=Overflow.WRAP), deltas.total)
 
     def _give_offsets(self, table: _Table, command: dict[str, int]) -> None:
-        """Offsets of words, clipped to the deltas' range, and rounded to a fraction."""
+        """Offsets of words, clipped to the deltas' range and rounded to a fraction."""
         fraction, factor = command["fraction"], command["factor"]
         if fraction > MOST_FRACTION:
             raise UserError(f"fraction = {fraction} is not in 0 to {MOST_FRACTION}")
@@ -304,9 +300,8 @@ class _Model:
             raise UserError(f"{kind.name} of row {needed - 1}: only {rows} rows have been set")
 
     def outputs(self) -> dict[str, Words]:
-        """Words of the outputs."""
         none = np.zeros((0, self.spec.n), np.int64)
-        plus, minus = (np.concatenate([none, *(sides[at] for sides in self._sides)]) for at in range(2))
+        plus, minus = (np.concatenate([none, *(sides[side] for sides in self._sides)]) for side in range(2))
         saved = np.concatenate([np.zeros((0, self.spec.row_words), np.int64), *self._saved])
         return {
             "offsets": {"plus": plus, "minus": minus},
