@@ -1,4 +1,4 @@
-"""One module for each command; `scripts.cli` imports a module when its command is asked for.
+"""A module for each command; `scripts.cli` imports the module of a requested command.
 
-A module holds `command`, a click command. At module level it imports nothing that takes time to load.
+A module holds `command`, a click command. At module level it imports only modules that load fast.
 """

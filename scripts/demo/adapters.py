@@ -1,4 +1,4 @@
-"""The demo's part with adapters on drifted digits: in float, in the hardware's integers and in the core's RTL."""
+"""The demo's adapter part on drifted digits: in float, in the hardware's integers and in the core's RTL."""
 
 from __future__ import annotations
 
@@ -19,27 +19,19 @@ from ...sim.compiled.tuner import tuner_of
 from ..progress import core_bar
 
 METHOD = DEFAULT
-"""Method that runs in a core, too."""
+"""Method that also runs in a core."""
 COLOURS = {METHOD: "tab:blue", "lora-last": "tab:green", "lora-all": "tab:grey"}
 """Methods of the demo, and the colours of their curves."""
 CORE = "tiny"
-"""Preset of the core: the time of the demo is mostly the synthesis and compilation of the core."""
+"""Preset of the core: synthesis and compilation of the core take most of the demo's time."""
 
 
 @dataclass(frozen=True)
 class AdapterRuns:
-    """Fine-tuning with adapters on drifted digits.
+    """Fine-tuning with adapters on drifted digits, on a number of samples.
 
-    Parameters
-    ----------
-    core : NetworkCoreSpec
-        The core that ran the whole job.
-    samples : int
-        Number of samples to tune on.
-    results : dict of (str, str) to AdapterResult
-        By method and engine; ``("instantft", "rtl")`` is the core's.
-    comparison : Comparison
-        The core beside the integers.
+    ``core`` ran the whole job. ``results`` are by method and engine, ``("instantft", "rtl")`` is the core's;
+    ``comparison`` compares the core with the integers.
     """
 
     core: NetworkCoreSpec
@@ -54,11 +46,11 @@ class AdapterRuns:
 
     @property
     def curves(self) -> dict[tuple[str, str], list[tuple[int, float]]]:
-        """Samples passed forward, and the fraction of held-out samples right then, by method and engine."""
+        """Points (forward passes, fraction of held-out samples correct), by method and engine."""
         return {
             run: [(epoch * self.samples, right) for epoch, right in enumerate(result.curve)]
             for run, result in self.results.items()
-            if run[1] != "rtl"  # the same bits as golden, and so the same curve
+            if run[1] != "rtl"  # same bits and curve as golden
         }
 
     @property
@@ -66,7 +58,7 @@ class AdapterRuns:
         return f"{self.comparison.cycles / DEFAULT_MHZ / 1000:.2f}"
 
     def rows(self) -> list[dict[str, Any]]:
-        """Tabulate the results; the host's time is that of the tuning alone, the core's its clock cycles'."""
+        """Table of the results; the host's time is the tuning alone, the core's time is from clock cycles."""
         return [
             {
                 "method": METHODS[method].title,
@@ -100,12 +92,12 @@ def tune_adapters(
     network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
 ) -> AdapterRuns:
     """Fine-tune a network with several methods, and with `METHOD` in the compiled core."""
-    # the core's method in both engines; of the others integers where there are any
+    # the core's method in both engines, the others in integers if possible
     others = [(name, "float" if METHODS[name].propagates else "golden") for name in COLOURS if name != METHOD]
-    shown = [(METHOD, "golden"), (METHOD, "float"), *others]
-    bar = progress.add_task("adapters in the model", total=len(shown) * adapter_defaults("digits").epochs)
+    combinations = [(METHOD, "golden"), (METHOD, "float"), *others]
+    bar = progress.add_task("adapters in the model", total=len(combinations) * adapter_defaults("digits").epochs)
     results = {}
-    for method, engine in shown:
+    for method, engine in combinations:
         tuning = AdapterTuning(network, module, task, settings_for(method, engine))
         results[method, engine] = tuning.run(lambda _: progress.advance(bar), watch=True)
     tuning = AdapterTuning(network, module, task, settings_for(METHOD, "rtl"))

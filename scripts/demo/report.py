@@ -1,4 +1,4 @@
-"""Results of the demo, and its report: one HTML file with its plots inside."""
+"""Results of the demo, and the report: an HTML file with inline plots."""
 
 from __future__ import annotations
 
@@ -28,25 +28,14 @@ from .zeroth import CORE, ZerothOrderRun, generators
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
 CORES = ("zotrain", "instantft")
 CYCLES = 1 << 14
-"""Cycles whose numbers are plotted."""
+"""Cycles of the plotted numbers."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Facts with which a report can be made again.
+    """Facts that reproduce a report: shell command, ISO 8601 day, seed of all random numbers, versions.
 
-    Parameters
-    ----------
-    command : str
-        As a shell takes it.
-    date : str
-        Day, as in ISO 8601.
-    seed : int
-        Seed of networks, samples, order and perturbations.
-    version : str
-        fabtune's.
-    libraries : str
-        Names and versions of those whose arithmetic the float results depend on.
+    ``libraries`` are the versions of libraries that the float results depend on.
     """
 
     command: str
@@ -60,19 +49,8 @@ class Origin:
 class DemoResult:
     """Results of the demo.
 
-    Parameters
-    ----------
-    zeroth_order : ZerothOrderRun
-    adapters : AdapterRuns
-    verdicts : dict of str to Verdict
-        The RTL of the generators against golden, by what was verified.
-    estimates : dict of str to Estimate
-        Of both cores, by name.
-    table : dict
-        See `pezo_6`.
-    files : dict of str to dict of str to str
-        Text of the emitted files by folder and name.
-    origin : Origin
+    ``verdicts`` compare the generators' RTL with golden, by name; ``estimates`` are of both cores; ``table`` is from
+    `pezo_6`; ``files`` are emitted texts by folder and name.
     """
 
     zeroth_order: ZerothOrderRun
@@ -84,9 +62,9 @@ class DemoResult:
     origin: Origin
 
     def facts(self) -> dict[str, Any]:
-        """Accuracies (fractions of held-out images right), comparisons, cycles and resources by name.
+        """Accuracies (fractions of held-out images correct), comparisons, cycles and resources by name.
 
-        ``zotrain_cycles`` and ``zotrain_milliseconds``, at ``mhz``, are those of the steps in the RTL.
+        ``zotrain_cycles`` and ``zotrain_milliseconds``, at ``mhz``, are for the steps in the RTL.
         """
         run, results = self.zeroth_order, self.adapters.results
         zotrain, instantft, verdicts = run.comparison, self.adapters.comparison, self.verdicts.values()
@@ -119,12 +97,12 @@ class DemoResult:
             "pezo_cycles": sum(verdict.cycles for verdict in verdicts),
             "pezo_mismatches": sum(verdict.mismatches for verdict in verdicts),
             **asdict(self.origin),
-            "bit_exact": not zotrain.mismatches + instantft.mismatches and all(one.passed for one in verdicts),
+            "bit_exact": not zotrain.mismatches + instantft.mismatches and all(verdict.passed for verdict in verdicts),
         }
 
 
-def render(found: DemoResult) -> str:
-    """Write the page as HTML with its plots inside."""
+def render(result: DemoResult) -> str:
+    """The page as HTML with inline plots."""
     drawn = {
         NAMES[name]: np.ldexp(spec.draw(0, CYCLES).astype(np.float64), -spec.fraction_bits)
         for name, spec in generators().items()
@@ -138,24 +116,24 @@ def render(found: DemoResult) -> str:
         files(__package__).joinpath("report.html.j2").read_text()
     )
     return template.render(
-        facts=found.facts(),
-        origin=found.origin,
-        trainers=_trainers(found),
-        accuracy_plot=inline_picture(lambda axes: _accuracy(axes, found), (9, 4)),
-        methods=found.adapters.rows(),
-        comparisons=_comparisons(found),
-        table=found.table,
+        facts=result.facts(),
+        origin=result.origin,
+        trainers=_trainers(result),
+        accuracy_plot=inline_picture(lambda axes: _accuracy(axes, result), (9, 4)),
+        methods=result.adapters.rows(),
+        comparisons=_comparisons(result),
+        table=result.table,
         plots=plots,
-        emitted={folder: list(texts) for folder, texts in found.files.items()},
-        estimates=[found.estimates[name] for name in CORES],
+        emitted={folder: list(texts) for folder, texts in result.files.items()},
+        estimates=[result.estimates[name] for name in CORES],
         device=BOARDS["kv260"].resources,
-        estimating=f"fabtune estimate {found.zeroth_order.core.name} --preset {CORE} --board kv260",
+        estimating=f"fabtune estimate {result.zeroth_order.core.name} --preset {CORE} --board kv260",
     )
 
 
-def _trainers(found: DemoResult) -> list[tuple[str, ...]]:
-    """Rows of the two cores side by side: name, zeroth order, InstantFT."""
-    facts, run, adapters = found.facts(), found.zeroth_order, found.adapters
+def _trainers(result: DemoResult) -> list[tuple[str, ...]]:
+    """Rows that compare the two cores: name, zeroth order, InstantFT."""
+    facts, run, adapters = result.facts(), result.zeroth_order, result.adapters
     epochs = len(adapters.results["instantft", "golden"].epochs)
     cycles = run.steps * facts["zotrain_cycles_per_step"]
     batches, in_rtl = facts["instantft_batches_compared"], facts["zotrain_steps_compared"]
@@ -187,32 +165,37 @@ def _trainers(found: DemoResult) -> list[tuple[str, ...]]:
     ]
 
 
-def _comparisons(found: DemoResult) -> list[tuple[str, int, str, int, str, bool]]:
-    """Rows of what was compared: name, cycles, what of it, differences, simulator, whether all is equal."""
-    zotrain, instantft = found.zeroth_order.comparison, found.adapters.comparison
+def _comparisons(result: DemoResult) -> list[tuple[str, int, str, int, str, bool]]:
+    """Rows of comparisons: name, cycles, compared items, differences, simulator, whether all is equal."""
+    zotrain, instantft = result.zeroth_order.comparison, result.adapters.comparison
     jobs = (zotrain, f"{zotrain.compared:,} steps"), (instantft, f"{instantft.compared:,} steps")
     rows = [
-        (name, one.cycles, f"{what}, {one.logits_compared} outputs", one.mismatches, "verilator", not one.mismatches)
-        for name, (one, what) in zip(CORES, jobs, strict=True)
+        (name, job.cycles, f"{what}, {job.logits_compared} outputs", job.mismatches, "verilator", not job.mismatches)
+        for name, (job, what) in zip(CORES, jobs, strict=True)
     ]
-    for name, one in found.verdicts.items():
-        rows.append((name, one.cycles, f"{one.compared:,} numbers", one.mismatches, one.simulator, one.passed))
+    for name, verdict in result.verdicts.items():
+        compared = f"{verdict.compared:,} numbers"
+        rows.append((name, verdict.cycles, compared, verdict.mismatches, verdict.simulator, verdict.passed))
     return rows
 
 
-def _accuracy(axes: Axes, found: DemoResult) -> None:
-    run = found.zeroth_order
-    # nothing is at 0 on a logarithmic axis: a line shows the accuracy before
+def _accuracy(axes: Axes, result: DemoResult) -> None:
+    run = result.zeroth_order
+    # a logarithmic axis has no 0: a line shows the accuracy before
     passes, right = zip(*run.curve[1:], strict=True)
-    axes.plot(passes, [100 * one for one in right], color="tab:red", label="zeroth order, integers")
-    at = run.passes[run.comparison.compared]
-    axes.plot(at, 100 * run.in_rtl.accuracy_after, "o", color="tab:red", label="to here in the RTL of zotrain")
-    for (method, engine), curve in found.adapters.curves.items():
+    axes.plot(passes, [100 * fraction for fraction in right], color="tab:red", label="zeroth order, integers")
+    passes_compared = run.passes[run.comparison.compared]
+    axes.plot(
+        passes_compared, 100 * run.in_rtl.accuracy_after, "o", color="tab:red", label="to here in the RTL of zotrain"
+    )
+    for (method, engine), curve in result.adapters.curves.items():
         passes, right = zip(*curve[1:], strict=True)
         dashed, numbers = ("-", "integers") if engine == "golden" else ("--", "float")
         rtl = " and RTL" * ((method, engine) == (METHOD, "golden"))
         label = f"{METHODS[method].title}, {numbers}{rtl}"
-        axes.plot(passes, [100 * one for one in right], dashed, color=COLOURS[method], label=label, linewidth=1.2)
+        axes.plot(
+            passes, [100 * fraction for fraction in right], dashed, color=COLOURS[method], label=label, linewidth=1.2
+        )
     axes.axhline(100 * run.result.accuracy_before, color="black", linestyle=":", label="before")
     axes.set(xscale="log", ylim=(40, 100), xlabel="samples passed forward", ylabel="held-out drifted digits right, %")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))

@@ -1,4 +1,4 @@
-"""`fabtune demo`: from networks on drifted digits to verified Verilog, its estimates and a report."""
+"""`fabtune demo`: from networks on drifted digits to verified Verilog, estimates and a report."""
 
 from __future__ import annotations
 
@@ -31,46 +31,36 @@ from .report import CORES, DemoResult, Origin, render
 
 
 def run(output: OutputFolder, simulator: str, origin: Origin, console: Console) -> dict[str, Any]:
-    """Run the demo and write its report and Verilog.
+    """Run the demo and write report and Verilog.
 
-    Beside everything else, which takes as long, processes of their own estimate both cores and compile one.
-
-    Parameters
-    ----------
-    output : OutputFolder
-    simulator : "verilator" or "icarus"
-    origin : Origin
-        Command and date for the report.
-    console : Console
-        For the progress bars.
+    Background processes estimate both cores and compile zotrain during the rest, which takes as long. A `UserError` if
+    the simulator is not installed, or a file of the output may not be replaced.
 
     Returns
     -------
     dict
         `DemoResult.facts`, ``seconds`` and ``report``, the path of the HTML file.
-
-    Raises
-    ------
-    UserError
-        If the simulator is not installed, or a file of the output may not be replaced.
     """
     began = time.monotonic()
     require(simulator)
     torch.set_num_threads(1)
     folders = [*(f"pezo_{name}" for name in zeroth.PRESETS), "tile", "zotrain", "instantft"]
     output.refuse(["report.html", *(f"{folder}/spec.json" for folder in folders)])
-    beside = ThreadPoolExecutor(1)
+    background = ThreadPoolExecutor(1)
     try:
         with Bars(console, SpinnerColumn()) as progress:
             network, task = preset("digits"), task_of("digits", drift="camera")
             instantft, zotrain = adapters.core_for_digits(network, task), zeroth.core_for_digits(network, task)
             bar = progress.add_task("estimate resources", total=6)
             compiling = progress.add_task("compile zotrain", total=1)
-            # here, as no two threads may emit
+            # in this thread: emission is not thread-safe
             emitted = {core.name: emit(core) for core in (instantft, zotrain)}
-            first_estimate = beside.submit(estimate_emitted, emitted["instantft"])
-            compiled = beside.submit(compiled_core, zotrain)
-            estimates = {"instantft": first_estimate, "zotrain": beside.submit(estimate_emitted, emitted["zotrain"])}
+            first_estimate = background.submit(estimate_emitted, emitted["instantft"])
+            compiled = background.submit(compiled_core, zotrain)
+            estimates = {
+                "instantft": first_estimate,
+                "zotrain": background.submit(estimate_emitted, emitted["zotrain"]),
+            }
             for estimate in estimates.values():
                 estimate.add_done_callback(lambda _: progress.advance(bar))
             compiled.add_done_callback(lambda _: progress.advance(compiling))
@@ -86,15 +76,15 @@ def run(output: OutputFolder, simulator: str, origin: Origin, console: Console) 
             files["tile"] = package(TileSpec(), "zcu102")
             files |= {core.name: package(core, "kv260") for core in (zotrain, instantft)}
             resources = {name: estimate.result() for name, estimate in estimates.items()}
-            found = DemoResult(zeroth_order, adapter_runs, verdicts, resources, table, files, origin)
-            report = _write(found, output)
+            demo = DemoResult(zeroth_order, adapter_runs, verdicts, resources, table, files, origin)
+            report = _write(demo, output)
     finally:
-        beside.shutdown(cancel_futures=True)
-    return {**found.facts(), "seconds": round(time.monotonic() - began, 1), "report": report}
+        background.shutdown(cancel_futures=True)
+    return {**demo.facts(), "seconds": round(time.monotonic() - began, 1), "report": report}
 
 
 def _pretrained(network: Network, task: Task, progress: Progress) -> nn.Module:
-    """Pre-train on upright digits, or take the network from the cache."""
+    """Network pre-trained on upright digits, from the cache if possible."""
     settings = pretraining_defaults(network.name)
     bar = progress.add_task("pre-train", total=settings.epochs)
     module, _ = pretrained(network, task.pretrain, settings, lambda *_: progress.advance(bar))
@@ -102,15 +92,15 @@ def _pretrained(network: Network, task: Task, progress: Progress) -> nn.Module:
     return module
 
 
-def _write(found: DemoResult, output: OutputFolder) -> str:
-    """Write the report and all emitted files; return the report's path."""
-    texts = {f"{folder}/{name}": text for folder, files in found.files.items() for name, text in files.items()}
-    output.write(texts | {"report.html": render(found)})
+def _write(demo: DemoResult, output: OutputFolder) -> str:
+    """Write the report and all emitted files; returns the report's path."""
+    texts = {f"{folder}/{name}": text for folder, files in demo.files.items() for name, text in files.items()}
+    output.write(texts | {"report.html": render(demo)})
     return str(output.path / "report.html")
 
 
 def summary(facts: dict[str, Any]) -> str:
-    """Describe what `run` gave in a few lines: accuracies, comparisons, cycles, resources and the report's path."""
+    """The result of `run` in a few lines: accuracies, comparisons, cycles, resources and the report's path."""
     undrifted, before, zotrain, instantft = (
         100 * facts[f"{name}accuracy_{when}"]
         for name, when in (("", "undrifted"), ("", "before"), ("zotrain_", "after"), ("instantft_", "after"))

@@ -1,4 +1,4 @@
-"""The trainers' cores beside software on a processor: the demo's jobs, and LeNet-5's where its data is there."""
+"""The trainers' cores against software on a processor: the demo's jobs, and LeNet-5's job if its data is present."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from ..tables.options import Options, Rows
 from . import adapters, zeroth
 
 ROUNDS = 3
-"""Measurements, of which the fastest counts."""
+"""Measurements; the fastest counts."""
 A53_MHZ, A53_VECTOR_BITS = 1333, 128
 """Clock and vector width of the KV260's processor, a Cortex-A53."""
 VECTOR_BITS = {"DEFAULT": 128, "AVX2": 256, "AVX512": 512}
-"""Width of this processor's vectors by what PyTorch uses of it."""
+"""Width of this processor's vectors by PyTorch's CPU capability."""
 CPUINFO = Path("/proc/cpuinfo")
 LENET, DRIFT, LENET_CORE = "lenet5-mnist", "rotate:90", "small"
 PAPER_SECONDS = 0.36 * 17.4
-"""InstantFT's job on LeNet-5 on four cores of that processor, in C: the paper's FPGA takes 0.36 s, 17.4 times less."""
+"""InstantFT's job on LeNet-5 in C on the A53's four cores: 17.4 times the paper's FPGA, which takes 0.36 s."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Measured:
     floats, integers : float
         Seconds of the job on one thread, in float32 (PyTorch; adapters in NumPy) and in the core's integers (NumPy).
     core_steps, cycles : int
-        Updates that ran on the simulated core, and its clock cycles for them.
+        Updates on the simulated core, and their clock cycles.
     paper : float, optional
         Seconds of the paper's software on the board's processor.
     """
@@ -73,18 +73,15 @@ class Measured:
 
 
 def software(options: Options) -> Rows:
-    """Software beside the cores: the time of a job on one thread of this machine, and the core's clock cycles.
+    """Time of a job on one thread of this machine, and clock cycles of the core.
+
+    A `UserError` if this machine's clock is unknown.
 
     Returns
     -------
     dict
         ``rows``: milliseconds of the job in float32 and in integers here, an estimate of the former on a Cortex-A53,
-        the paper's measurement where it has one, and the core's milliseconds; ``notes``.
-
-    Raises
-    ------
-    UserError
-        If this machine does not say its clock.
+        the paper's measurement if any, and the core's milliseconds; ``notes``.
     """
     mhz = clock_mhz()
     threads = torch.get_num_threads()
@@ -120,17 +117,11 @@ def _notes(mhz: float, width: int, lenet: bool) -> list[str]:
 
 
 def clock_mhz() -> float:
-    """Clock of this machine's processor in MHz, as Linux has it.
-
-    Raises
-    ------
-    UserError
-        If it is not said.
-    """
-    found = re.search(r"^cpu MHz\s*: ([\d.]+)$", CPUINFO.read_text() if CPUINFO.is_file() else "", re.MULTILINE)
-    if not found:
+    """Clock of this machine's processor in MHz from Linux; a `UserError` if unknown."""
+    match = re.search(r"^cpu MHz\s*: ([\d.]+)$", CPUINFO.read_text() if CPUINFO.is_file() else "", re.MULTILINE)
+    if not match:
         raise UserError(f"{CPUINFO} does not say the clock of this processor: the table needs Linux on x86")
-    return float(found[1])
+    return float(match[1])
 
 
 def _row(job: Measured, *slower: float) -> dict[str, Any]:
@@ -169,16 +160,18 @@ def _adapters(name: str, drift: str, core: str, options: Options) -> Measured:
         times[engine] = _fastest(partial(seconds, engine))
     job, tuner = tuning("rtl"), tuner_of(method)
     spec = tuner.spec_for(network, job.settings, len(task.tune), byte_inputs=True, preset=core)
-    _, found = tuner.run(job, spec, lambda stage: options.progress(f"{spec.name} {core}: {stage}"))
-    _refuse_mismatches(found)
+    _, comparison = tuner.run(job, spec, lambda stage: options.progress(f"{spec.name} {core}: {stage}"))
+    _refuse_mismatches(comparison)
     paper = PAPER_SECONDS if name == LENET else None
-    steps = found.compared
+    steps = comparison.compared
     title = f"{method}, {name}, {len(task.tune):,} samples, {defaults.epochs} epochs"
-    return Measured(title, f"{spec.name} {core}", steps, times["float"], times["golden"], steps, found.cycles, paper)
+    return Measured(
+        title, f"{spec.name} {core}", steps, times["float"], times["golden"], steps, comparison.cycles, paper
+    )
 
 
 def _zeroth_order(options: Options) -> Measured:
-    """Measure the demo's job by zeroth order; the core runs its first steps."""
+    """Measure the demo's job by zeroth order; the core runs the first steps."""
     network, task, module = _start("digits", "camera", options)
     core = zeroth.core_for_digits(network, task)
 
@@ -199,14 +192,16 @@ def _zeroth_order(options: Options) -> Measured:
         times[engine] = _fastest(partial(seconds, engine)) * steps / part
     tuner = tuner_of(zeroth.METHOD)
     begin: Callable[[str], None] = lambda stage: options.progress(f"{core.name} {zeroth.CORE}: {stage}")  # noqa: E731
-    _, found = tuner.run(job(part, "golden"), core, begin)
-    _refuse_mismatches(found)
+    _, comparison = tuner.run(job(part, "golden"), core, begin)
+    _refuse_mismatches(comparison)
     title = f"{zeroth.METHOD}, digits, {steps:,} steps of {zo_defaults('digits').batch}"
-    return Measured(title, f"{core.name} {zeroth.CORE}", steps, times["float"], times["golden"], part, found.cycles)
+    return Measured(
+        title, f"{core.name} {zeroth.CORE}", steps, times["float"], times["golden"], part, comparison.cycles
+    )
 
 
 def _start(name: str, drift: str, options: Options) -> tuple[Network, Task, nn.Module]:
-    """Load a network, pre-trained, and the samples after the drift."""
+    """Pre-trained network, and the samples after the drift."""
     data = "digits" if name == "digits" else "mnist"
     task, network = task_of(data, options.data_dir if data != "digits" else None, drift), preset(name)
     module, _ = pretrained(network, task.pretrain, pretraining_defaults(name))
@@ -217,8 +212,8 @@ def _fastest(run: Callable[[], float]) -> float:
     return min(run() for _ in range(ROUNDS))
 
 
-def _refuse_mismatches(found: Comparison) -> None:
-    if found.mismatches:
+def _refuse_mismatches(comparison: Comparison) -> None:
+    if comparison.mismatches:
         raise UserError(
-            f"the core differs from the integers in {found.mismatches} comparisons: its cycles mean nothing"
+            f"the core differs from the integers in {comparison.mismatches} comparisons: its cycles mean nothing"
         )

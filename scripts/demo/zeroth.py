@@ -28,17 +28,17 @@ METHOD = "pezo-otf"
 CORE = "tiny"
 """Preset of the core."""
 STEPS_IN_RTL = 200
-"""Steps of the fine-tuning, the first ones, that run in the core: the simulator takes four seconds for 100."""
+"""First steps of the fine-tuning, run in the core: the simulator takes four seconds for 100."""
 PASSES = 2
-"""Forward passes of a sample in a step, one on each side of the weights."""
+"""Forward passes of a sample in a step, one for each perturbation sign."""
 WATCH = 25
 """Steps between two points of the curve."""
 WORDS = 1000
-"""Numbers that each generator gives in its own bench."""
+"""Numbers of each generator's bench."""
 PRESETS = ("pool", "otf8", "otf14")
 """Presets of `PezoSpec` that are emitted, estimated and plotted."""
 VERIFIED = ("pool", "otf8")
-"""Presets that are verified here: to compile the 16,384 factors of the third takes as long as both together."""
+"""Presets that are verified here: compiling the 16,384 factors of the third takes as long as both together."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class ZerothOrderRun:
     samples : int
         Number of samples to tune on.
     undrifted : float
-        Fraction of held-out digits right before the drift.
+        Fraction of held-out digits correct before the drift.
     result : ZoResult
         All steps, in integers.
     in_rtl : ZoResult
-        The first steps; its last accuracy is that of the core's deltas.
+        The first steps; the last accuracy is with the core's deltas.
     comparison : Comparison
-        The core beside the integers.
+        The core against the integers.
     """
 
     core: NetworkCoreSpec
@@ -75,18 +75,18 @@ class ZerothOrderRun:
 
     @cached_property
     def passes(self) -> list[int]:
-        """Samples passed forward before each step, and after the last."""
+        """Forward passes before each step, and after the last."""
         schedule = settings_for(self.steps).schedule
-        return list(accumulate((PASSES * len(one) for one in schedule.indices(self.samples)), initial=0))
+        return list(accumulate((PASSES * len(batch) for batch in schedule.indices(self.samples)), initial=0))
 
     @property
     def curve(self) -> list[tuple[int, float]]:
-        """Samples passed forward, and the fraction of held-out samples right then."""
+        """Points (forward passes, fraction of held-out samples correct)."""
         return [(self.passes[step], right) for step, right in self.result.curve]
 
 
 def settings_for(steps: int) -> ZoSettings:
-    """Settings of so many steps on digits: the defaults of `fabtune tune`."""
+    """Settings of a number of steps on digits: the defaults of `fabtune tune`."""
     defaults = zo_defaults("digits")
     return core_settings(ZoSettings(METHOD, defaults.rate, CORE_EPS, Schedule(steps, defaults.batch)))
 
@@ -100,7 +100,7 @@ def core_for_digits(network: Network, task: Task) -> NetworkCoreSpec:
 def tune_zeroth_order(
     network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
 ) -> tuple[ZoResult, float]:
-    """Fine-tune in a core's integers; the number is the fraction of held-out digits right before the drift."""
+    """Fine-tune in a core's integers; result, and fraction of held-out digits correct before the drift."""
     steps = zo_defaults("digits").steps
     bar = progress.add_task("zeroth order in the model", total=steps)
     tuning = IntegerTuning(network, module, task, settings_for(steps), core.lanes, core.columns)
@@ -111,14 +111,14 @@ def tune_zeroth_order(
 def first_steps_in_rtl(
     network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
 ) -> tuple[ZoResult, Comparison]:
-    """Run the first steps in the compiled core, and compare it with the integers after each."""
+    """Run the first steps in the compiled core, compared with the integers after each step."""
     tuning = IntegerTuning(network, module, task, settings_for(STEPS_IN_RTL), core.lanes, core.columns)
     with core_bar(progress, core.name) as begin:
         return tuner_of(METHOD).run(tuning, core, begin)
 
 
 def verify_generators(simulator: str, progress: Progress) -> dict[str, Verdict]:
-    """Verify two generators by themselves; the verdicts are by what was verified."""
+    """Verify two generators alone; verdicts by name."""
     bar = progress.add_task("generators against the RTL", total=len(VERIFIED))
     verdicts, specs = {}, generators()
     for name in VERIFIED:
@@ -128,6 +128,6 @@ def verify_generators(simulator: str, progress: Progress) -> dict[str, Verdict]:
 
 
 def generators() -> dict[str, PezoSpec]:
-    """Build the spec of each of `PRESETS`."""
+    """Spec of each of `PRESETS`."""
     specs = {name: build(PezoSpec, [], name) for name in PRESETS}
     return {name: spec for name, spec in specs.items() if isinstance(spec, PezoSpec)}

@@ -220,8 +220,8 @@ def _advice(imported: _Imported, base: FrozenBase, operations: list[dict[str, An
             other = wide.get(operation["operation"])
             remedy = f"tune takes {other} for it" if other else "it follows from what is clipped before it"
             yield (
-                f"{operation['name']}: {percent:.3g} % of {operation['values']:,} values saturate in {operation['format']}, "
-                f"of {operation['least']:.4g} to {operation['most']:.4g}; {remedy}"
+                f"{operation['name']}: {percent:.3g} % of {operation['values']:,} values saturate in "
+                f"{operation['format']}, of {operation['least']:.4g} to {operation['most']:.4g}; {remedy}"
             )
     for (number, kind), count in base.clipped.items():
         yield f"{titles[number]}: {count} values of its {kind} saturate in {Q8_16}, -128 to 128"

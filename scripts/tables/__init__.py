@@ -1,4 +1,4 @@
-"""Tables of the papers, measured. A table's module is imported when the table is measured: PyTorch takes a while."""
+"""Measured tables of the papers. A table's module is imported on demand, because importing PyTorch is slow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ...golden.errors import UserError
 from .options import Options, Rows
 
 TRIALS = ("data_dir", "seeds", "processes")
+"""Options of tables with trained networks."""
 TEXT = (*TRIALS, "model", "tasks", "shots", "steps", "rate", "plot")
-"""Options of tables whose networks are trained, and of those that tune a transformer on text."""
+"""Options of tables that tune a transformer on text."""
 
 TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "pezo-3": ("zeroth", TEXT),
@@ -27,30 +28,18 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "fedspzo": ("fedspzo", TRIALS),
     "sparse-1": ("sparse", TEXT),
 }
-"""By name: the module, whose function has the name with ``_`` for ``-``, and the options that the table takes."""
+"""By name: module and options of a table; the module's function has the table's name with ``_`` for ``-``."""
 
 
 def table_of(name: str) -> Callable[[Options], Rows]:
-    """Import the function that measures a table.
-
-    Raises
-    ------
-    UserError
-        If there is no such table.
-    """
+    """Import the function that measures a table; a `UserError` for an unknown table."""
     module, _ = _entry(name)
-    found: Callable[[Options], Rows] = getattr(import_module(f".{module}", __name__), name.replace("-", "_"))
-    return found
+    function: Callable[[Options], Rows] = getattr(import_module(f".{module}", __name__), name.replace("-", "_"))
+    return function
 
 
 def options_of(name: str) -> tuple[str, ...]:
-    """List the options of ``fabtune table`` that a table takes: fields of `Options`, and ``plot``.
-
-    Raises
-    ------
-    UserError
-        If there is no such table.
-    """
+    """Options of ``fabtune table`` for a table: fields of `Options`, ``plot``; a `UserError` for an unknown table."""
     return _entry(name)[1]
 
 

@@ -1,4 +1,4 @@
-"""FedSPZO: forward work at equal loss, upload and memory, beside plain federated zeroth order and FedAvg."""
+"""FedSPZO: forward work at equal loss, upload and memory, against plain federated zeroth order and FedAvg."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ROUNDS = 25
 _STEPS = 12
 """Steps of a client in a round, for upload and FedAvg; for forward work they follow from the budget."""
 _TEST = 2000
-"""Samples at most that the loss is taken of."""
+"""Most samples for the loss."""
 _METHODS = {
-    # stage of the cut, None for where it should save most; P1, P2
+    # stage of the cut, None for the stage that should save most; P1, P2
     "FedSPZO P1 = 2, P2 = 8": (None, 2, 8),
     "the same, cut before the head": (-1, 2, 8),
     "FedZO 5 perturbations": (0, 1, 5),
@@ -47,9 +47,9 @@ _PAPER = {"paper: times less": "1.6 to 3", "paper: times smaller": "about 1,000"
 
 @dataclass(frozen=True)
 class _Case:
-    """A task: its forward operations of all clients in billions, losses to be reached, and rates for each method.
+    """A task: budget of forward operations of all clients in billions, target losses, and rates for each method.
 
-    No rates, no trial: there the first method's cut is before the head already.
+    A method without rates has no trial: the first method's cut is already before the head.
     """
 
     data: str
@@ -85,11 +85,13 @@ _CASES = {
 
 
 def fedspzo(options: Options) -> Rows:
-    """Forward operations to a loss, each method at the best of three rates; bytes of a client's upload and memory."""
+    """Table: forward operations to a loss, each method at the best of three rates; bytes of a client's upload and
+    memory.
+    """
     seeds = options.seeds or _SEEDS
     names = list(_CASES) if options.data_dir else ["digits"]
     for name in names:
-        task_of(_CASES[name].data, options.data_dir)  # a missing file is found here, not in a process of its own
+        task_of(_CASES[name].data, options.data_dir)  # report a missing file before processes start
     arguments = {
         (name, method, rate, seed): (name, method, rate, seed, options.data_dir)
         for name in names
@@ -99,25 +101,25 @@ def fedspzo(options: Options) -> Rows:
         for rate in rates
         for seed in range(seeds)
     }
-    found = kept_trials(_trial, arguments, options)
+    curves = kept_trials(_trial, arguments, options)
     rows = []
     for name in names:
         case = _CASES[name]
         best = {
-            method: _best(case, {rate: [found[name, method, rate, seed] for seed in range(seeds)] for rate in rates})
+            method: _best(case, {rate: [curves[name, method, rate, seed] for seed in range(seeds)] for rate in rates})
             for method, rates in zip(_METHODS, case.rates, strict=True)
             if rates
         }
-        plain = {method: one[1] for method, one in best.items() if method.startswith("FedZO")}
+        plain = {method: work for method, (_, work, _) in best.items() if method.startswith("FedZO")}
         for method, (rate, work, right) in best.items():
             row: dict[str, Any] = {"network": name, "method": method, "stage": _shape(name, method)[0], "rate": rate}
             printed = _PAPER if method == _PRINTED else dict.fromkeys(_PAPER)
-            for at, letter in enumerate("AB"):
-                row[f"10^9 to {letter}"] = _rounded(work[at])
+            for index, letter in enumerate("AB"):
+                row[f"10^9 to {letter}"] = _rounded(work[index])
                 for other, theirs in plain.items():
-                    row[f"{other[6:7]}-FedZO / this, {letter}"] = _rounded(theirs[at] / work[at])
+                    row[f"{other[6:7]}-FedZO / this, {letter}"] = _rounded(theirs[index] / work[index])
             rows.append(row | {"right %": right} | _costs(name, method) | printed)
-        runs = [found[name, "FedAvg", federated_rates(name).fedavg, seed] for seed in range(seeds)]
+        runs = [curves[name, "FedAvg", federated_rates(name).fedavg, seed] for seed in range(seeds)]
         empty = dict.fromkeys(rows[0])
         averaged = {"network": name, "method": "FedAvg", "rate": federated_rates(name).fedavg, "right %": _right(runs)}
         rows.append(empty | averaged | {"upload": 4 * preset(name).parameters, "times smaller": 1})
@@ -145,7 +147,7 @@ def fedspzo(options: Options) -> Rows:
 
 
 def _trial(name: str, method: str, rate: float, seed: int, data_dir: Path | None) -> tuple[list[float], ...]:
-    """Operations in billions, losses and percent right, before and after each round; no losses if it diverges."""
+    """Operations in billions, losses and percent correct, before and after each round; empty if the run diverges."""
     case = _CASES[name]
     task = task_of(case.data, data_dir, case.drift, seed)
     network = preset(name)
@@ -164,19 +166,19 @@ def _trial(name: str, method: str, rate: float, seed: int, data_dir: Path | None
             curve = federate(SplitModel(module, cut_of(plain, stage), config), owned, test).curve
     except UserError:
         return [], [], []
-    work = [float(np.dot(one.evaluations, flops)) / 1e9 for one in curve]
-    return work, [one.loss for one in curve], [100 * one.accuracy for one in curve]
+    work = [float(np.dot(point.evaluations, flops)) / 1e9 for point in curve]
+    return work, [point.loss for point in curve], [100 * point.accuracy for point in curve]
 
 
 def _shape(name: str, method: str) -> tuple[int, int, int]:
-    """Find the stage of a method's cut, counted from the start, P1 and P2."""
+    """Stage of a method's cut, counted from the start, P1 and P2."""
     stage, first, second = _METHODS[method]
     network = preset(name)
     return (stage_of(network, second) if stage is None else stage % len(network.stages)), first, second
 
 
 def _plan(name: str, method: str, rate: float, seed: int) -> tuple[int, FederatedConfig, tuple[int, int]]:
-    """Find the stage of the cut, a config that takes the budget, and the operations of both parts."""
+    """Stage of the cut, a configuration that spends the budget, and the operations of both parts."""
     stage, first, second = _shape(name, method)
     config = FederatedConfig(rounds=_ROUNDS, steps=1, rate=rate, first=first, second=second, seed=seed)
     flops = part_flops(deployed(preset(name)), stage)
@@ -188,20 +190,20 @@ def _plan(name: str, method: str, rate: float, seed: int) -> tuple[int, Federate
 def _best(
     case: _Case, trials: dict[float, list[tuple[list[float], ...]]]
 ) -> tuple[float, tuple[float, ...], float | None]:
-    """Find the best rate, operations to each loss with it, and percent right in the end."""
-    found = []
+    """Best rate, its operations to each loss, and percent correct at the end."""
+    candidates = []
     for rate, runs in trials.items():
         if all(losses for _, losses, _ in runs):
-            work, losses = (np.mean([run[at] for run in runs], axis=0) for at in (0, 1))
-            found.append((tuple(_reached(work, losses, loss) for loss in case.losses), rate, _right(runs)))
-    if not found:
+            work, losses = (np.mean([run[index] for run in runs], axis=0) for index in (0, 1))
+            candidates.append((tuple(_reached(work, losses, loss) for loss in case.losses), rate, _right(runs)))
+    if not candidates:
         return min(trials), (float("inf"),) * len(case.losses), None
-    work, rate, right = min(found, key=lambda one: one[0][::-1])
+    work, rate, right = min(candidates, key=lambda candidate: candidate[0][::-1])
     return rate, work, right
 
 
 def _reached(work: np.ndarray[Any, Any], losses: np.ndarray[Any, Any], loss: float) -> float:
-    """Operations after which a loss is reached for the first time."""
+    """Operations until a loss is first reached."""
     inner = np.convolve(np.append(losses, losses[-1:]), np.ones(3) / 3, "valid")
     smooth = np.minimum.accumulate(np.concatenate([losses[:1], inner]))
     if smooth[-1] > loss:
@@ -214,7 +216,7 @@ def _right(runs: list[tuple[list[float], ...]]) -> float:
 
 
 def _rounded(value: float) -> float | None:
-    """None for what was not reached."""
+    """Three digits; None for a loss that was not reached."""
     return float(f"{value:.3g}") if isfinite(value) and value > 0 else None
 
 

@@ -27,21 +27,21 @@ _TABLE_1 = {
 
 
 def instantft_1(options: Options) -> Rows:
-    """Table 1: what the methods cost on LeNet-5."""
+    """Table 1: cost of the methods on LeNet-5."""
     rows = []
-    for at, network in enumerate(("lenet5-mnist", "lenet5-svhn")):
+    for index, network in enumerate(("lenet5-mnist", "lenet5-svhn")):
         for name, printed in _TABLE_1.items():
-            found = cost(preset(network), METHODS[name])
+            costs = cost(preset(network), METHODS[name])
             rows.append(
                 {
                     "network": network,
                     "method": METHODS[name].title,
-                    **_pair("parameters", printed[at][0], found.trainable_parameters),
-                    **_pair("forward M", printed[at][1], round(found.forward_flops / 1e6, 3)),
-                    **_pair("backward M", printed[at][2], round(found.backward_flops / 1e6, 3)),
-                    "backward M needed": round(found.backward_flops_needed / 1e6, 3),
-                    **_pair("KB", printed[at][3], round(found.memory_bytes / 1000, 1)),
-                    "cache bytes": found.cache_bytes,
+                    **_pair("parameters", printed[index][0], costs.trainable_parameters),
+                    **_pair("forward M", printed[index][1], round(costs.forward_flops / 1e6, 3)),
+                    **_pair("backward M", printed[index][2], round(costs.backward_flops / 1e6, 3)),
+                    "backward M needed": round(costs.backward_flops_needed / 1e6, 3),
+                    **_pair("KB", printed[index][3], round(costs.memory_bytes / 1000, 1)),
+                    "cache bytes": costs.cache_bytes,
                 }
             )
     return {
@@ -88,13 +88,13 @@ def instantft_7a(options: Options) -> Rows:
     seeds = options.seeds or _SEEDS
     arguments = {(data, seed): (data, seed, options.data_dir) for data in _DATASETS for seed in range(seeds)}
     for data in _DATASETS:
-        task_of(data, options.data_dir)  # a missing file is found here, not in a process of its own
-    found = kept_trials(_rotations, arguments, options)
+        task_of(data, options.data_dir)  # report a missing file before processes start
+    accuracies = kept_trials(_rotations, arguments, options)
     rows: list[dict[str, Any]] = []
     for data, title in _DATASETS.items():
         for degrees in ANGLES:
             for row in ("without fine-tuning", *_RUNS):
-                mean, deviation = mean_and_deviation(found[data, seed][degrees, row] for seed in range(seeds))
+                mean, deviation = mean_and_deviation(accuracies[data, seed][degrees, row] for seed in range(seeds))
                 paper = _PAPER.get((data, degrees, row))
                 rows.append(
                     {
@@ -108,8 +108,10 @@ def instantft_7a(options: Options) -> Rows:
                 )
     means = {(row["task"], row["degrees"], row["method"]): row["mean"] for row in rows}
 
-    def less(one: str, other: str) -> str:
-        gaps = [means[task, degrees, one] - means[task, degrees, other] for task, degrees, row in means if row == one]
+    def less(first: str, other: str) -> str:
+        gaps = [
+            means[task, degrees, first] - means[task, degrees, other] for task, degrees, row in means if row == first
+        ]
         return f"{sum(gaps) / len(gaps):+.2f} on average, {min(gaps):+.2f} to {max(gaps):+.2f}"
 
     return {
@@ -127,19 +129,19 @@ def instantft_7a(options: Options) -> Rows:
 
 
 def _rotations(data: str, seed: int, data_dir: Path | None) -> dict[tuple[int, str], float]:
-    """Accuracies of one pre-trained network, by degrees and row."""
+    """Accuracies of a pre-trained network, by degrees and row."""
     network = preset("lenet5-mnist")
     defaults = adapter_defaults(network.name)
     how = pretraining_defaults(network.name, seed)
     upright = task_of(data, data_dir, seed=seed)
     module, _ = pretrained(network, upright.pretrain, how)
-    found: dict[tuple[int, str], float] = {}
+    accuracies: dict[tuple[int, str], float] = {}
     for degrees in ANGLES:
         task = Drift("rotate", degrees).apply(upright, seed)
         for row, (method, engine) in _RUNS.items():
             settings = AdapterSettings(method, engine, defaults.epochs, 20, defaults.rate, seed=seed)
-            before = found.get((degrees, "without fine-tuning"))
+            before = accuracies.get((degrees, "without fine-tuning"))
             result = tune(network, module, task, settings, before=before)
-            found[degrees, row] = result.accuracy_after
-            found[degrees, "without fine-tuning"] = result.accuracy_before
-    return found
+            accuracies[degrees, row] = result.accuracy_after
+            accuracies[degrees, "without fine-tuning"] = result.accuracy_before
+    return accuracies

@@ -8,37 +8,37 @@ from pathlib import Path
 from typing import Any
 
 Rows = dict[str, Any]
-"""``title``, ``rows`` (a list of flat dicts with the same keys), ``notes``, and ``curves`` where there are some."""
+"""``title``, ``rows`` (a list of flat dicts with the same keys), ``notes``, and ``curves`` of some tables."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of any table; `options_of` lists those that a table takes.
+    """Options of any table; `options_of` lists the options of a table.
 
     Parameters
     ----------
     data_dir : Path, optional
         Folder with the data's files.
     seeds : int, optional
-        Trials; by default the table's own number.
+        Trials; by default the table's number.
     preset : str, optional
         Preset of a core.
     processes : int, optional
-        Trials at the same time; by default as many as the machine has cores.
+        Trials at the same time; by default the number of processor cores.
     model : Path, optional
-        Folder of a transformer; by default MiniLM's, if it is installed.
+        Folder of a transformer; by default MiniLM's, if installed.
     tasks : tuple of str
-        Text tasks; by default the table's own.
+        Text tasks; by default the table's.
     shots : int, optional
-        Sentences a class.
+        Sentences per class.
     steps : int, optional
         Steps of zeroth order.
     rate : float, optional
         Learning rate of zeroth order on all weights.
     progress : callable
-        Called with what is being measured.
+        Called with the present measurement.
     announce : callable
-        Called before work of many minutes with a line about how long it takes.
+        Called before work of many minutes with a line about the expected time.
     """
 
     data_dir: Path | None = None

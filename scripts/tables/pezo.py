@@ -12,7 +12,7 @@ from ...golden.settings import build
 from .options import Options, Rows
 
 TREES = 1024
-"""Gaussian generators that MeZO needs for a tile of 1,024 weights."""
+"""Gaussian generators of MeZO for a tile of 1,024 weights."""
 
 _PAPER = {
     "MeZO, 1,024 trees": (133_120, 69_632, 0),
@@ -26,17 +26,8 @@ _RESOURCES = ("lut", "ff", "bram36")
 def pezo_6(options: Options, variants: bool = True) -> Rows:
     """Table 6 of PeZO: resources of random number generation on the ZCU102.
 
-    Parameters
-    ----------
-    options : Options
-    variants : bool
-        Whether to add designs that the paper does not list.
-
-    Returns
-    -------
-    dict
-        ``rows``: a list of flat dicts, for each design and resource the paper's number, the one measured with open
-        synthesis and their ratio (None where the paper has 0); ``notes``: what deviates.
+    ``variants`` adds designs that the paper does not list. ``rows`` has for each design and resource the paper's
+    number, the number from open synthesis and their ratio (None if the paper has 0); ``notes`` lists deviations.
     """
     designs = {
         "PeZO pool": PezoSpec(strategy="pool"),
@@ -56,7 +47,7 @@ def pezo_6(options: Options, variants: bool = True) -> Rows:
         options.progress(name)
         levels[name] = estimate_spec(spec)
         measured[name] = {resource: levels[name].resources[resource] for resource in _RESOURCES}
-    rows = [_row(name, found, levels[name]) for name, found in measured.items()]
+    rows = [_row(name, resources, levels[name]) for name, resources in measured.items()]
     return {
         "title": "PeZO, table 6: random number generation on the ZCU102",
         "rows": rows,
@@ -70,13 +61,13 @@ def pezo_6(options: Options, variants: bool = True) -> Rows:
     }
 
 
-def _row(name: str, found: dict[str, float], result: Estimate) -> dict[str, Any]:
+def _row(name: str, resources: dict[str, float], result: Estimate) -> dict[str, Any]:
     row: dict[str, Any] = {"design": name}
     paper = _PAPER.get(name)
     for index, resource in enumerate(_RESOURCES):
         printed = paper[index] if paper else None
         row[f"{resource} paper"] = printed
-        row[f"{resource} measured"] = found[resource]
-        row[f"{resource} ratio"] = round(found[resource] / printed, 3) if printed else None
+        row[f"{resource} measured"] = resources[resource]
+        row[f"{resource} ratio"] = round(resources[resource] / printed, 3) if printed else None
     row["logic levels"] = result.logic_levels
     return row

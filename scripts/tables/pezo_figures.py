@@ -1,4 +1,4 @@
-"""PeZO's figures 3 and 4, and two questions that it leaves open: how many numbers, generators and bits are enough?"""
+"""PeZO's figures 3 and 4, and the questions that they leave open: how many numbers, generators and bits are enough?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BITS = (5, 6, 8, 10, 12, 14)
 
 
 def pezo_fig3(options: Options) -> Rows:
-    """Figure 3: how many numbers in the pool, how many generators on the fly."""
+    """Figure 3: numbers in the pool, and generators on the fly."""
     ways = {MEZO: "MeZO"}
     ways |= {Way("pezo-pool", "pool", (f"pool.size={size}",)): f"pool of {size:,}" for size in _POOLS}
     ways[Way("pezo-pool", "pool", ("pool.size=4064", "pool.p=32"))] = "pool of 4,064, 32 a cycle"
@@ -29,7 +29,7 @@ def pezo_fig3(options: Options) -> Rows:
 
 
 def pezo_fig4(options: Options) -> Rows:
-    """Figure 4: how many bits; and whether the factor's table and the leap matter."""
+    """Figure 4: number of bits; and the influence of the factor's table and the leap."""
     ways = {MEZO: "MeZO"}
     ways |= {Way("pezo-otf", "otf8", (f"scale.urng.bits={bits}",)): f"{bits} bits" for bits in _BITS}
     ways |= {
@@ -47,14 +47,14 @@ def pezo_fig4(options: Options) -> Rows:
 
 def _rows(title: str, ways: dict[Way, str], options: Options, notes: list[str]) -> Rows:
     shots, tasks = options.shots or 16, options.tasks or ("trec",)
-    found: Found = trials([(task, shots, way) for task in tasks for way in ways], options)
+    outcomes: Found = trials([(task, shots, way) for task in tasks for way in ways], options)
     return {
         "title": title,
         "rows": [
-            {"task": task, "k": shots, "generator": name} | row_of(found, task, shots, way, MEZO)
+            {"task": task, "k": shots, "generator": name} | row_of(outcomes, task, shots, way, MEZO)
             for task in tasks
             for way, name in ways.items()
         ],
-        "curves": curves_of(found, ways),
+        "curves": curves_of(outcomes, ways),
         "notes": [*notes, *STAND_IN],
     }

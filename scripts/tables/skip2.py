@@ -1,4 +1,4 @@
-"""Skip2-LoRA: table 4 by training, tables 6 and 7 by the clock."""
+"""Skip2-LoRA: table 4 by training, tables 6 and 7 by measured time."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def skip2_4(options: Options) -> Rows:
     """Table 4: accuracy on three drifted tasks."""
     seeds = options.seeds or _SEEDS
     for data in _PAPER_4:
-        task_of(data, options.data_dir)  # a missing file is found here, not in a process of its own
+        task_of(data, options.data_dir)  # report a missing file before processes start
     arguments = {(data, seed): (data, seed, options.data_dir) for data in _PAPER_4 for seed in range(seeds)}
-    found = kept_trials(_trial, arguments, options)
+    accuracies = kept_trials(_trial, arguments, options)
     rows: list[dict[str, Any]] = []
     for data, (network, printed) in _PAPER_4.items():
         paper = dict(zip(_METHODS, printed, strict=True)) | {"without fine-tuning": _BEFORE[data]}
-        usual = adapter_defaults(network).rate
-        for method, engine, rate in (("without fine-tuning", "float", usual), *_runs(usual)):
-            mean, deviation = mean_and_deviation(found[data, seed][method, engine, rate] for seed in range(seeds))
+        default_rate = adapter_defaults(network).rate
+        for method, engine, rate in (("without fine-tuning", "float", default_rate), *_runs(default_rate)):
+            mean, deviation = mean_and_deviation(accuracies[data, seed][method, engine, rate] for seed in range(seeds))
             name = METHODS[method].title if method in METHODS else method
             rows.append(
                 {
@@ -69,11 +69,11 @@ def skip2_4(options: Options) -> Rows:
     }
 
 
-def _runs(usual: float) -> list[tuple[str, str, float]]:
-    """(method, engine, rate)."""
-    integers = [(method, "golden", usual) for method in ("skip2-lora", "instantft")]
+def _runs(default_rate: float) -> list[tuple[str, str, float]]:
+    """Runs as (method, engine, rate)."""
+    integers = [(method, "golden", default_rate) for method in ("skip2-lora", "instantft")]
     slower = [("skip2-lora", "float", rate) for rate in _OTHER_RATES]
-    return [*((method, "float", usual) for method in _METHODS), *integers, *slower]
+    return [*((method, "float", default_rate) for method in _METHODS), *integers, *slower]
 
 
 def _trial(data: str, seed: int, data_dir: Path | None) -> dict[tuple[str, str, float], float]:
@@ -82,12 +82,12 @@ def _trial(data: str, seed: int, data_dir: Path | None) -> dict[tuple[str, str, 
     task = task_of(data, data_dir, seed=seed)
     how = pretraining_defaults(name, seed)
     module, _ = pretrained(network, task.pretrain, how)
-    found = {}
+    accuracies = {}
     for method, engine, rate in _runs(defaults.rate):
         result = tune(network, module, task, AdapterSettings(method, engine, defaults.epochs, 20, rate, seed=seed))
-        found[method, engine, rate] = result.accuracy_after
-        found.setdefault(("without fine-tuning", "float", defaults.rate), result.accuracy_before)
-    return found
+        accuracies[method, engine, rate] = result.accuracy_after
+        accuracies.setdefault(("without fine-tuning", "float", defaults.rate), result.accuracy_before)
+    return accuracies
 
 
 # -- tables 6 and 7 --------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ _PAPER_6 = {
 }
 _ROUNDS = 7
 _EPOCHS = 10
-"""Epochs of a round. Only the first round fills the cache, in 1 of its 10 epochs; the paper's fan job in 1 of 300."""
+"""Epochs of a round. Only the first round fills the cache, in 1 of 10 epochs; the paper's fan job in 1 of 300."""
 
 
 def skip2_6(options: Options) -> Rows:
@@ -135,7 +135,7 @@ def skip2_6(options: Options) -> Rows:
 
 
 def _milliseconds(name: str, count: int) -> dict[str, float]:
-    """Time does not depend on the values: random ones."""
+    """Milliseconds of a batch by method, with random values: time does not depend on values."""
     network = preset(name)
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(count, *network.input_shape)).astype(np.float32)
@@ -146,7 +146,7 @@ def _milliseconds(name: str, count: int) -> dict[str, float]:
     least = dict.fromkeys(_METHODS, np.inf)
     for _ in range(_ROUNDS):
         for method, engine in engines.items():
-            work = [(samples[these], these) for _ in range(_EPOCHS) for these in batches(count, 20, rng)]
+            work = [(samples[indices], indices) for _ in range(_EPOCHS) for indices in batches(count, 20, rng)]
             started = time.perf_counter()
             for batch in work:
                 engine.batch(*batch)
@@ -156,9 +156,9 @@ def _milliseconds(name: str, count: int) -> dict[str, float]:
 
 
 def _operations(name: str, method: str, epochs: int) -> float:
-    """Count operations of a sample, averaged over all epochs."""
-    found = cost(preset(name), METHODS[method])
-    forward = float(found.forward_flops)
-    if found.forward_flops_on_a_hit is not None:
-        forward = found.forward_flops_on_a_hit + (forward - found.forward_flops_on_a_hit) / epochs
-    return forward + found.backward_flops_needed
+    """Operations of a sample, averaged over all epochs."""
+    costs = cost(preset(name), METHODS[method])
+    forward = float(costs.forward_flops)
+    if costs.forward_flops_on_a_hit is not None:
+        forward = costs.forward_flops_on_a_hit + (forward - costs.forward_flops_on_a_hit) / epochs
+    return forward + costs.backward_flops_needed

@@ -1,4 +1,4 @@
-"""Sensitive-sparse zeroth order: table 1 with a small transformer, and the 7B model's memory by arithmetic."""
+"""Sensitive-sparse zeroth order: table 1 with a small transformer, and a 7B model's memory by arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .zeroth import STAND_IN, Way, curves_of, row_of, trials
 
 _FULL = Way("pezo-otf")
 _RANDOM = 1e-2
-"""Best rate tried for random weights; the loss hardly depends on it."""
+"""Best rate tried for random weights; the loss hardly depends on the rate."""
 _WAYS = {
     _FULL: "full zeroth order, 16 bits",
     Way("sparse-zo", mask="generic"): "sensitive 0.1 %, generic text, rest NF4",
@@ -21,11 +21,11 @@ _WAYS = {
 
 
 def sparse_1(options: Options) -> Rows:
-    """Table 1: sensitive weights against random ones and all; and the memory of a 7B model."""
+    """Table 1: sensitive weights against random and all weights; and the memory of a 7B model."""
     shots, tasks = options.shots or 16, options.tasks or ("trec", "sst-2")
-    found = trials([(task, shots, way) for task in tasks for way in _WAYS], options)
+    outcomes = trials([(task, shots, way) for task in tasks for way in _WAYS], options)
     rows: list[dict[str, Any]] = [
-        {"task": task, "k": shots, "tuned": name} | row_of(found, task, shots, way)
+        {"task": task, "k": shots, "tuned": name} | row_of(outcomes, task, shots, way)
         for task in tasks
         for way, name in _WAYS.items()
     ]
@@ -36,7 +36,7 @@ def sparse_1(options: Options) -> Rows:
     return {
         "title": "Sensitive-sparse zeroth order, table 1: held-out sentences right (%)",
         "rows": rows,
-        "curves": curves_of(found, _WAYS),
+        "curves": curves_of(outcomes, _WAYS),
         "notes": [
             "paper: Llama2-7B, Mistral-7B, OPT-6.7B; sensitive weights match or beat full zeroth order, random do not",
             "before: with the rest in NF4 already, and the masked weights in 16 bits",

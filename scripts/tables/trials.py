@@ -1,4 +1,4 @@
-"""Trials of fine-tuning: one task and seed at a time in each of several processes."""
+"""Trials of fine-tuning: a task and a seed at a time in each of several processes."""
 
 from __future__ import annotations
 
@@ -33,37 +33,37 @@ _KIND = "trials"
 def kept_trials(
     work: Callable[..., _Found], arguments: Mapping[_Key, tuple[Any, ...]], options: Options, unit: str = "trials"
 ) -> dict[_Key, _Found]:
-    """Run trials as `run_trials` does, and keep each result in the cache: a table that was stopped goes on there.
+    """`run_trials` with each result cached: a table that was stopped continues.
 
     An entry's name has a digest of fabtune's models, RTL, benches and estimates, of the file of `work`, and of the
-    arguments with the sizes and dates of the files in folders among them. `unit` is the plural of what is measured.
+    arguments, for folders with sizes and dates of their files. `unit` is the plural name of a trial.
     """
-    houses = (Path(__file__).parents[2] / name for name in ("golden", "hw", "sim", "boards"))
-    sources = source_digest(*houses, Path(inspect.getfile(work)))
+    packages = (Path(__file__).parents[2] / name for name in ("golden", "hw", "sim", "boards"))
+    sources = source_digest(*packages, Path(inspect.getfile(work)))
     code = sources, work.__qualname__, package_version("torch"), package_version("numpy")
-    names = {key: digest_of(*code, *map(_identity, these)) for key, these in arguments.items()}
-    found: dict[_Key, _Found] = {}
+    names = {key: digest_of(*code, *map(_identity, call_arguments)) for key, call_arguments in arguments.items()}
+    results: dict[_Key, _Found] = {}
     for key, name in names.items():
         entry = cache_folder() / _KIND / name
         try:
-            found[key] = pickle.loads(entry.read_bytes())
-        except Exception:  # there is none; or pickle raises anything, of a damaged one
+            results[key] = pickle.loads(entry.read_bytes())
+        except Exception:  # a missing entry, or a damaged entry, for which pickle raises anything
             entry.unlink(missing_ok=True)
-    kept = len(found)
+    done = len(results)
 
     def keep(key: _Key, result: _Found) -> None:
-        nonlocal kept
+        nonlocal done
         cached(_KIND, names[key], lambda made: made.write_bytes(pickle.dumps(result)))
-        kept += 1
+        done += 1
 
-    missing = {key: these for key, these in arguments.items() if key not in found}
-    with keeping(lambda: f"{kept} of {len(arguments)} {unit}, which are kept: the same command goes on"):
-        found |= run_trials(work, missing, options, keep, unit)
-    return {key: found[key] for key in arguments}
+    missing = {key: call_arguments for key, call_arguments in arguments.items() if key not in results}
+    with keeping(lambda: f"{done} of {len(arguments)} {unit}, which are kept: the same command goes on"):
+        results |= run_trials(work, missing, options, keep, unit)
+    return {key: results[key] for key in arguments}
 
 
 def _identity(argument: object) -> str:
-    """Text of an argument; for a folder with its files' sizes and dates."""
+    """Text of an argument; a folder's with sizes and dates of its files."""
     if not isinstance(argument, Path) or not argument.is_dir():
         return repr(argument)
     files = ((path, path.stat()) for path in sorted(argument.rglob("*")))
@@ -77,53 +77,53 @@ def run_trials(
     keep: Callable[[_Key, _Found], None] = lambda *_: None,
     unit: str = "trials",
 ) -> dict[_Key, _Found]:
-    """Call `work` with each of the arguments, `options.processes` at a time; one at a time takes no further process.
+    """Call `work` with each of the arguments, `options.processes` at a time; one at a time runs in this process.
 
     Parameters
     ----------
     work : callable
-        At a module's top level; it runs with one thread.
+        A module-level function; runs with one thread.
     arguments : dict
-        Arguments of each call by the key of its result.
+        Arguments of each call by the key of the result.
     options : Options
-        Its `progress` is called with how many trials are done.
+        `progress` is called with the number of finished trials.
     keep : callable, optional
-        Called with the key and result of each trial that is done.
+        Called with key and result of each finished trial.
     unit : str
-        Plural of what is measured.
+        Plural name of a trial.
     """
-    found: dict[_Key, _Found] = {}
+    results: dict[_Key, _Found] = {}
 
     def add(key: _Key, result: _Found) -> None:
         keep(key, result)
-        found[key] = result
-        left = (time.monotonic() - began) / len(found) * (len(arguments) - len(found)) / 60
-        soon = f", about {left:.0f} min left" if left > 1 else ""
-        options.progress(f"{len(found)} of {len(arguments)} {unit}{soon}")
+        results[key] = result
+        minutes = (time.monotonic() - began) / len(results) * (len(arguments) - len(results)) / 60
+        estimate = f", about {minutes:.0f} min left" if minutes > 1 else ""
+        options.progress(f"{len(results)} of {len(arguments)} {unit}{estimate}")
 
     workers = min(options.processes or os.cpu_count() or 1, len(arguments))
     began = time.monotonic()
     options.progress(f"0 of {len(arguments)} {unit}")
     if workers <= 1:
         with _one_thread():
-            for key, these in arguments.items():
-                add(key, work(*these))
+            for key, call_arguments in arguments.items():
+                add(key, work(*call_arguments))
     else:
         with _pool(workers) as pool:
-            done = SimpleQueue[Future[_Found]]()  # unlike `as_completed`, it leaves no lock taken at a signal
+            done = SimpleQueue[Future[_Found]]()  # unlike `as_completed`, leaves no lock taken at a signal
             with processes.uninterrupted(), _without_terminal_signals():
-                keys = {pool.submit(_trial, work, *these): key for key, these in arguments.items()}
+                keys = {pool.submit(_trial, work, *call_arguments): key for key, call_arguments in arguments.items()}
                 for trial in keys:
                     trial.add_done_callback(done.put)
             for _ in arguments:
                 trial = done.get()
                 add(keys[trial], trial.result())
-    return {key: found[key] for key in arguments}
+    return {key: results[key] for key in arguments}
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for PyTorch, as in a trial's own process: sums depend on their number."""
+    """One thread for PyTorch, as in a trial's process: sums depend on the number of threads."""
     import torch
 
     threads = torch.get_num_threads()
@@ -136,9 +136,9 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes for trials; they end at once where a trial fails or the command is stopped, with what they have begun.
+    """Processes for trials; all end at once, with their child processes, if a trial fails or the command is stopped.
 
-    By itself the executor would wait for the trials that run.
+    The executor alone would wait for running trials.
     """
     others = set(active_children())
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin)
@@ -147,7 +147,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     except BaseException:
         for child in set(active_children()) - others:
             child.terminate()
-        # Python's own ending wakes the executor's thread, which must not be closing what it is woken by
+        # at exit Python wakes the executor's thread, which must not be closing its wake-up pipe
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
@@ -157,7 +157,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 def _without_terminal_signals() -> Iterator[None]:
     """Start processes that never see SIGINT and SIGHUP.
 
-    A terminal sends them to all processes: each would print a traceback, or end before the command ends it.
+    A terminal sends these signals to all processes: each would print a traceback, or end before the command ends it.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
@@ -167,18 +167,18 @@ def _without_terminal_signals() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Set up a process for trials: one thread, and an end with the command, even one that was killed."""
+    """Set up a process for trials: one thread, and an end with the command, even a killed command."""
     stopped, stopping = os.pipe()
     threading.Thread(target=_end_in_time, args=(stopped,), daemon=True).start()
     signal.signal(signal.SIGTERM, partial(_stop, stopping))
     try:
         _limit_threads()
-    except SystemExit:  # the executor would write it to standard error
+    except SystemExit:  # the executor would print the exception
         _end()
 
 
 def _end_in_time(stopped: int) -> None:
-    """End this process with the command, or soon after the pipe `stopped` says that it was told to end."""
+    """End this process with the command, or soon after the pipe `stopped` reports a stop."""
     parent = parent_process()
     assert parent is not None, "runs in a process of the pool"
     if parent.sentinel not in wait([parent.sentinel, stopped]):
@@ -190,22 +190,22 @@ def _trial(work: Callable[..., _Found], *arguments: Any) -> _Found:
     try:
         processes.refuse_stopped()  # the signal may have come while the executor took the last result
         return work(*arguments)
-    except SystemExit:  # the executor would begin the next trial
+    except SystemExit:  # else the executor begins the next trial
         _end()
 
 
 def _stop(stopping: int, *_: object) -> None:
-    """Stop a trial by an exception, so that it deletes what it is making, and end this process soon in any case.
+    """Stop a trial by an exception, so that unfinished files are deleted, and end this process soon in any case.
 
-    A handler starts no thread: the thread that it interrupts may hold the lock which that takes.
+    A handler starts no thread: the interrupted thread may hold the lock that starting a thread takes.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the executor sends another one
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the executor sends SIGTERM again
     os.write(stopping, b"\0")
     processes.stop(SystemExit(1))
 
 
 def _end() -> NoReturn:
-    """End this process with the programs that it runs, even in the middle of a trial."""
+    """End this process and its child processes, even in the middle of a trial."""
     processes.end_all()
     os._exit(1)
 
@@ -217,6 +217,6 @@ def _limit_threads() -> None:
 
 
 def mean_and_deviation(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and standard deviation (of the sample) in percent, two decimals."""
+    """Mean and sample standard deviation in percent, two decimals."""
     percent = 100 * np.array(list(values))
     return round(float(percent.mean()), 2), round(float(percent.std(ddof=1)) if len(percent) > 1 else 0.0, 2)

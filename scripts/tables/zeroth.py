@@ -1,4 +1,4 @@
-"""Trials of zeroth-order fine-tuning of a transformer on few-shot text, and PeZO's tables 3 and 4 from them."""
+"""Trials of zeroth-order fine-tuning of a transformer on few-shot text, and PeZO's tables 3 and 4."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .trials import kept_trials, mean_and_deviation
 
 SEEDS = 3
 WINDOW = 50
-"""Steps whose losses are averaged to a point of a curve."""
+"""Steps whose mean loss is a point of a curve."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """Settings of a trial, see `ZoSettings`; the default rate where none is given."""
+    """Settings of a trial, see `ZoSettings`; None for the default rate."""
 
     method: str
     generator: str | None = None
@@ -37,7 +37,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a trial: fractions right, and the mean loss of each window of steps."""
+    """Result of a trial: fractions correct, and the mean loss of each window of steps."""
 
     before: float
     after: float
@@ -57,12 +57,12 @@ Found = dict[tuple[str, int, Way, int], Outcome]
 def trials(cases: Iterable[tuple[str, int, Way]], options: Options) -> Found:
     """Run each case with every seed."""
     folder = options.model or default_folder()
-    usual = zo_defaults("transformer")
-    steps, rate = options.steps or usual.steps, options.rate or usual.rate
+    defaults = zo_defaults("transformer")
+    steps, rate = options.steps or defaults.steps, options.rate or defaults.rate
     keys = [(*case, seed) for case in cases for seed in range(options.seeds or SEEDS)]
     for task, shots, seed in dict.fromkeys((task, shots, seed) for task, shots, _, seed in keys):
-        text_task(task, options.data_dir, shots, seed)  # a missing file is found here, not in a process of its own
-    rates = {way: way.rate or (usual.sparse_rate if way.method == "sparse-zo" else rate) for _, _, way, _ in keys}
+        text_task(task, options.data_dir, shots, seed)  # report a missing file before processes start
+    rates = {way: way.rate or (defaults.sparse_rate if way.method == "sparse-zo" else rate) for _, _, way, _ in keys}
     arguments = {key: (*key, steps, rates[key[2]], options.data_dir, folder) for key in keys}
     return kept_trials(_trial, arguments, options)
 
@@ -87,54 +87,54 @@ def _trial(
     collapsed = False
     try:
         tuning.run()
-    except UserError:  # the loss is no number any more; the weights are those of the step before
+    except UserError:  # the loss is not finite; the weights are from the previous step
         collapsed = True
         tuning.curve.append((len(tuning.losses), objective.accuracy()))
     return Outcome(tuning.curve[0][1], tuning.curve[-1][1], _windows(tuning.losses), collapsed)
 
 
 def _windows(losses: list[float]) -> tuple[float, ...]:
-    return tuple(float(np.mean(losses[at : at + WINDOW])) for at in range(0, len(losses), WINDOW))
+    return tuple(float(np.mean(losses[start : start + WINDOW])) for start in range(0, len(losses), WINDOW))
 
 
-def row_of(found: Found, task: str, shots: int, way: Way, reference: Way | None = None) -> dict[str, Any]:
-    """Columns of a case: accuracy before and after, loss, and how its curve lies to that of another way.
+def row_of(outcomes: Found, task: str, shots: int, way: Way, reference: Way | None = None) -> dict[str, Any]:
+    """Columns of a case: accuracy before and after, loss, and comparison of the curve with another way's.
 
-    ``curve inside %`` is the share of the curve's points, each the mean over seeds, that lie between the least and the
-    largest of the other way's seeds.
+    ``curve inside %`` is the share of points of the mean curve that lie between the least and the largest of the other
+    way's seeds.
     """
-    own = [one for key, one in found.items() if key[:3] == (task, shots, way)]
-    mean, deviation = mean_and_deviation(one.after for one in own)
-    start, _ = mean_and_deviation(one.before for one in own)
-    collapsed = sum(one.collapsed for one in own)
+    case_outcomes = [outcome for key, outcome in outcomes.items() if key[:3] == (task, shots, way)]
+    mean, deviation = mean_and_deviation(outcome.after for outcome in case_outcomes)
+    start, _ = mean_and_deviation(outcome.before for outcome in case_outcomes)
+    collapsed = sum(outcome.collapsed for outcome in case_outcomes)
     row: dict[str, Any] = {
         "before": start,
         "after": mean,
         "deviation": deviation,
         "gain": round(mean - start, 2),
-        "loss": None if collapsed else round(float(np.mean([one.loss for one in own])), 3),
+        "loss": None if collapsed else round(float(np.mean([outcome.loss for outcome in case_outcomes])), 3),
         "collapsed": collapsed,
     }
     if reference is not None:
-        others = [one.curve for key, one in found.items() if key[:3] == (task, shots, reference)]
-        row["curve inside %"] = None if collapsed else _inside([one.curve for one in own], others)
+        others = [outcome.curve for key, outcome in outcomes.items() if key[:3] == (task, shots, reference)]
+        row["curve inside %"] = None if collapsed else _inside([outcome.curve for outcome in case_outcomes], others)
     return row
 
 
-def curves_of(found: Found, name: dict[Way, str]) -> dict[str, dict[str, list[float]]]:
-    """Mean curves over seeds, by task with shots, and by way; a way that collapsed has none."""
+def curves_of(outcomes: Found, name: dict[Way, str]) -> dict[str, dict[str, list[float]]]:
+    """Mean curves over seeds, by task with shots, and by way; without collapsed trials."""
     groups: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    for (task, shots, way, _), one in found.items():
-        if not one.collapsed:
-            groups.setdefault((f"{task}, k = {shots}", name[way]), []).append(one.curve)
+    for (task, shots, way, _), outcome in outcomes.items():
+        if not outcome.collapsed:
+            groups.setdefault((f"{task}, k = {shots}", name[way]), []).append(outcome.curve)
     curves: dict[str, dict[str, list[float]]] = {}
     for (panel, way_name), points in groups.items():
-        curves.setdefault(panel, {})[way_name] = [round(float(one), 4) for one in np.mean(points, axis=0)]
+        curves.setdefault(panel, {})[way_name] = [round(float(outcome), 4) for outcome in np.mean(points, axis=0)]
     return curves
 
 
-def _inside(own: list[tuple[float, ...]], others: list[tuple[float, ...]]) -> float:
-    points = np.mean(own, axis=0)
+def _inside(curves: list[tuple[float, ...]], others: list[tuple[float, ...]]) -> float:
+    points = np.mean(curves, axis=0)
     low, high = np.min(others, axis=0), np.max(others, axis=0)
     return round(100 * float(np.mean((points >= low) & (points <= high))), 1)
 
@@ -164,18 +164,18 @@ def pezo_3(options: Options) -> Rows:
     """Table 3: distributions of the perturbation, scaled or not."""
     shots = options.shots or 16
     tasks = options.tasks or ("sst-2", "trec")
-    found = trials([(task, shots, way) for task in tasks for way in _DISTRIBUTIONS], options)
+    outcomes = trials([(task, shots, way) for task in tasks for way in _DISTRIBUTIONS], options)
     rows = [
         {"task": task, "k": shots, "perturbation": name}
         | {"paper, SST-2": {16: small, 256: large}.get(shots) if task == "sst-2" else None}
-        | row_of(found, task, shots, way, MEZO)
+        | row_of(outcomes, task, shots, way, MEZO)
         for task in tasks
         for way, (name, small, large) in _DISTRIBUTIONS.items()
     ]
     return {
         "title": "PeZO, table 3: held-out sentences right (%) by distribution of the perturbation",
         "rows": rows,
-        "curves": curves_of(found, {way: name for way, (name, *_) in _DISTRIBUTIONS.items()}),
+        "curves": curves_of(outcomes, {way: name for way, (name, *_) in _DISTRIBUTIONS.items()}),
         "notes": [
             "paper: RoBERTa-large; its row 'ours' stands beside the pool; it does not state the width of its uniform "
             "numbers",
@@ -199,22 +199,22 @@ _PAPER_4 = {
 
 
 def pezo_4(options: Options) -> Rows:
-    """Table 4: PeZO's two strategies beside MeZO."""
+    """Table 4: PeZO's two strategies against MeZO."""
     shots = options.shots or 16
     tasks = options.tasks or ("sst-2", "sst-5", "trec")
-    found = trials([(task, shots, way) for task in tasks for way in _METHODS], options)
+    outcomes = trials([(task, shots, way) for task in tasks for way in _METHODS], options)
     rows = []
     for task in tasks:
         papers = _PAPER_4.get((task, shots), (None,) * len(_METHODS))
         for (way, name), paper in zip(_METHODS.items(), papers, strict=True):
             rows.append(
-                {"task": task, "k": shots, "method": name, "paper": paper} | row_of(found, task, shots, way, MEZO)
+                {"task": task, "k": shots, "method": name, "paper": paper} | row_of(outcomes, task, shots, way, MEZO)
             )
     mean = {name: np.mean([row["after"] for row in rows if row["method"] == name]) for name in _METHODS.values()}
     return {
         "title": "PeZO, table 4: held-out sentences right (%)",
         "rows": rows,
-        "curves": curves_of(found, _METHODS),
+        "curves": curves_of(outcomes, _METHODS),
         "notes": [
             "on average " + ", ".join(f"{name} {value:.2f}" for name, value in mean.items()),
             "paper: RoBERTa-large, 5 seeds",

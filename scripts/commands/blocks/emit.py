@@ -57,7 +57,7 @@ def command(
     spec = spec_of(block, settings, preset, **own_network)
     known = None if settings or own_network["model"] else preset
     folder = OutputFolder(output or Path("build") / block, force, default=output is None)
-    folder.refuse(["spec.json"])  # before seconds of work; the others when all are known
+    folder.refuse(["spec.json"])  # before seconds of work; other files once their names are known
     written = folder.write(package(spec, board, top or design_name(spec, name, known), mhz))
     if as_json:
         show_json({"folder": str(folder.path), "files": written})

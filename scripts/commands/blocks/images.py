@@ -30,10 +30,10 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write the regions of memory of a core's job, for a host program of your own: a file each, and job.json.
+    """Write the memory regions of a core's job for your own host program: a file for each region, and job.json.
 
-    Parameters, samples, order lists, labels, adapters or state; job.json says where they are placed, which registers
-    and commands use them, and what golden expects. docs/memory-images.md has their formats.
+    The regions are parameters, samples, order lists, labels, adapters or state. job.json has their addresses, the
+    registers and commands that use them, and golden's results. docs/memory-images.md has their formats.
     """
     from ....boards.example.images import JOB_FILE, image_files
     from ....boards.example.package import example_of

@@ -16,7 +16,7 @@ from ...options import SectionedCommand, as_json, block, refuse_options, section
 def command(
     block: str | None, settings: tuple[str, ...], preset: str | None, as_json: bool, **own_network: Any
 ) -> None:
-    """List the blocks, or parameters, ports and registers of one."""
+    """List all blocks, or parameters, ports and registers of a block."""
     from ....golden.description import describe, tables
     from ....golden.registry import BLOCKS
 
@@ -38,6 +38,6 @@ def command(
 
 
 def _entry(description: dict[str, Any]) -> dict[str, Any]:
-    """Shorten a description to what a list of all blocks has."""
+    """Short description of a block for the list of all blocks."""
     values = {path: about["value"] for path, about in description["parameters"].items()}
     return {"summary": description["summary"], "parameters": values, "presets": description["presets"]}

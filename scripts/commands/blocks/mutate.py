@@ -75,18 +75,19 @@ def command(
     output: Path | None,
     force: bool,
     as_json: bool,
-    **own: Any,
+    **own_network: Any,
 ) -> None:
-    """Put single faults into a block's RTL and count those that its bench sees.
+    """Put single faults into a block's RTL and count the faults that its bench detects.
 
-    Each fault changes one bit at one cell. Mutants that pass the bench are compared with the block by a proof, for all
-    inputs; those that are equivalent do not count. Results are kept as they come, and a second run goes on where the
-    first ended. Exit status 1 where a fault survived, or is undecided: neither seen nor proved equivalent.
+    Each fault changes one bit at one cell. A mutant that passes the bench is compared with the block by a proof for all
+    inputs; an equivalent mutant does not count. Results are saved one by one, and a second run continues the first.
+    Exit status 1 if a fault survived or is undecided: neither detected nor proved equivalent.
 
-    A part that has rules but no bench, such as rounding, is proved with each fault in it: a rule that breaks kills it.
+    A submodule with rules but without a bench, such as rounding, is proved with each fault: a broken rule kills the
+    fault.
 
-    A whole core runs jobs in the compiled simulator, also on hostile buses, and commands near every limit. What passes
-    is equivalent where a proof finds that no run can show it, and undecided otherwise.
+    A whole core runs jobs in the compiled simulator, also with fault-injecting buses, and commands near every limit. A
+    surviving fault is equivalent if a proof finds that no run can show the fault, and undecided otherwise.
 
     Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """
@@ -111,7 +112,9 @@ def command(
         of_blocks = ("preset", "settings", "model", "weights", "shape", "components", "simulator", "words")
         refuse_options(of_blocks, f"{block}, a part that is proved")
         campaign = RuleCampaign(block, RuleSettings(faults, seed, seconds), path, force)
-    elif isinstance(spec := spec_of(block, settings, preset, **own), CoreSpec) and spec.part("sim", "trials", "TRIALS"):
+    elif isinstance(spec := spec_of(block, settings, preset, **own_network), CoreSpec) and spec.part(
+        "sim", "trials", "TRIALS"
+    ):
         refuse_options(("simulator", "words", "seconds"), f"{block}, a whole core")
         campaign = CoreCampaign(spec, CoreSettings(faults, seed, components), path, force)
     else:
@@ -125,19 +128,19 @@ def command(
     results = campaign.run(tell)
     score = score_of(results)
     if as_json:
-        told = [{**dataclasses.asdict(one), "description": str(one.fault)} for one in results]
-        parts = {name: _told(one) for name, one in scores_by_component(results).items()}
-        show_json({"block": block, **_told(score), "components": parts, "results": told})
+        described = [{**dataclasses.asdict(result), "description": str(result.fault)} for result in results]
+        parts = {name: _told(score_of_file) for name, score_of_file in scores_by_component(results).items()}
+        show_json({"block": block, **_told(score), "components": parts, "results": described})
     else:
         rows = {block: score, **scores_by_component(results)}
         show_table(
             ("block, component", "faults", "killed", "equivalent", "undecided", "survived", "score", "killed by"),
-            [_row(name, one) for name, one in rows.items()],
+            [_row(name, row) for name, row in rows.items()],
         )
-        for one in results:
-            if one.status in ("survived", "undecided"):
-                shown = f", shown in {one.cycles} cycles" if one.cycles else ""
-                click.echo(f"{one.status}: {one.number}: {one.fault}, cell {one.fault.cell}{shown}")
+        for result in results:
+            if result.status in ("survived", "undecided"):
+                shown = f", shown in {result.cycles} cycles" if result.cycles else ""
+                click.echo(f"{result.status}: {result.number}: {result.fault}, cell {result.fault.cell}{shown}")
     sys.exit(1 if score.survived or score.undecided else 0)
 
 

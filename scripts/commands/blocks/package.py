@@ -61,9 +61,9 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers.
+    """Write a core as an IP with everything that a board's tools need: IP-XACT, block design, registers.
 
-    With --weights and --data the self-test and the example are of your network and samples, with golden's results.
+    With --weights and --data the self-test and the example use your network and samples, with golden's results.
     """
     from ....boards.board import board as board_of
     from ....boards.example.package import example_of
@@ -78,24 +78,24 @@ def command(
     target, (spec, task) = board_of(board), spec_and_task(block, settings, preset, options)
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
-    own = settings or options["model"] or task
-    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if own else preset)
+    changed = settings or options["model"] or task
+    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if changed else preset)
     spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
-    folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
+    folder.refuse(["README.md", "spec.json"])  # before seconds of work; other files once their names are known
     earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets, top, task))
-    if targets and earlier and earlier.targets:  # what the folder is for already it stays for
+    if targets and earlier and earlier.targets:  # keep the targets of the earlier package
         targets += earlier.targets
     files = core_package(spec, target, targets, mhz, top, task)
-    left = {file: was for file, was in (earlier.digests if earlier else {}).items() if file not in files}
-    written = folder.write(files, instead_of=left)
+    obsolete = {file: was for file, was in (earlier.digests if earlier else {}).items() if file not in files}
+    written = folder.write(files, instead_of=obsolete)
     if earlier and earlier.targets is None:
-        click.echo(replaced(folder.path, len(left)), err=True)
-    found = job_facts(example_of(spec, task) if task else None)
+        click.echo(replaced(folder.path, len(obsolete)), err=True)
+    facts = job_facts(example_of(spec, task) if task else None)
     if as_json:
-        show_json({"folder": str(folder.path), "files": written, **found})
+        show_json({"folder": str(folder.path), "files": written, **facts})
         return
     for file in written:
         click.echo(folder.path / file)
-    for line in job_lines(found, isinstance(spec, NetworkCoreSpec)):
+    for line in job_lines(facts, isinstance(spec, NetworkCoreSpec)):
         click.echo(line, err=True)

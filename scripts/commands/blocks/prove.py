@@ -54,8 +54,8 @@ def command(
 ) -> None:
     """Prove rules of blocks for all inputs: handshakes, no word lost or made, no deadlock, AXI.
 
-    Without BLOCK all that has rules is proved; by default with small parameters that have all of the block's control.
-    Exit status 1 where a rule is broken, or not proved in its time.
+    Without BLOCK all blocks with rules are proved, by default with small parameters that include all control logic of
+    the block. Exit status 1 if a rule is broken, or not proved in its time.
     """
     from ....sim.formal.proofs import formal_module, prove_block, prove_blocks, proved_names
 
@@ -79,25 +79,27 @@ def command(
     else:
         doing(f"prove {len(chosen)} blocks and parts")
         proofs = prove_blocks(chosen, seconds, counterexamples)
-    found = []
+    results = []
     for name, proof in proofs:
-        found.append((name, proof))
+        results.append((name, proof))
         if not as_json:
             click.echo(f"{name}: {proof.rule}: {_told(proof)}, {proof.seconds:.1f} s", err=True)
     if as_json:
-        show_json({"proofs": [{"block": name, **dataclasses.asdict(proof)} for name, proof in found]})
+        show_json({"proofs": [{"block": name, **dataclasses.asdict(proof)} for name, proof in results]})
     else:
         rows = []
         for name in chosen:
-            own = [proof for block, proof in found if block == name]
-            count = {status: sum(proof.status == status for proof in own) for status in ("proved", "broken", "open")}
-            failing = ", ".join(proof.rule for proof in own if proof.status != "proved")
-            rows.append((name, *map(str, count.values()), failing, f"{sum(proof.seconds for proof in own):.1f}"))
+            own_proofs = [proof for block, proof in results if block == name]
+            count = {
+                status: sum(proof.status == status for proof in own_proofs) for status in ("proved", "broken", "open")
+            }
+            failing = ", ".join(proof.rule for proof in own_proofs if proof.status != "proved")
+            rows.append((name, *map(str, count.values()), failing, f"{sum(proof.seconds for proof in own_proofs):.1f}"))
         show_table(("block", "proved", "broken", "open", "not proved", "seconds"), rows)
-    sys.exit(0 if all(proof.status == "proved" for _, proof in found) else 1)
+    sys.exit(0 if all(proof.status == "proved" for _, proof in results) else 1)
 
 
 def _told(proof: Proof) -> str:
-    """Say how a rule was proved, or when it breaks."""
+    """Status of a proof with the engine, or with the cycle in which the rule breaks."""
     how = {"proved": f" by {proof.engine}", "broken": f" in cycle {proof.cycles - 1}", "open": ""}
     return proof.status + how[proof.status]

@@ -29,13 +29,13 @@ def command(env: bool, as_json: bool) -> None:
         return
     from ...doctor import checks
 
-    found = checks()
+    results = checks()
     if as_json:
-        show_json({check.name: dataclasses.asdict(check) for check in found})
+        show_json({check.name: dataclasses.asdict(check) for check in results})
     else:
         rows = []
-        for check in found:
+        for check in results:
             state = check.version or "yes" if check.found else "missing"
             rows.append((check.name, state, check.needed_for, "" if check.found else check.remedy))
         show_table(("tool", "version", "needed for", "what to type"), rows)
-    sys.exit(1 if any(check.required and not check.found for check in found) else 0)
+    sys.exit(1 if any(check.required and not check.found for check in results) else 0)

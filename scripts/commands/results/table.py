@@ -14,7 +14,6 @@ from ...tables import TABLES, options_of, table_of
 
 
 def _users(name: str) -> str:
-    """Name the tables that take an option."""
     return ", ".join(table for table in TABLES if name in options_of(table))
 
 
@@ -42,13 +41,13 @@ def _users(name: str) -> str:
 )
 @section("Output", as_json)
 def command(name: str, plot: Path | None, force: bool, as_json: bool, **options: Any) -> None:
-    """Measure a table of a paper and print it beside the paper's numbers."""
+    """Measure a table of a paper and print it next to the paper's numbers."""
     takes = options_of(name)
     if plot:
         from ...results import refuse_outputs
 
         refuse_outputs([], plot, force)
-    refuse_options([one for one in (*options, "plot") if one not in takes], f"table {name}")
+    refuse_options([option_name for option_name in (*options, "plot") if option_name not in takes], f"table {name}")
     refuse_options(["force"] if plot is None else [], "no --plot")
     from ...tables.options import Options
 

@@ -50,9 +50,9 @@ def command(
     as_json: bool,
     **own_network: Any,
 ) -> None:
-    """Count what toggles in a core during a job, and write it for Vivado's power report: SAIF and power.tcl.
+    """Count toggles in a core during a job, and write them for Vivado's power report: SAIF and power.tcl.
 
-    The job is random, runs in the compiled core, and must end with golden's numbers. No watts: those are Vivado's.
+    The job is random, runs in the compiled core, and must end with golden's numbers. Vivado computes the watts.
     """
     from ....boards.vivado.power import power_script
     from ....boards.vivado.project import period_ns
@@ -69,7 +69,7 @@ def command(
         raise UserError(f"{block} is no core: the activity of a job is that of {names}")
     job = ActivityJob(steps, batch or 0, seed, raw)
     job.check(spec)
-    # an even number, for both halves of a period
+    # even, for two equal halves of a period
     period_ps = 2 * round(float(period_ns(BOARDS[DEFAULT_BOARD].processor_clock.rate(mhz))) * 500)
     compiler()
     files = f"{spec.name}.saif", "power.tcl"
@@ -82,9 +82,9 @@ def command(
     own = activity(spec, job, period_ps, stage)
     against = None if alone else activity_of(spec).baseline(spec, job)
     other = activity(*against[1:], period_ps, stage) if against else None
-    for one in filter(None, (own, other)):
-        if not one.bit_exact:
-            click.echo(f"{one.top}: the numbers after the job are not golden's: nothing is written", err=True)
+    for measured in filter(None, (own, other)):
+        if not measured.bit_exact:
+            click.echo(f"{measured.top}: the numbers after the job are not golden's: nothing is written", err=True)
             sys.exit(1)
     written = folder.write(
         dict(zip(files, (own.saif, power_script(files[0], f"{ROOT}/{own.top}")), strict=True)),
@@ -101,37 +101,40 @@ def command(
         click.echo(folder.path / file)
 
 
-def _facts(one: Activity) -> dict[str, Any]:
-    """Make the figures of a core for ``--json``; toggles are those of the whole job."""
+def _facts(figures: Activity) -> dict[str, Any]:
+    """Figures of a core for ``--json``; toggles are of the whole job."""
 
-    def groups(all_of_them: Mapping[str, Toggles]) -> dict[str, dict[str, int]]:
-        return {name: {"bits": found.bits, "toggles": found.count} for name, found in all_of_them.items()}
+    def groups(toggles_by_name: Mapping[str, Toggles]) -> dict[str, dict[str, int]]:
+        return {name: {"bits": toggles.bits, "toggles": toggles.count} for name, toggles in toggles_by_name.items()}
 
     return {
-        "steps": one.steps,
-        "batch": one.batch,
-        "cycles": one.cycles,
-        "ports": groups(one.ports),
-        "registers": groups(one.registers),
+        "steps": figures.steps,
+        "batch": figures.batch,
+        "cycles": figures.cycles,
+        "ports": groups(figures.ports),
+        "registers": groups(figures.registers),
     }
 
 
 def _table(
     title: str, own: Activity, groups: Mapping[str, Toggles], others: Mapping[str, Toggles] | None, name: str
 ) -> None:
-    """Print toggles a step of groups of bits, beside those of the core that it is compared with."""
+    """Print toggles per step of groups of bits, next to the other core's."""
     from ....sim.compiled.activity import Toggles
 
     columns = [title, "bits", "toggles a step", "% of bits a cycle"]
     rows = []
     for group in [*dict.fromkeys([*groups, *(others or ())]), "all"]:
-        found, compared = (
-            sum(some.values(), Toggles()) if group == "all" else some.get(group, Toggles())
-            for some in (groups, others or {})
+        toggles, compared = (
+            sum(groups_of_core.values(), Toggles()) if group == "all" else groups_of_core.get(group, Toggles())
+            for groups_of_core in (groups, others or {})
         )
-        rate = 100 * found.count / (found.bits * own.cycles) if found.bits else 0
-        row = [group, str(found.bits), f"{found.count / own.steps:.0f}", f"{rate:.2f}"]
+        rate = 100 * toggles.count / (toggles.bits * own.cycles) if toggles.bits else 0
+        row = [group, str(toggles.bits), f"{toggles.count / own.steps:.0f}", f"{rate:.2f}"]
         if others is not None:
-            row += [f"{compared.count / own.steps:.0f}", f"{compared.count / found.count:.2f}" if found.count else ""]
+            row += [
+                f"{compared.count / own.steps:.0f}",
+                f"{compared.count / toggles.count:.2f}" if toggles.count else "",
+            ]
         rows.append(row)
     show_table([*columns, *([name, "ratio"] if others is not None else [])], rows)

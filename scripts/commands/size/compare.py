@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference.
 
-    Of a core it is the CSV of a logic analyser on its monitor while the self-test runs.
+    For a core the CAPTURE is the CSV of a logic analyser on the monitor during the self-test.
     """
     from ....golden.cores.core import CoreSpec
     from ....hw.top import ports_of
@@ -56,7 +56,7 @@ def command(
 
     radices = radices_of(radix)
     spec, task = spec_and_task(block, settings, preset, options)
-    if isinstance(spec, CoreSpec):  # its monitor in the self-test
+    if isinstance(spec, CoreSpec):  # a capture of the monitor during the self-test
         from ....sim.captures.updates import compare_capture
 
         comparison, what = compare_capture(spec, capture, skip, drop, task, radices), "beats"

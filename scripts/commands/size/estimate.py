@@ -77,7 +77,7 @@ def command(
             raise UserError("--verilog needs --top NAME, the module to estimate")
         if settings or preset or any(own_network.values()):
             raise UserError("--set, --preset and --model belong to a BLOCK, not to --verilog")
-        if odd := next((one for one in parameters if "=" not in one), None):
+        if odd := next((parameter for parameter in parameters if "=" not in parameter), None):
             raise UserError(f"--parameter {odd!r} is not NAME=VALUE")
         values = dict(parameter.split("=", 1) for parameter in parameters)
         _show(estimate_verilog(verilog, top, values, includes), target, as_json)
@@ -85,9 +85,9 @@ def command(
     if top or parameters or includes:
         raise UserError("--top, --parameter and --include belong to --verilog, not to a BLOCK")
     spec = spec_of(str(block), settings, preset, **own_network)
-    with without_garbage_collection():  # or it searches what emission leaves, between emission and synthesis
-        found = estimate_spec(spec, target.fabric)
-    _show(found, target, as_json)
+    with without_garbage_collection():  # else a collection runs between emission and synthesis
+        result = estimate_spec(spec, target.fabric)
+    _show(result, target, as_json)
     if not as_json and (plan := spec.memory_plan(target.fabric)).memories:
         show_table(("memory", "number", "rows x bits", "kind", "blocks"), plan.table, f"plan for the {target.name}")
 
@@ -105,7 +105,7 @@ def _show(result: Estimate, target: Board, as_json: bool) -> None:
                 "logic_levels": result.logic_levels,
                 "carry_cells": result.carry_cells,
                 "slowest_path": asdict(result.slowest) | {"interval": path_interval(result.slowest.ns)},
-                "fan_outs": [asdict(one) for one in result.fan_outs],
+                "fan_outs": [asdict(net) for net in result.fan_outs],
                 "flip_flops_with_reset": result.with_reset,
                 "raw": result.raw,
                 "board": target.name,
@@ -132,7 +132,7 @@ def _show(result: Estimate, target: Board, as_json: bool) -> None:
     share = result.with_reset / max(result.raw["ff"], 1)
     click.echo(f"flip-flops with a reset {result.with_reset} of {result.raw['ff']} ({share:.0%})")
     show_table(
-        ("fan-out", "net", "pins that it drives"), [(str(one.loads), one.net, _pins(one)) for one in result.fan_outs]
+        ("fan-out", "net", "pins that it drives"), [(str(net.loads), net.net, _pins(net)) for net in result.fan_outs]
     )
 
 

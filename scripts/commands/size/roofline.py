@@ -37,9 +37,9 @@ def command(
     as_json: bool,
     **own_network: Any,
 ) -> None:
-    """Count the cycles of a sample in which each part of a core is at work, and tell which one limits it.
+    """Count the cycles of a sample in which each part of a core is at work, and name the limiting part.
 
-    The counters are in the simulation alone. Jobs are random, run in the compiled core, and are compared with golden.
+    The counters exist only in the simulation. Jobs are random, run in the compiled core, and are compared with golden.
     """
     from ....golden.cores.core import CoreSpec
     from ....sim.compiled.roofline import RooflineJob, roofline, roofline_of, shown_by
@@ -53,35 +53,34 @@ def command(
     roofline_of(spec).check(spec, job)
     compiler()
     dram = Dram() if duty is None else Dram(duty=duty)
-    found = roofline(spec, job, dram, lambda name: click.echo(f"{name} ...", err=True))
+    result = roofline(spec, job, dram, lambda name: click.echo(f"{name} ...", err=True))
     if as_json:
-        work = {kind: one.facts for kind, one in found.work.items()}
-        show_json({"samples": work, "batches_compared": found.compared, "mismatches": found.mismatches})
+        work = {kind: work_of_kind.facts for kind, work_of_kind in result.work.items()}
+        show_json({"samples": work, "batches_compared": result.compared, "mismatches": result.mismatches})
     else:
-        _table(spec, found)
-        click.echo(f"{found.compared} batches compared with the integers, {found.mismatches} mismatches")
-    if found.mismatches:
+        _table(spec, result)
+        click.echo(f"{result.compared} batches compared with the integers, {result.mismatches} mismatches")
+    if result.mismatches:
         sys.exit(1)
 
 
-def _table(spec: CoreSpec, found: Roofline) -> None:
-    """Print the cycles of each part."""
+def _table(spec: CoreSpec, result: Roofline) -> None:
     from ....sim.compiled.roofline import roofline_of
 
     titles = dict(roofline_of(spec).titles)
-    kinds = found.work.values()
+    kinds = result.work.values()
 
     def row(title: str, cycles: list[float]) -> list[str]:
-        # no minus before a zero
-        return [title, *(f"{round(one, 1) + 0.0:.1f}" for one in cycles)]
+        # + 0.0 turns -0.0 into 0.0
+        return [title, *(f"{round(work, 1) + 0.0:.1f}" for work in cycles)]
 
     first = next(iter(kinds))
-    rows = [row("all", [one.cycles for one in kinds])]
-    rows += [row(titles[name], [one.turns[name] for one in kinds]) for name in first.turns]
-    rows.append(row("none of these", [one.idle for one in kinds]))
+    rows = [row("all", [work.cycles for work in kinds])]
+    rows += [row(titles[name], [work.turns[name] for work in kinds]) for name in first.turns]
+    rows.append(row("none of these", [work.idle for work in kinds]))
     for name in first.beside:
         title = titles.get(name, f"{name} has a beat to move")
-        rows.append(row(f"beside: {title}", [one.beside[name] for one in kinds]))
-    rows.append(row("beats of all ports", [one.beats for one in kinds]))
-    limits = [titles.get(one.limit, one.limit) for one in kinds]
-    show_table(["cycles of a sample", *found.work], [*rows, ["limit", *limits]])
+        rows.append(row(f"beside: {title}", [work.beside[name] for work in kinds]))
+    rows.append(row("beats of all ports", [work.beats for work in kinds]))
+    limits = [titles.get(work.limit, work.limit) for work in kinds]
+    show_table(["cycles of a sample", *result.work], [*rows, ["limit", *limits]])

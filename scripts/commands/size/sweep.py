@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Find the right core: accuracy, time and resources of every point of a space, and the Pareto front.
 
-    The journal has all finished points: a sweep that was stopped, or killed, goes on where it was, and the same command
-    in several terminals, or on machines with a common file system, shares the points out.
+    The journal has all finished points: a stopped or killed sweep continues, and the same command in several terminals,
+    or on machines with a common file system, shares the points.
     """
     try:
         import optuna  # noqa: F401
@@ -51,7 +51,9 @@ def command(
 
     if shape is not None:
         refuse_options(["shape"], "a sweep, whose data say it")
-    training = {name: str(one) for name, one in (("model", model), ("weights", weights)) if one}
+    training = {
+        name: str(option_value) for name, option_value in (("model", model), ("weights", weights)) if option_value
+    }
     request = sweep.SweepRequest(file, output, journal, processes, force, training)
     result = sweep.run(request, Console(stderr=True))
     if as_json:

@@ -34,9 +34,9 @@ def command(
     as_json: bool,
     **own_network: Any,
 ) -> None:
-    """Show a REPORT of Vivado's report_utilization beside the estimate of the BLOCK, and their ratio.
+    """Show a REPORT of Vivado's report_utilization next to the estimate of the BLOCK, and their ratio.
 
-    `synth_ooc.tcl`, which `fabtune emit BLOCK --board NAME` writes, leaves such a report in its folder reports/.
+    `synth_ooc.tcl` of `fabtune emit BLOCK --board NAME` writes such a report into its folder reports/.
     """
     from ....boards.board import board as board_of
     from ....boards.estimate.estimate import estimate_spec
@@ -44,19 +44,21 @@ def command(
     from ....boards.vivado.utilisation import ratios, read_report
 
     spec = spec_of(block, settings, preset, **own_network)
-    named, found = board_of(board) if board else None, read_report(report)
-    if named and found.board and named != found.board:
-        raise UserError(f"{report} is of the {found.board.name}'s device, not of the {board}'s: leave --board out")
-    usual = {spec.name, design_name(spec), design_name(spec, None, None if settings else preset)}
-    if found.design and found.design not in usual:
-        names = " or ".join(sorted(usual))
-        click.echo(f"fabtune: note: {report} is of the design {found.design}, not of {names}", err=True)
-    vivado, target = found.resources, named or found.board or board_of(DEFAULT_BOARD)
+    named, report_data = board_of(board) if board else None, read_report(report)
+    if named and report_data.board and named != report_data.board:
+        raise UserError(
+            f"{report} is of the {report_data.board.name}'s device, not of the {board}'s: leave --board out"
+        )
+    names = {spec.name, design_name(spec), design_name(spec, None, None if settings else preset)}
+    if report_data.design and report_data.design not in names:
+        names_text = " or ".join(sorted(names))
+        click.echo(f"fabtune: note: {report} is of the design {report_data.design}, not of {names_text}", err=True)
+    vivado, target = report_data.resources, named or report_data.board or board_of(DEFAULT_BOARD)
     estimate = estimate_spec(spec, target.fabric).resources
     ratio = ratios(estimate, vivado)
     if as_json:
         show_json(
-            {"vivado": vivado, "estimate": estimate, "ratio": ratio, "board": target.name, "design": found.design}
+            {"vivado": vivado, "estimate": estimate, "ratio": ratio, "board": target.name, "design": report_data.design}
         )
         return
     rows = [

@@ -46,13 +46,13 @@ def command(
     rank: int,
     as_json: bool,
 ) -> None:
-    """Count what each method costs on a NETWORK: parameters, operations and bytes of a sample.
+    """Count the cost of each method on a NETWORK: parameters, operations and bytes of a sample.
 
-    NETWORK is a preset, by default lenet5-mnist, or a network as one line, as `fabtune import` prints it.
+    NETWORK is a preset, by default lenet5-mnist, or a network in one line, as printed by `fabtune import`.
 
-    Of a transformer, memory and time of a step of zeroth-order training are computed, on each preset of a core that
-    runs it, or with the reason why it does not. It is --model FOLDER with its config.json, --model FILE.gguf, or one of
-    minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b, vit-digits, mlp-20m.
+    For a transformer, memory and time of a step of zeroth-order training are computed on each core preset that runs the
+    model, or with the reason why a preset does not. A transformer is --model FOLDER with its config.json, --model
+    FILE.gguf, or one of minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b, vit-digits, mlp-20m.
     """
     from ....golden.train.adapters.cost_model import cost
     from ....golden.train.adapters.methods import METHODS

@@ -15,9 +15,9 @@ force = option("--force", is_flag=True, help="Replace it.")
 
 @click.group(short_help="Show, apply or add files of updates by zeroth order.")
 def command() -> None:
-    """Show, apply or add delta files: what a zeroth-order run changes, in 32 kB for any network.
+    """Show, apply or add delta files: the changes of a zeroth-order run, in 32 kB for any network.
 
-    `fabtune tune --method pezo-otf --delta FILE` writes one.
+    `fabtune tune --method pezo-otf --delta FILE` writes a delta file.
     """
 
 
@@ -25,7 +25,7 @@ def command() -> None:
 @click.argument("file", type=FILE)
 @section("Output", as_json)
 def show(file: Path, as_json: bool) -> None:
-    """Show what a delta file belongs to."""
+    """Show the base, sizes, generator, formats and largest change of a delta file."""
     from ....golden.train.zo.delta_file import Delta
 
     delta = Delta.load(file)
@@ -49,9 +49,9 @@ def show(file: Path, as_json: bool) -> None:
 )
 @section("Output", output, force, as_json)
 def apply(file: Path, weights: Path | None, model: Path | None, output: Path, force: bool, as_json: bool) -> None:
-    """Add a delta to the weights from which it was tuned; refused for any others.
+    """Add a delta to the weights from which it was tuned; other weights are refused.
 
-    A transformer's tensors come out as the hardware multiplies them, under the names of its own file.
+    A transformer's tensors are written as the hardware multiplies them, under the names of its file.
     """
     import torch
 
@@ -72,10 +72,10 @@ def apply(file: Path, weights: Path | None, model: Path | None, output: Path, fo
         save_state(output, with_tuned(sentences, delta, folder_state(model)), {}, force)
     elif weights is not None:
         tuned = delta.applied(load_state(weights))
-        for name, one in tuned.items():
-            if one.dtype is torch.bfloat16:
+        for name, tensor in tuned.items():
+            if tensor.dtype is torch.bfloat16:
                 raise UserError(f"{name} is bfloat16, which is not written: convert the base to float32 and tune that")
-        save_state(output, {name: one.contiguous().numpy() for name, one in tuned.items()}, {}, force)
+        save_state(output, {name: tensor.contiguous().numpy() for name, tensor in tuned.items()}, {}, force)
     show_json({"output": str(output)}) if as_json else click.echo(str(output))
 
 

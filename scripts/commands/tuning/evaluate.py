@@ -61,7 +61,7 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Count what a network, or a RUN of tune, classifies right: in all, by class, and what it errs for.
+    """Count correct classifications of a network, or of a RUN of tune: in all, by class, and the confused classes.
 
     RUN is the file of `fabtune tune`, its folder, or a delta. With --engine rtl all outputs are compared with the
     integers; a difference is exit status 1.

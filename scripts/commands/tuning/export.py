@@ -34,10 +34,10 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Bring a RUN of tune back: under your own tensor names, batch norm as it was, adapters merged where they can be.
+    """Export a RUN of tune: under your tensor names, with batch norm as before, adapters merged if possible.
 
-    RUN is the file of `fabtune tune`, its folder, or a delta. For PyTorch it is a state dict for your own class
-    (.pt, .safetensors), or a program of torch.export with all that is in no layer (.pt2).
+    RUN is the file of `fabtune tune`, its folder, or a delta. For PyTorch the output is a state dict for your class
+    (.pt, .safetensors), or a program of torch.export with every operation outside layers (.pt2).
     """
     from ....golden.importers.user_module import holds_network
     from ....golden.models.checkpoint import refuse_existing
@@ -57,11 +57,11 @@ def command(
         )
     _, _, tuned = saved.load(read)
     export(tuned, kind, output)
-    left = len(tuned.merged().adapters)
-    result = {"output": str(output), "to": kind, "merged": len(tuned.adapters) - left, "adapters": left}
+    remaining = len(tuned.merged().adapters)
+    result = {"output": str(output), "to": kind, "merged": len(tuned.adapters) - remaining, "adapters": remaining}
     if as_json:
         show_json(result)
         return
     if tuned.adapters:
-        click.echo(f"{result['merged']} adapters merged into weights, {left} beside them")
+        click.echo(f"{result['merged']} adapters merged into weights, {remaining} beside them")
     click.echo(f"{output}: {how_to_load(kind, output)}")

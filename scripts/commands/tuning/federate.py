@@ -11,8 +11,9 @@ from ...display import show_json, show_table
 from ...options import FILE, SEED, CoreOption, SectionedCommand, as_json, option, refuse_options, section, start
 
 OF_NETWORKS = ("network", "weights", "shape", "pretrain", "scale", "drift", "stage", "core", "simulated")
+"""Options only for networks."""
 OF_TEXT = ("shots", "base", "prompt", "cut", "sensitive", "generic")
-"""Options of one kind of data alone."""
+"""Options only for text."""
 
 
 @click.command(cls=SectionedCommand, short_help="Fine-tune on clients that upload integer scalars.")
@@ -94,10 +95,10 @@ def command(as_json: bool, **options: Any) -> None:
     else:
         click.echo(origin_of(result))
         rows = []
-        for name, one in {"FedSPZO": result, **result["baselines"]}.items():
-            before, after = (f"{100 * one[f'accuracy_{when}']:.1f}" for when in ("before", "after"))
-            counts = (f"{one[what]:,}" for what in ("upload_bytes", "forward_flops"))
-            rows.append((name, before, after, f"{one['loss_after']:.3f}", *counts))
+        for name, figures in {"FedSPZO": result, **result["baselines"]}.items():
+            before, after = (f"{100 * figures[f'accuracy_{when}']:.1f}" for when in ("before", "after"))
+            counts = (f"{figures[what]:,}" for what in ("upload_bytes", "forward_flops"))
+            rows.append((name, before, after, f"{figures['loss_after']:.3f}", *counts))
         show_table(("", "right before %", "after %", "loss after", "upload bytes", "forward operations"), rows)
         for refusal in result["refused"]:
             click.echo(f"refused: {refusal}")

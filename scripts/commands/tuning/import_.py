@@ -36,11 +36,11 @@ def command(
     estimate: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Show what a MODEL becomes: its stages, where it fits, what saturates.
+    """Show the import of a MODEL: its stages, fit on cores and boards, and saturation.
 
     MODEL, also given as --model, is a preset, a file of ONNX or of torch.export (.pt2), or file.py:build, a function
-    that returns a torch.nn.Module; file.py is run. Or it is a transformer: such a module, or a folder that the library
-    transformers saved, or a file of GGUF.
+    that returns a torch.nn.Module; file.py is run. A transformer is such a module, a folder saved by the library
+    transformers, or a GGUF file.
     """
     if argument and model:
         raise UserError(f"{argument} and --model {model} both name the network: give one of them")

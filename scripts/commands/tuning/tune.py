@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ADAPTERS = tuple(reversed(METHODS))
 ZEROTH_ORDER = ("mezo", "pezo-pool", "pezo-otf", "sparse-zo")
 SPARSE = ("sparse-zo",)
-"""Methods by what they have in common; the help text needs them before anything large is imported."""
+"""Methods by kind; the help text needs the names before any large import."""
 
 
 @click.command(cls=SectionedCommand, short_help="Fine-tune a network, or a transformer on few sentences.")
@@ -145,7 +145,7 @@ def command(as_json: bool, **options: Any) -> None:
     """Fine-tune a network, or a transformer on a few sentences.
 
     With gradients and adapters, or with zeroth order and the hardware's perturbations; in float, in the hardware's
-    integers, or in its RTL. An option that has no meaning with the method is refused.
+    integers, or in its RTL. An option without meaning for the method is refused.
     """
     from rich.console import Console
 
@@ -163,13 +163,7 @@ def command(as_json: bool, **options: Any) -> None:
 
 
 def _kind_of(method: str) -> type[Tuning]:
-    """Find the kind of a method.
-
-    Raises
-    ------
-    UserError
-        If there is no such method.
-    """
+    """Kind of a method; a `UserError` for an unknown method."""
     from ...tuning.adapters import GradientTuning
     from ...tuning.zeroth_order import ZerothOrderTuning
 

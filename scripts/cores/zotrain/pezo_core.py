@@ -1,4 +1,4 @@
-"""PeZO's generators and Gaussian ones in one whole core: resources, cycles of a step, accuracy."""
+"""PeZO and Gaussian generators in a whole core: resources, cycles of a step, accuracy."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
 
 
 def pezo_core(options: Options) -> Rows:
-    """Whole cores side by side; with `options.seeds`, accuracy on drifted digits, too.
+    """Table of whole cores; with `options.seeds` also accuracy on drifted digits.
 
     Returns
     -------
     dict
-        ``rows``: for each core its resources, LUT and FF of its generator alone, cycles of a step and, with seeds,
-        the fraction of held-out digits that are right before and after, in percent; ``notes``.
+        ``rows``: for each core resources, LUT and FF of the generator alone, cycles of a step and, with seeds, the
+        percentage of held-out digits correct before and after; ``notes``.
     """
     chosen = options.preset or PRESET
     specs = {name: _core(settings, chosen) for name, settings in DESIGNS.items()}
@@ -58,7 +58,7 @@ def pezo_core(options: Options) -> Rows:
     options.announce(f"{len(specs)} cores to estimate and {simulations} to simulate, {TIMES[chosen]}; each is kept")
     one_by_one = replace(options, processes=1)
     estimates = kept_trials(_estimates, {name: (spec,) for name, spec in specs.items()}, one_by_one, "cores estimated")
-    # the forms of Gaussian numbers differ in nothing but logic between registers
+    # the forms of Gaussian generators differ only in logic between registers
     simulated = {name: _with_form(spec, "sum", *FORMS) for name, spec in specs.items()}
     cycles = kept_trials(_cycles, {spec: (spec,) for spec in simulated.values()}, one_by_one, "cores simulated")
     rows = []
@@ -83,8 +83,8 @@ def pezo_core(options: Options) -> Rows:
     ]
     if options.seeds:
         steps = options.steps or zo_defaults(_NETWORK).steps
-        for row, found in zip(rows, _accuracies(specs, steps, options), strict=True):
-            row |= found
+        for row, accuracies in zip(rows, _accuracies(specs, steps, options), strict=True):
+            row |= accuracies
         notes.append(
             f"before, after: held-out {_NETWORK} right (%), drift camera, integer job on this array, {steps} steps of "
             f"{BATCH}, rate {zo_defaults(_NETWORK).rate:g} over the numbers' variance, {options.seeds} seeds"
@@ -93,7 +93,7 @@ def pezo_core(options: Options) -> Rows:
 
 
 def _with_form(spec: ZotrainSpec, form: Literal["tree", "sum"], *forms: str) -> ZotrainSpec:
-    """Core with one form of Gaussian numbers for any of several."""
+    """The core with one form of Gaussian generator in place of several."""
     return replace(spec, gaussian=form) if spec.gaussian in forms else spec
 
 
@@ -104,33 +104,33 @@ def _core(settings: tuple[str, ...], chosen: str) -> ZotrainSpec:
 
 
 def _estimates(spec: ZotrainSpec) -> tuple[dict[str, float], dict[str, float]]:
-    """Resources of a core, and of its generator alone."""
+    """Resources of a core, and of the generator alone."""
     return estimate_spec(spec).resources, estimate_spec(spec.source).resources
 
 
 def _cycles(spec: ZotrainSpec) -> int:
-    found = step_cycles(spec, BATCH)
-    assert not found.mismatches, f"{spec} is not bit-exact"
-    return found.cycles
+    comparison = step_cycles(spec, BATCH)
+    assert not comparison.mismatches, f"{spec} is not bit-exact"
+    return comparison.cycles
 
 
 def _accuracies(specs: dict[str, ZotrainSpec], steps: int, options: Options) -> list[dict[str, Any]]:
     seeds = range(options.seeds or 0)
     tuned, first = [_with_form(spec, "tree", "select") for spec in specs.values()], dict[ZotrainSpec, str]()
     for name, spec in zip(specs, tuned, strict=True):
-        first.setdefault(spec, name)  # select gives the numbers of tree
+        first.setdefault(spec, name)  # select and tree generate the same numbers
     arguments = {(name, seed): (spec, seed, steps) for spec, name in first.items() for seed in seeds}
-    found = kept_trials(_trial, arguments, options)
+    fractions = kept_trials(_trial, arguments, options)
     rows = []
     for spec in tuned:
-        before, after = zip(*(found[first[spec], seed] for seed in seeds), strict=True)
+        before, after = zip(*(fractions[first[spec], seed] for seed in seeds), strict=True)
         mean, deviation = mean_and_deviation(after)
         rows.append({"before": mean_and_deviation(before)[0], "after": mean, "deviation": deviation})
     return rows
 
 
 def _trial(spec: ZotrainSpec, seed: int, steps: int) -> tuple[float, float]:
-    """Fractions right before and after; longer perturbations take as much less of a rate as they move further."""
+    """Fractions correct before and after; the rate is divided by the variance of the perturbations."""
     network, task = preset(_NETWORK), task_of(_NETWORK, drift="camera", seed=seed)
     source = replace(spec, network=_NETWORK).source
     module, _ = pretrained(network, task.pretrain, pretraining_defaults(_NETWORK, seed))
