@@ -1,4 +1,4 @@
-"""Client of a federation: trains on its own samples and makes a message of integer scalars."""
+"""Client of a federation: trains on its own samples and returns a message of integer scalars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class ClientTask:
 
     Parameters
     ----------
-    round, client : int
     position : int
         Position of the client's first perturbation; no two clients of a round share a perturbation.
     """
@@ -29,10 +28,10 @@ class ClientTask:
 
 
 class FederatedClient(Protocol):
-    """Client of a federation: this program's, or a core's, in its room of ``boards/cores``."""
+    """Client of a federation: a `Client`, or a core's client from the core's package in ``boards/cores``."""
 
     losses: list[float]
-    """Mean of the losses of each step of the last round."""
+    """Mean loss of each step of the last round."""
 
     @property
     def evaluations(self) -> list[int]:
@@ -45,7 +44,7 @@ class FederatedClient(Protocol):
         """Run the steps of a round and return the message for the server."""
 
     def integers(self) -> Tensor:
-        """Copy the weights: (count,) of int32."""
+        """Copy of the weights, (count,) of int32."""
 
 
 class Client:
@@ -62,30 +61,29 @@ class Client:
     def __init__(self, model: FederatedModel, samples: LabelledSamples) -> None:
         self.model, self.samples = model, samples
         self.losses: list[float] = []
-        """Mean of the losses of each step of the last round."""
+        """Mean loss of each step of the last round."""
         self._synchronised = self.model.total(([], []))
         self._moves: tuple[Moves, Moves] = ([], [])
-        """Own moves since the last synchronisation."""
+        """Moves of this client since the last synchronisation."""
 
     @property
     def evaluations(self) -> list[int]:
-        """Samples evaluated so far by the first and by the second part."""
         return self.model.evaluations
 
     def integers(self) -> Tensor:
-        """Copy the weights: (count,) of int32."""
+        """Copy of the weights, (count,) of int32."""
         return self.model.integers()
 
     def synchronise(self, total: Totals) -> None:
-        """Set the weights to the server's, in one pass, however many rounds this client missed.
+        """Set the weights to the server's in one pass, after any number of missed rounds.
 
         Parameters
         ----------
         total : tuple of Tensor
             Sum of all moves of the server since the start.
         """
-        own = self.model.total(self._moves)
-        self.model.apply((total[0] - self._synchronised[0] - own[0], total[1] - self._synchronised[1] - own[1]))
+        moved = self.model.total(self._moves)
+        self.model.apply((total[0] - self._synchronised[0] - moved[0], total[1] - self._synchronised[1] - moved[1]))
         self._synchronised, self._moves = total, ([], [])
 
     def train(self, task: ClientTask) -> Message:
@@ -99,7 +97,7 @@ class Client:
             scalars, loss = self.model.step(inputs[indices], labels[indices], position)
             steps.append(scalars)
             self.losses.append(loss)
-            for mine, moves in zip(self._moves, layout.moves(position, [scalars]), strict=True):
-                mine.extend(moves)
+            for own_moves, moves in zip(self._moves, layout.moves(position, [scalars]), strict=True):
+                own_moves.extend(moves)
         share = len(self.samples)
         return Message(task.round, task.client, task.position, share, config.first, config.second, tuple(steps))

@@ -1,6 +1,6 @@
 """Configuration of a federation, known to the server and all clients.
 
-Default learning rates are the best of those tried, by network and method.
+Default learning rates are the best of a search, by network and method.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..zo.parameter_order import ArrayOrder
 
 LARGEST_SHARE = 1 << 20
 LARGEST_CLIENTS = 1 << 11
-"""Limit of clients; with `LARGEST_SHARE` the weighted sum of all clients' 32-bit integers is below 2**62."""
+"""Limit of clients: with `LARGEST_SHARE` the weighted sum of all clients' 32-bit integers is below 2**62."""
 LARGEST_STEPS = (1 << 16) - 1
 
 
@@ -30,30 +30,33 @@ LARGEST_STEPS = (1 << 16) - 1
 class FederatedConfig:
     """A federation of zeroth-order clients (FedSPZO, section 3.2).
 
-    With a model that is not cut (`cut` = 0) and `first` = 1, this is plain federated zeroth order.
+    An uncut model (`cut` = 0) with `first` = 1 gives plain federated zeroth order.
 
     Parameters
     ----------
-    rounds, clients : int
     fraction : float
-        Fraction of the clients that take part in a round; at least one does.
+        Fraction of the clients in a round; at least one client takes part.
     steps, batch : int
         Steps of a client in a round, and samples of a step.
-    rate : float
-        Learning rate.
     eps : float
         Length of a perturbation; rounded to a multiple of the resolution of the weights.
     first, second : int
-        P1 and P2: perturbations of the first part per step, and of the second part for each of those.
+        P1: perturbations of the first part per step. P2: perturbations of the second part for each of the first.
     seed : int
-        Seed of the sampled clients and of their batches. Perturbations need no seed: they have positions.
+        Seed of the sampled clients and of their batches. Perturbations have positions instead of a seed.
     source : Periodic
         Source of the perturbations.
     format : Format
         Format of the weights: signed, 32 bits.
     order : ArrayOrder, optional
-        Order in which a core perturbs the weights, which begin in Q4.12; its cut is the model's, and the source's lanes
-        are its width. Cores and programs can take part then. By default they are perturbed as they stand.
+        A core's order of perturbation, with initial weights in Q4.12. Its cut is the model's, and its width the
+        source's lanes. Cores and programs can then take part together. By default parameters are perturbed in their own
+        order.
+
+    Raises
+    ------
+    UserError
+        If a setting is out of range, or the source's lanes do not fit the order.
     """
 
     rounds: int = 5
@@ -91,7 +94,7 @@ class FederatedConfig:
                 f"weights in {self.format}"
             )
         if self.order is not None:
-            _, lanes = self.split, self.order.mapping.width  # a core's split refuses more perturbations than it takes
+            _, lanes = self.split, self.order.mapping.width  # `split` refuses more perturbations than a core takes
             if self.source.lanes != lanes:
                 raise UserError(f"a source of {self.source.lanes} lanes: an array of {self.order} takes {lanes}")
         if self.seed < 0:
@@ -115,7 +118,7 @@ class FederatedConfig:
     def sampled(self, round: int) -> list[int]:
         """Clients of a round, counted from 0, in random order."""
         rng = np.random.default_rng([self.seed, 1, round])
-        return [int(one) for one in rng.permutation(self.clients)[: self.sampled_clients]]
+        return [int(client) for client in rng.permutation(self.clients)[: self.sampled_clients]]
 
     def batches(self, round: int, client: int, samples: int) -> Iterator[Integers]:
         """Indices into a client's samples for each step of a round."""
@@ -144,7 +147,7 @@ class FederatedRates:
 
 
 TRANSFORMER = "transformer"
-"""Name under which the rates of a transformer stand; plain is one perturbation there, and FedAvg is LoRA with AdamW."""
+"""Key of a transformer's rates; there, plain has one perturbation per step, and FedAvg is LoRA with AdamW."""
 _RATES = {
     "digits": FederatedRates(0.02, 0.01, 0.05),
     "fan": FederatedRates(0.016, 0.016, 0.05),
@@ -155,5 +158,5 @@ _OTHER = FederatedRates(0.001, 0.001, 0.01)
 
 
 def federated_rates(network: str) -> FederatedRates:
-    """Rates of a preset network, or those for any other network."""
+    """Rates of a preset network, or of any other network."""
     return _RATES.get(network, _OTHER)

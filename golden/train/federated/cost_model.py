@@ -16,12 +16,12 @@ _FLOAT = 4
 
 
 def cut_of(network: Network, stage: int) -> int:
-    """Number of layers before a stage; stage -1 is the last one, and with stage 0 all layers are in the second part.
+    """Number of layers before a stage, 0 for stage 0; stage -1 is the last.
 
     Raises
     ------
     UserError
-        If there is no such stage, or a residual or a concatenation passes by.
+        If the network does not have the stage, or a residual or a concatenation crosses the cut.
     """
     weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     if not -len(weighted) <= stage < len(weighted):
@@ -34,39 +34,37 @@ def cut_of(network: Network, stage: int) -> int:
 
 
 def part_flops(network: Network, stage: int) -> tuple[int, int]:
-    """Operations of one sample's forward pass through both parts; a multiply-accumulate is two."""
-    each = [one.forward_flops for one in network.stages]
-    at = stage % len(each)
-    return sum(each[:at]), sum(each[at:])
+    """Operations of one sample's forward pass through both parts; a multiply-accumulate counts as two."""
+    each = [layer.forward_flops for layer in network.stages]
+    cut = stage % len(each)
+    return sum(each[:cut]), sum(each[cut:])
 
 
 def saving(network: Network, stage: int, second: int) -> float:
-    """Predicted ratio of forward work without a cut to that with a cut, at equal noise.
+    """Predicted ratio of forward work without a cut to forward work with a cut, at equal noise.
 
-    Steps along random directions add noise, which grows with the number of parameters per direction: with d1 and d2
-    parameters in the two parts it is proportional to (d1 + d2 / P2) / P1, and the work is P1 (fw1 + P2 fw2). A cut is
-    useful where most parameters but little work are behind it. Where the second part has a large part of the gradient,
-    a cut saves more, because the first part's slopes do not contain that part's noise.
+    Steps along random directions add noise, which grows with the number of parameters per direction. With d1 and d2
+    parameters in both parts, the noise is proportional to (d1 + d2 / P2) / P1, and the work is P1 (fw1 + P2 fw2). A cut
+    is useful if most parameters but little work follow. If the second part has much of the gradient, a cut saves more
+    than predicted, because the first part's projected gradients lack the second part's noise.
 
     Parameters
     ----------
-    network : Network
-    stage : int
     second : int
         P2.
     """
-    behind = sum(one.parameters for one in network.stages[stage:])
-    return saved((network.parameters - behind, behind), part_flops(network, stage), second)
+    second_part = sum(layer.parameters for layer in network.stages[stage:])
+    return saved((network.parameters - second_part, second_part), part_flops(network, stage), second)
 
 
 def saved(parameters: tuple[int, int], work: tuple[int, int], second: int) -> float:
-    """Predict `saving` from tuned parameters and operations of both parts."""
+    """`saving` from tuned parameters and operations of both parts."""
     cut = (parameters[0] + parameters[1] / second) * (work[0] + second * work[1])
     return sum(parameters) * sum(work) / cut
 
 
 def stage_of(network: Network, second: int) -> int:
-    """Stage with the largest `saving`, where the network can be cut."""
+    """Stage with the largest `saving`, among the network's possible cuts."""
     weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     stages = [stage for stage, at in enumerate(weighted) if stage and at in network.cuts]
     return max(stages, key=lambda stage: saving(network, stage, second), default=0)
@@ -83,13 +81,12 @@ def step_flops(flops: tuple[int, int], config: FederatedConfig) -> int:
 def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: FederatedConfig) -> int:
     """Peak memory of a zeroth-order client in bytes: weights, activations and scalars, float32.
 
-    The batch is always stored, and a layer's output and all inputs of it and of later ones while it runs; views cost
-    nothing. While the second part runs, the intermediate output of one side is stored for the following perturbations.
-    MeZO is `cut` = 0 with P1 = P2 = 1.
+    The batch is always stored. While a layer runs, its output and all inputs of this and later layers are stored; views
+    cost nothing. While the second part runs, the intermediate output of one perturbation sign is stored for the
+    following perturbations. MeZO is `cut` = 0 with P1 = P2 = 1.
 
     Parameters
     ----------
-    module : nn.Sequential
     cut : int
         Layers of the first part.
     shape : tuple of int
@@ -99,19 +96,19 @@ def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: Federate
     """
     values = [torch.zeros(config.batch, *shape)]
     reads = module.reads if isinstance(module, NetworkModule) else chain(len(module))
-    last = {source: at for at, own in enumerate(reads) for source in own}
+    last = {source: number for number, sources in enumerate(reads) for source in sources}
     most = 0
     with torch.no_grad():
-        for at, (layer, own) in enumerate(zip(module, reads, strict=True)):
-            values.append(layer(*(values[source + 1] for source in own)))
-            # what this layer or a later one reads, its result, the batch, and in the second part what it begins with
-            kept = [one for source, one in enumerate(values, start=-1) if last.get(source, at) >= at]
-            most = max(most, _bytes(values[0], values[cut if at >= cut else 0], *kept))
-    weights = _FLOAT * sum(one.numel() for one in module.parameters())
+        for number, (layer, sources) in enumerate(zip(module, reads, strict=True)):
+            values.append(layer(*(values[source + 1] for source in sources)))
+            # inputs of this and later layers, the output, the batch, and in the second part its first input
+            stored = [value for source, value in enumerate(values, start=-1) if last.get(source, number) >= number]
+            most = max(most, _bytes(values[0], values[cut if number >= cut else 0], *stored))
+    weights = _FLOAT * sum(parameter.numel() for parameter in module.parameters())
     losses = 2 * config.first * config.second * _FLOAT
     return weights + most + losses
 
 
 def _bytes(*tensors: Tensor) -> int:
     """Bytes of tensors, counting shared memory once."""
-    return sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in tensors}.values())
+    return sum({tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}.values())

@@ -28,12 +28,12 @@ Figures = dict[str, Any]
 RoundProgress = Callable[[RoundMetrics], None]
 """Called after each round."""
 Run = Callable[..., tuple[FederationResult, Figures]]
-"""A federation to be run; takes a `RoundProgress` as `progress`."""
+"""A federation ready to run; takes a `RoundProgress` as `progress`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedExperiment(ABC):
-    """Common start of several federations; each method runs one of them on a copy of the model.
+    """Common start of several federations; each method runs a federation on a copy of the model.
 
     A method returns the federation's result and its figures: ``upload_bytes`` of all clients,
     ``upload_bytes_per_client_round``, ``forward_flops`` of all clients, ``loss_before``, ``loss_after``,
@@ -48,9 +48,9 @@ class FederatedExperiment(ABC):
     config : FederatedConfig
         Configuration of FedSPZO.
     stage : int
-        Where FedSPZO cuts the model.
+        FedSPZO's cut of the model.
     cores : sequence of FederatedClient
-        The first clients of FedSPZO, where they are cores.
+        The first clients of FedSPZO, if they are cores.
     """
 
     owned: Sequence[LabelledSamples]
@@ -66,11 +66,11 @@ class FederatedExperiment(ABC):
 
     @abstractmethod
     def flops(self, stage: int) -> tuple[int, int]:
-        """Operations of one sample's forward pass through both parts; a multiply-accumulate is two."""
+        """Operations of one sample's forward pass through both parts; a multiply-accumulate counts as two."""
 
     @abstractmethod
     def model(self, config: FederatedConfig, stage: int) -> FederatedModel:
-        """Make a copy of the start, cut at a stage."""
+        """Copy of the start, cut at a stage."""
 
     @abstractmethod
     def facts(self, config: FederatedConfig, stage: int) -> Figures:
@@ -81,13 +81,12 @@ class FederatedExperiment(ABC):
         """Baselines by name."""
 
     def runs(self, rates: FederatedRates, transport: Transport | None = None, alone: bool = False) -> dict[str, Run]:
-        """FedSPZO, and where it is not alone its baselines, by name."""
+        """FedSPZO and, unless `alone`, its baselines, by name."""
         return {"FedSPZO": partial(self.fedspzo, transport), **({} if alone else self.baselines(rates, transport))}
 
     def fedspzo(
         self, transport: Transport | None = None, progress: RoundProgress | None = None
     ) -> tuple[FederationResult, Figures]:
-        """Run FedSPZO."""
         return self.zeroth_order(self.config, self.stage, transport, progress, self.cores)
 
     def fedzo(
@@ -98,11 +97,11 @@ class FederatedExperiment(ABC):
         second: int = 1,
         progress: RoundProgress | None = None,
     ) -> tuple[FederationResult, Figures]:
-        """Run federated zeroth order without a cut with about as much forward work as FedSPZO; see `fedzo_config`."""
+        """Run federated zeroth order without a cut, with about FedSPZO's forward work; see `fedzo_config`."""
         return self.zeroth_order(self.fedzo_config(rate, first, second), 0, transport, progress)
 
     def fedzo_config(self, rate: float, first: int = 1, second: int = 1) -> FederatedConfig:
-        """Configure federated zeroth order without a cut: steps for FedSPZO's work, as far as a message has room."""
+        """Configuration without a cut; steps for FedSPZO's work, up to the limit of a message."""
         config = replace(self.config, first=first, second=second, rate=rate, order=None)
         work = step_flops(self.flops(self.stage), self.config) * self.config.steps
         steps = round(work / step_flops(self.flops(0), config))
@@ -141,19 +140,16 @@ class NetworkExperiment(FederatedExperiment):
 
     @property
     def name(self) -> str:
-        """Name of the network."""
         return self.network.name
 
     def flops(self, stage: int) -> tuple[int, int]:
-        """Operations of one sample's forward pass through both parts."""
         return part_flops(self.network, stage)
 
     def model(self, config: FederatedConfig, stage: int) -> SplitModel:
-        """Make a copy of the start, cut at a stage."""
         return SplitModel(copy.deepcopy(self.module), cut_of(self.network, stage), config)
 
     def facts(self, config: FederatedConfig, stage: int) -> Figures:
-        """Peak memory of a client, and how much it is above MeZO's."""
+        """Peak memory of a client in bytes, and its excess over MeZO's in percent."""
         shape, cut = self.network.input_shape, cut_of(self.network, stage)
         memory = memory_bytes(self.module, cut, shape, config)
         mezo = memory_bytes(self.module, 0, shape, replace(config, first=1, second=1))
@@ -168,9 +164,9 @@ class NetworkExperiment(FederatedExperiment):
         """Run FedAvg with FedSPZO's steps; its figures also have ``backward_flops``."""
         config = replace(self.config, rate=rate)
         result = fedavg(copy.deepcopy(self.module), config, self.owned, self.test, progress)
-        found = figures(result, config, self.flops(0))
-        found["backward_flops"] = result.curve[-1].evaluations[1] * self.backward_flops
-        return result, found
+        with_backward = figures(result, config, self.flops(0))
+        with_backward["backward_flops"] = result.curve[-1].evaluations[1] * self.backward_flops
+        return result, with_backward
 
 
 def figures(result: FederationResult, config: FederatedConfig, flops: tuple[int, int]) -> Figures:
@@ -190,10 +186,10 @@ def figures(result: FederationResult, config: FederatedConfig, flops: tuple[int,
 
 
 def work_curve(result: FederationResult, figures: Figures) -> list[tuple[float, float, float]]:
-    """Tabulate forward operations in billions, held-out loss and percent right, before and after each round."""
-    evaluations = [sum(one.evaluations) for one in result.curve]
+    """Forward operations in billions, held-out loss and accuracy in percent, before and after each round."""
+    evaluations = [sum(metrics.evaluations) for metrics in result.curve]
     billions = figures["forward_flops"] / 1e9
     return [
-        (billions * done / evaluations[-1], one.loss, 100 * one.accuracy)
-        for done, one in zip(evaluations, result.curve, strict=True)
+        (billions * done / evaluations[-1], metrics.loss, 100 * metrics.accuracy)
+        for done, metrics in zip(evaluations, result.curve, strict=True)
     ]

@@ -24,7 +24,7 @@ _FLOAT = 4
 
 @dataclass(frozen=True)
 class FirstOrder:
-    """Settings with which a module is trained by gradients.
+    """Settings for training a module by gradients.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class FirstOrder:
     evaluated : callable
         Mean cross entropy and accuracy on samples.
     optimiser : callable
-        Optimiser of a client's round, of parameters and rate.
+        Makes the optimiser of a client's round from parameters and rate.
     """
 
     loss: Callable[[Any, Any], Tensor]
@@ -46,7 +46,7 @@ def _network_loss(module: nn.Module, samples: Samples) -> Tensor:
 
 
 NETWORK = FirstOrder(_network_loss, evaluated, lambda parameters, rate: torch.optim.SGD(parameters, lr=rate))
-"""Plain gradient descent of a network."""
+"""Plain gradient descent on a network."""
 
 
 def fedavg(
@@ -57,19 +57,18 @@ def fedavg(
     progress: Callable[[RoundMetrics], None] | None = None,
     training: FirstOrder = NETWORK,
 ) -> FederationResult:
-    """Run all rounds with gradients, in float32 (McMahan et al., 2017); clients upload what is trained.
+    """Run all rounds with gradients, in float32 (McMahan et al., 2017); clients upload the trained weights.
 
     Clients and batches are the same as in `federate`; evaluations count for the second part.
 
     Parameters
     ----------
     module : nn.Module
-        Pre-trained; has the server's weights at the end. Its parameters without gradients are frozen.
+        Pre-trained; has the server's weights at the end. Parameters that do not require gradients are frozen.
     config : FederatedConfig
         Uses rounds, clients, fraction, steps, batch, rate and seed.
     owned, test, progress
         See `federate`.
-    training : FirstOrder
 
     Raises
     ------
@@ -83,21 +82,21 @@ def fedavg(
     for number in range(config.rounds):
         sampled = config.sampled(number)
         whole = sum(len(owned[client]) for client in sampled)
-        mean = [torch.zeros_like(one) for one in _trained(module)]
+        mean = [torch.zeros_like(parameter) for parameter in _trained(module)]
         losses: list[float] = []
         for client in sampled:
-            mine = copy.deepcopy(module)
-            optimiser = training.optimiser(_trained(mine), config.rate)
+            local = copy.deepcopy(module)
+            optimiser = training.optimiser(_trained(local), config.rate)
             for indices in config.batches(number, client, len(owned[client])):
-                one = training.loss(mine, owned[client][indices])
+                batch_loss = training.loss(local, owned[client][indices])
                 optimiser.zero_grad()
-                torch.autograd.backward(one)
+                torch.autograd.backward(batch_loss)
                 optimiser.step()
-                losses.append(float(one.detach()))
+                losses.append(float(batch_loss.detach()))
                 seen += len(indices)
-            for total, parameter in zip(mean, _trained(mine), strict=True):
+            for total, parameter in zip(mean, _trained(local), strict=True):
                 total.add_(parameter.detach(), alpha=len(owned[client]) / whole)
-            uploaded += _FLOAT * sum(one.numel() for one in mean)
+            uploaded += _FLOAT * sum(total.numel() for total in mean)
         with torch.no_grad():
             for parameter, total in zip(_trained(module), mean, strict=True):
                 parameter.copy_(total)
@@ -110,4 +109,4 @@ def fedavg(
 
 
 def _trained(module: nn.Module) -> list[nn.Parameter]:
-    return [one for one in module.parameters() if one.requires_grad]
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]

@@ -12,11 +12,11 @@ from ...zo.scalars import Moves, Scalars, StepLayout
 from .configuration import FederatedConfig
 
 Totals = tuple[Tensor, Tensor]
-"""Sums of moves of both parts, see `Periodic.accumulate`; of a model that is not cut the first is 0."""
+"""Sums of moves of both parts, see `Periodic.accumulate`; an uncut model has 0 as the first."""
 
 
 class LabelledSamples(Sized, Protocol):
-    """Samples of a client, whatever their inputs are; indices choose some of them."""
+    """Samples of a client with any kind of inputs; indexing selects samples."""
 
     @property
     def labels(self) -> Integers: ...
@@ -25,11 +25,10 @@ class LabelledSamples(Sized, Protocol):
 
 
 class FederatedModel(Protocol):
-    """Model of a server, or of a client that this program runs, see `model.SplitModel` and `job_model.JobModel`.
+    """Model of a server or of a program's client, see `model.SplitModel` and `job_model.JobModel`.
 
     Attributes
     ----------
-    config : FederatedConfig
     layout : StepLayout
         Positions of the perturbations of a step.
     evaluations : list of int
@@ -41,19 +40,19 @@ class FederatedModel(Protocol):
     evaluations: list[int]
 
     def copy(self) -> Self:
-        """Copy the model as it is, with nothing evaluated."""
+        """Copy of the model in its present state, with nothing evaluated."""
 
     def prepared(self, samples: Any) -> tuple[Any, Any]:
-        """Inputs and labels of samples as `step` takes them."""
+        """Inputs and labels of samples, as arguments of `step`."""
 
     def integers(self) -> Tensor:
-        """Copy all weights, and what decides them: (count,) of int32."""
+        """Copy of all weights, and of the state that decides them, (count,) of int32."""
 
     def total(self, moves: tuple[Moves, Moves]) -> Totals:
-        """Sum moves of both parts into short tables."""
+        """Sums of moves of both parts, as short tables."""
 
     def after(self, total: Totals) -> Tensor:
-        """Compute `integers` with a sum of moves added; the weights are not changed."""
+        """`integers` with a sum of moves added; the weights are not changed."""
 
     def apply(self, total: Totals) -> None:
         """Add a sum of moves to the weights in one pass."""

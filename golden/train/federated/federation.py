@@ -46,9 +46,9 @@ class FederationResult:
     curve : list of RoundMetrics
         Metrics before the first round and after each.
     bit_identical : bool
-        True if every model that the server rebuilt equals the client's, and all clients end with the server's weights.
+        True if every model rebuilt by the server equals the client's, and all clients end with the server's weights.
     refused : list of str
-        Messages that the server refused: sender and reason.
+        Messages refused by the server: sender and reason.
     missing : list of (int, int)
         Round and client of each message that did not arrive.
     """
@@ -75,13 +75,12 @@ def federate(
         Pre-trained; has the server's weights at the end.
     owned : sequence of LabelledSamples
         Samples of each client; their number is its weight in the average.
-    test : LabelledSamples
     transport : callable, optional
         Delivers messages; by default in random order.
     progress : callable, optional
         Called after each round.
     cores : sequence of FederatedClient
-        The first clients, with their samples, where they are not this program's.
+        The first clients, if they are cores with their own samples.
 
     Raises
     ------
@@ -110,18 +109,18 @@ def federate(
         outcome.refused += done.refused
         outcome.missing += [(number, client) for client in done.missing]
         loss, right = model.evaluated(test)
-        first, second = (sum(one.evaluations[part] for one in clients) for part in (0, 1))
+        first, second = (sum(client.evaluations[part] for client in clients) for part in (0, 1))
         outcome.curve.append(RoundMetrics(float(np.mean(losses)), loss, right, (first, second), uploaded))
         if progress:
             progress(outcome.curve[-1])
-    for one in clients:
-        one.synchronise(server.total)
-        outcome.bit_identical &= torch.equal(one.integers(), server.model.integers())
+    for participant in clients:
+        participant.synchronise(server.total)
+        outcome.bit_identical &= torch.equal(participant.integers(), server.model.integers())
     return outcome
 
 
 def _received(server: Server, clients: Sequence[FederatedClient], uploads: Uploads) -> bool:
-    """Pass uploads to the server; return True if it rebuilt every sender's model bit for bit."""
+    """Pass uploads to the server; return True if every sender's model was rebuilt bit for bit."""
     identical = True
     for sender, data in uploads:
         try:
@@ -135,23 +134,23 @@ def _received(server: Server, clients: Sequence[FederatedClient], uploads: Uploa
 Uploads = list[tuple[str, bytes]]
 """Sender and bytes of each message of a round."""
 Transport = Callable[[int, Uploads], Uploads]
-"""Delivers the messages of a round, given its number, to the server."""
+"""Maps a round's number and messages to the messages that arrive at the server, in order."""
 
 
 def shuffled(seed: int) -> Transport:
-    """Make a transport that delivers messages in random order."""
+    """Transport that delivers messages in random order."""
 
     def deliver(number: int, uploads: Uploads) -> Uploads:
         order = np.random.default_rng([seed, 4, number]).permutation(len(uploads))
-        return [uploads[at] for at in order]
+        return [uploads[index] for index in order]
 
     return deliver
 
 
 def faulty(seed: int) -> Transport:
-    """Make a transport with fault injection: random order, one lost message, one damaged message per round.
+    """Transport with fault injection: random order, one lost message, one damaged message per round.
 
-    The message is lost in the first round. A damaged message has one bit changed; the correct one follows.
+    The message is lost in the first round. A damaged message has one changed bit; the correct message follows.
     """
     deliver = shuffled(seed)
 
@@ -160,8 +159,8 @@ def faulty(seed: int) -> Transport:
         if number == 0 and len(arrived) > 1:
             arrived.pop()
         sender, whole = arrived[0]
-        at = int(np.random.default_rng([seed, 5, number]).integers(8 * len(whole)))
-        damaged = (int.from_bytes(whole, "little") ^ 1 << at).to_bytes(len(whole), "little")
+        bit = int(np.random.default_rng([seed, 5, number]).integers(8 * len(whole)))
+        damaged = (int.from_bytes(whole, "little") ^ 1 << bit).to_bytes(len(whole), "little")
         return [(sender, damaged), *arrived]
 
     return deliver_with_faults

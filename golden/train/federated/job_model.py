@@ -1,4 +1,4 @@
-"""Transformer in the hardware's integers as a model of a federation: its job's steps are those of a client."""
+"""Transformer in the hardware's integers as a model of a federation: the job's steps are a client's steps."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ from .configuration import FederatedConfig
 from .federated_model import Totals
 
 _AT_ONCE = 64
-"""Samples that are evaluated together."""
+"""Samples in one forward pass."""
 
 
 class JobModel:
-    """Transformer whose steps are those of the integer job, forward pass included; see `FederatedModel`.
+    """Transformer with the steps of the integer job, forward pass included; see `FederatedModel`.
 
     Parameters
     ----------
     model : TransformerModel
-        Its frozen parameters are never written, so that all clients of a process share them.
+        Its frozen parameters are never written: all clients of a process share them.
     cut : int
-        First operation of the second part; 0 for a model that is not cut.
+        First operation of the second part; 0 for an uncut model.
     config : FederatedConfig
         Without a cut P1 counts the perturbations of a step, and P2 is 1.
     inputs_of : callable
-        Inputs of the model of samples, as they are handed to `prepared`: of sentences their tokens.
+        Maps samples to inputs of the model: sentences to tokens.
 
     Attributes
     ----------
-    job : ZerothOrderJob
     layout : StepLayout
         Positions of the perturbations of a step.
     evaluations : list of int
@@ -52,7 +51,7 @@ class JobModel:
     Raises
     ------
     UserError
-        If the model is not cut there, or the config is not one of the hardware's integers.
+        If the model cannot be cut there, or the hardware's integers cannot run the config.
     """
 
     def __init__(
@@ -69,33 +68,31 @@ class JobModel:
         self.evaluations = [0, 0]
 
     def copy(self) -> JobModel:
-        """Copy the model as it is, with nothing evaluated; frozen parameters are shared."""
-        found = JobModel(self.model, self._settings.split.cut, self.config, self.inputs_of)
-        found.job.total = self.job.total.copy()
-        return found
+        """Copy of the model in its present state, with nothing evaluated; frozen parameters are shared."""
+        model = JobModel(self.model, self._settings.split.cut, self.config, self.inputs_of)
+        model.job.total = self.job.total.copy()
+        return model
 
     def prepared(self, samples: Any) -> tuple[Integers, Integers]:
-        """Inputs and labels of samples."""
         return self.inputs_of(samples), samples.labels
 
     def integers(self) -> Tensor:
-        """Copy the tables of both parts' deltas, and all weights that they make: (count,) of int32."""
+        """Copy of both parts' delta tables, and of all weights with the deltas added, (count,) of int32."""
         return _integers(self.job)
 
     def total(self, moves: tuple[Moves, Moves]) -> Totals:
-        """Sum moves of both parts into short tables."""
         return self.config.source.accumulate(moves[0]), self.config.source.accumulate(moves[1])
 
     def after(self, total: Totals) -> Tensor:
-        """Compute `integers` with a sum of moves added; the deltas are not changed."""
-        moved = self.copy()
-        moved.apply(total)
-        return moved.integers()
+        """`integers` with a sum of moves added; the deltas are not changed."""
+        model = self.copy()
+        model.apply(total)
+        return model.integers()
 
     def apply(self, total: Totals) -> None:
         """Add a sum of moves to the deltas, modulo 2**32."""
-        own = np.stack([one.numpy() for one in total]) if self._settings.split.cut else total[1].numpy()
-        self.job.total = (self.job.total.astype(np.int32) + own).astype(np.int64)
+        moves = np.stack([part.numpy() for part in total]) if self._settings.split.cut else total[1].numpy()
+        self.job.total = (self.job.total.astype(np.int32) + moves).astype(np.int64)
 
     def step(self, inputs: Integers, labels: Integers, position: int) -> tuple[Scalars, float]:
         """Run one step and update the deltas, see `FederatedModel.step`.
@@ -103,7 +100,7 @@ class JobModel:
         Raises
         ------
         UserError
-            If a coefficient is clipped: the deltas are not those of the message then.
+            If a coefficient is clipped: the deltas then differ from the message.
         """
         job, config = self.job, self.config
         perturbation = job.parts[0].deltas.perturbation
@@ -121,16 +118,16 @@ class JobModel:
         """Mean cross entropy and accuracy on samples."""
         inputs, labels = self.prepared(samples)
         groups = range(0, len(labels), _AT_ONCE)
-        logits = Q8_16.to_float(np.concatenate([self.job.logits(inputs[at : at + _AT_ONCE]) for at in groups]))
+        logits = Q8_16.to_float(np.concatenate([self.job.logits(inputs[start : start + _AT_ONCE]) for start in groups]))
         return cross_entropy(logits, labels), accuracy(logits, labels)
 
 
 def _integers(job: ZerothOrderJob) -> Tensor:
-    """Deltas of a job, `DELTA`, and the weights that they make."""
-    found = [job.total]
+    """Deltas of a job in `DELTA`, and the weights with the deltas added."""
+    arrays = [job.total]
     for tuned, offsets in zip(job.parts, job.offsets(), strict=True):
         assert isinstance(tuned.part, TransformerModel)
-        moved = tuned.part.parameters(offsets)
-        found += [moved[name] for name in moved if name[0] in tuned.part.operations]
+        parameters = tuned.part.parameters(offsets)
+        arrays += [parameters[name] for name in parameters if name[0] in tuned.part.operations]
     assert DELTA.width <= 32
-    return torch.from_numpy(np.concatenate([one.astype(np.int32).reshape(-1) for one in found]))
+    return torch.from_numpy(np.concatenate([values.astype(np.int32).reshape(-1) for values in arrays]))

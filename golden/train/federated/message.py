@@ -43,14 +43,12 @@ class Message:
 
     Parameters
     ----------
-    round, client : int
     position : int
         Position of the first perturbation.
     share : int
         Weight in the average of clients.
     first, second : int
         P1 and P2.
-    steps : tuple of Scalars
     """
 
     round: int
@@ -62,20 +60,20 @@ class Message:
     steps: tuple[Scalars, ...]
 
     def to_bytes(self) -> bytes:
-        """Encode the message."""
+        """Encoded message, see the module."""
         fields = (self.round, self.client, self.position, self.share, len(self.steps))
         header = _HEADER.pack(MAGIC, VERSION, self.first, self.second, 0, *fields, 0)
-        body = b"".join(struct.pack(f"<B{len(one.values)}b", one.shift, *one.values) for one in self.steps)
+        body = b"".join(struct.pack(f"<B{len(step.values)}b", step.shift, *step.values) for step in self.steps)
         return header + body + _CHECK.pack(zlib.crc32(header + body))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Message:
-        """Decode a message; every byte is checked, so that equal messages have equal bytes.
+        """Decode a message; every byte is checked: equal messages have equal bytes.
 
         Raises
         ------
         UserError
-            If the message is malformed; the text says how.
+            If the message is malformed; the text tells the reason.
         """
         least = _HEADER.size + _CHECK.size
         if len(data) < least:
@@ -100,7 +98,7 @@ class Message:
             Scalars(shift, tuple(values))
             for shift, *values in struct.iter_unpack(f"<B{first * second}b", body[_HEADER.size :])
         ]
-        for number, one in enumerate(read):
-            if one.shift > LARGEST_SHIFT or min(one.values) < -LARGEST:
-                raise UserError(f"step {number} has shift {one.shift} and scalars from {min(one.values)} on")
+        for number, scalars in enumerate(read):
+            if scalars.shift > LARGEST_SHIFT or min(scalars.values) < -LARGEST:
+                raise UserError(f"step {number} has shift {scalars.shift} and scalars from {min(scalars.values)} on")
         return cls(round_number, client, position, share, first, second, tuple(read))

@@ -1,4 +1,4 @@
-"""Model cut in two parts with integer weights; outputs of the first part are reused within a step."""
+"""Model cut in two parts with integer weights; a step reuses outputs of the first part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class SplitModel:
         Set to evaluation mode (no dropout, fixed batch norm); all its parameters are tuned in place.
     cut : int
         Layers of the first part; 0 for none.
-    config : FederatedConfig
 
     Attributes
     ----------
@@ -42,7 +41,7 @@ class SplitModel:
     ------
     UserError
         If the cut is out of range, the second part has no parameters, a weight is outside the format, or the parameters
-        are not those of the config's order.
+        do not fit the config's order.
     """
 
     def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig) -> None:
@@ -58,11 +57,14 @@ class SplitModel:
         tensors = [list(part.parameters()) for part in self.parts]
         self.weights: tuple[IntegerWeights, ...]
         if config.order is None:
-            self.weights = tuple(IntegerWeights(own, source, format) for own in tensors)
+            self.weights = tuple(IntegerWeights(tensors_of_part, source, format) for tensors_of_part in tensors)
             spans = (source.span(self.weights[0].count), source.span(self.weights[1].count))
             self.layout = StepLayout(config.first, config.second, spans)
         else:
-            self.weights = tuple(config.order.weights(own, at, source, format) for at, own in enumerate(tensors))
+            self.weights = tuple(
+                config.order.weights(tensors_of_part, number, source, format)
+                for number, tensors_of_part in enumerate(tensors)
+            )
             self.layout = config.split.layout(config.order.mapping, source.spec.period)
         self.evaluations = [0, 0]
         self.eps = self.weights[0].snap(config.eps)
@@ -70,46 +72,43 @@ class SplitModel:
     @property
     def count(self) -> int:
         """Number of parameters."""
-        return sum(one.count for one in self.weights)
+        return sum(weights.count for weights in self.weights)
 
     def copy(self) -> SplitModel:
-        """Copy the model as it is, with nothing evaluated."""
+        """Copy of the model in its present state, with nothing evaluated."""
         return SplitModel(copy.deepcopy(self.module), self.cut, self.config)
 
     def prepared(self, samples: Samples) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of samples."""
         return torch.from_numpy(samples.values()), torch.from_numpy(samples.labels)
 
     def evaluated(self, samples: Samples) -> tuple[float, float]:
-        """Mean cross entropy and accuracy on samples."""
         return evaluated(self.module, samples)
 
     def integers(self) -> Tensor:
-        """A copy of all weights: (count,) of int32."""
-        return torch.cat([one for part in self.weights for one in part.integers])
+        """Copy of all weights, (count,) of int32."""
+        return torch.cat([integers for part in self.weights for integers in part.integers])
 
     def total(self, moves: tuple[Moves, Moves]) -> Totals:
-        """Sum moves of both parts into short tables."""
         return self.config.source.accumulate(moves[0]), self.config.source.accumulate(moves[1])
 
     def after(self, total: Totals) -> Tensor:
-        """Compute `integers` with a sum of moves added; the weights are not changed."""
-        found = []
-        for weights, one in zip(self.weights, total, strict=True):
-            table = self.config.source.table_of(one)
+        """`integers` with a sum of moves added; the weights are not changed."""
+        tensors = []
+        for weights, sum_of_part in zip(self.weights, total, strict=True):
+            table = self.config.source.table_of(sum_of_part)
             for integers, offset in zip(weights.integers, weights.offsets, strict=False):
-                found.append(integers.clone())
-                table.add_(found[-1], 0, offset, 1)
-        return torch.cat(found)
+                tensors.append(integers.clone())
+                table.add_(tensors[-1], 0, offset, 1)
+        return torch.cat(tensors)
 
     def apply(self, total: Totals) -> None:
         """Add a sum of moves to the weights in one pass."""
-        for weights, one in zip(self.weights, total, strict=True):
-            weights.apply(self.config.source.table_of(one))
+        for weights, sum_of_part in zip(self.weights, total, strict=True):
+            weights.apply(self.config.source.table_of(sum_of_part))
 
     @torch.no_grad()
     def step(self, inputs: Tensor, labels: Tensor, position: int) -> tuple[Scalars, float]:
-        """Run one step on inputs (n, *shape) and labels (n,), see `FederatedModel.step`.
+        r"""Run one step on inputs (n, \*shape) and labels (n,), see `FederatedModel.step`.
 
         Raises
         ------
@@ -117,7 +116,8 @@ class SplitModel:
             If a loss is not finite, or the step does not fit 32 bits; the weights are then unchanged.
         """
         losses = [
-            [self._side(inputs, labels, *where, sign) for sign in (1, -1)] for where in self.layout.positions(position)
+            [self._side(inputs, labels, *positions, sign) for sign in (1, -1)]
+            for positions in self.layout.positions(position)
         ]
         plus, minus = ([loss for pair in losses for loss in pair[side]] for side in (0, 1))
         if not all(map(isfinite, plus + minus)):
@@ -126,16 +126,16 @@ class SplitModel:
         moved = [self.weights[0].coefficient(scale * (a - b)) for a, b in zip(plus, minus, strict=True)]
         scalars = Scalars.of(moved)
         moves = self.layout.moves(position, [scalars])
-        # checked first: an overflow is refused before any update
+        # checked before the first update: an overflow leaves the weights as they were
         if (largest := max(abs(coefficient) for part in moves for _, coefficient in part)) >= 1 << 31:
             raise UserError(f"a step moves by {largest}, beyond 32 bits: lower the rate")
         for weights, part in zip(self.weights, moves, strict=True):
-            for at, coefficient in part:
-                weights.add(at, coefficient * weights.resolution)
+            for start, coefficient in part:
+                weights.add(start, coefficient * weights.resolution)
         return scalars, sum(plus + minus) / len(plus + minus)
 
     def _side(self, inputs: Tensor, labels: Tensor, first: int, second: list[int], sign: int) -> list[float]:
-        """Losses on one side of a perturbation of the first part; one intermediate output is stored at a time."""
+        """Losses at one sign of a perturbation of the first part; one intermediate output is stored at a time."""
         with self._moved(0, first, sign):
             between = self.parts[0](inputs)
         self.evaluations[0] += len(inputs)

@@ -1,8 +1,8 @@
 """Server of a federation: checks messages, rebuilds clients' models and averages them, in short integer tables.
 
-The sum of a client's steps is a table of the base's size (`Periodic.accumulate`), of which every weight uses exactly
-one number. So the average of the tables, rounded number by number, equals the average of the models rounded weight by
-weight: with shares n[c] and sums T[c], signed int32,
+The sum of a client's steps is a table of the base's size (`Periodic.accumulate`), and every weight uses exactly one
+number of the table. The average of the tables, rounded number by number, therefore equals the average of the models,
+rounded weight by weight. With shares n[c] and sums T[c], signed int32,
 
     A = round half to even (sum of n[c] T[c] / sum of n[c])
 
@@ -59,6 +59,11 @@ class Server:
         Pre-trained; tuned in place.
     shares : sequence of int
         Weight in the average of every client.
+
+    Raises
+    ------
+    UserError
+        If all rounds together take more positions than 64 bits count.
     """
 
     def __init__(self, model: FederatedModel, shares: Sequence[int]) -> None:
@@ -77,15 +82,14 @@ class Server:
 
         Parameters
         ----------
-        data : bytes
         sender : str
-            Sender for the record; the client in the message may be wrong.
+            Sender for the record; the client named in the message may be wrong.
 
         Raises
         ------
         UserError
-            If the message is malformed or does not fit the round. The refusal is recorded with the sender; other
-            messages are kept, and the client may send again.
+            If the message is malformed or does not fit the round. The refusal is recorded with the sender. Accepted
+            messages stay, and the client may send again.
         """
         try:
             message = Message.from_bytes(data)
@@ -105,32 +109,32 @@ class Server:
             raise UserError(f"client {message.client} has no task in round {self.number}")
         if message.client in self.round.messages:
             raise UserError(f"client {message.client} has sent its message already")
-        asked = {
+        checks = {
             "position": (message.position, task.position),
             "share": (message.share, self._shares[message.client]),
             "P1": (message.first, config.first),
             "P2": (message.second, config.second),
             "number of steps": (len(message.steps), config.steps),
         }
-        for name, (found, wanted) in asked.items():
-            if found != wanted:
-                raise UserError(f"client {message.client}'s {name} is {found}, not {wanted}")
+        for name, (actual, expected) in checks.items():
+            if actual != expected:
+                raise UserError(f"client {message.client}'s {name} is {actual}, not {expected}")
 
     def sum_of(self, message: Message) -> Totals:
         """Sum of the steps of a message."""
         return self.model.total(self.model.layout.moves(message.position, message.steps))
 
     def rebuilt(self, client: int) -> Tensor:
-        """Rebuild a client's weights after its steps of this round, bit for bit: (count,) of int32."""
+        """A client's weights after its steps of this round, bit for bit, (count,) of int32."""
         return self.model.after(self.sum_of(self.round.messages[client]))
 
     def close(self) -> Round:
-        """Average the accepted messages, update the weights, and begin the next round; return the closed one."""
+        """Average the accepted messages, update the weights, start the next round, and return the closed round."""
         done = self.round
         if done.messages:
-            shares = [one.share for one in done.messages.values()]
-            sums = [self.sum_of(one) for one in done.messages.values()]
-            moved = (average([one[0] for one in sums], shares), average([one[1] for one in sums], shares))
+            shares = [message.share for message in done.messages.values()]
+            sums = [self.sum_of(message) for message in done.messages.values()]
+            moved = (average([pair[0] for pair in sums], shares), average([pair[1] for pair in sums], shares))
             self.model.apply(moved)
             self.total = (self.total[0] + moved[0], self.total[1] + moved[1])
         self.number += 1
@@ -142,11 +146,13 @@ class Server:
         each = config.steps * self.model.layout.span
         start = self.number * config.sampled_clients * each
         sampled = config.sampled(self.number)
-        return Round({one: ClientTask(self.number, one, start + at * each) for at, one in enumerate(sampled)})
+        return Round(
+            {client: ClientTask(self.number, client, start + slot * each) for slot, client in enumerate(sampled)}
+        )
 
 
 def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:
-    """Average int32 tensors with weights in exact integers, rounded half to even.
+    """Weighted average of int32 tensors in exact integers, rounded half to even.
 
     Parameters
     ----------
@@ -156,5 +162,5 @@ def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:
         Weights; their sum is below 2**31.
     """
     whole = sum(shares)
-    scaled = [share * one.numpy().astype(np.int64) for one, share in zip(sums, shares, strict=True)]
+    scaled = [share * tensor.numpy().astype(np.int64) for tensor, share in zip(sums, shares, strict=True)]
     return torch.from_numpy(round_to_even(np.sum(scaled, axis=0), whole).astype(np.int32))

@@ -13,27 +13,20 @@ Some = TypeVar("Some", bound=LabelledSamples)
 
 
 def shards(samples: Some, clients: int, alpha: float, seed: int) -> list[Some]:
-    """Distribute each class over the clients in proportions from a Dirichlet distribution, as usual for non-IID
-    clients.
+    """Samples of each client: each class is divided in proportions from a Dirichlet distribution (non-IID clients).
+
+    Every sample belongs to one client. A client without samples gets one from the largest.
 
     Parameters
     ----------
-    samples : LabelledSamples
-    clients : int
     alpha : float
-        Concentration, above 0. At 0.1 most clients have one or two classes, at 100 all have similar shares; at
-        infinity samples are dealt out evenly, whatever their class (IID).
-    seed : int
-
-    Returns
-    -------
-    list of LabelledSamples
-        Samples of each client; every sample belongs to one. A client without any gets one from the largest.
+        Concentration, above 0. At 0.1 most clients have one or two classes, at 100 all have similar shares. Infinity
+        distributes samples evenly, whatever their class (IID).
 
     Raises
     ------
     UserError
-        If alpha is not above 0, or there are fewer samples than clients.
+        If alpha is not above 0, or clients outnumber the samples.
     """
     if not alpha > 0:
         raise UserError(f"alpha = {alpha} is not above 0")

@@ -1,4 +1,4 @@
-"""Federations of a transformer on sentences, in the hardware's integers, and LoRA in float beside them."""
+"""Federations of a transformer on sentences: zeroth order in the hardware's integers, and LoRA in float."""
 
 from __future__ import annotations
 
@@ -45,15 +45,14 @@ LORA = FirstOrder(
 
 @dataclass(frozen=True, kw_only=True)
 class TextExperiment(FederatedExperiment):
-    """Federations on a transformer, see `FederatedExperiment`; a stage is the operation before which it is cut.
+    """Federations on a transformer, see `FederatedExperiment`; a stage is the operation after the cut.
 
     Parameters
     ----------
-    sentences : SentenceModel
     integers : TransformerModel
-        What it becomes for the hardware.
+        The sentence model in the hardware's integers.
     classifier : callable, optional
-        Makes the same model in float, where LoRA is to run.
+        Makes the same model in float, for LoRA.
     """
 
     sentences: SentenceModel
@@ -62,42 +61,41 @@ class TextExperiment(FederatedExperiment):
 
     @property
     def name(self) -> str:
-        """Name of the transformer."""
         return self.sentences.network.name
 
     @cached_property
     def _work(self) -> Integers:
-        """Mean operations of the tuning sentences, by operation."""
-        return mean_work(self.sentences, [one for some in self.owned for one in _texts(some).sentences])
+        """Mean operations of the tuning sentences, by operation of the network."""
+        return mean_work(self.sentences, [sentence for samples in self.owned for sentence in _texts(samples).sentences])
 
     def flops(self, stage: int) -> tuple[int, int]:
         """Operations of the mean tuning sentence through both parts."""
         return int(self._work[:stage].sum()), int(self._work[stage:].sum())
 
     def model(self, config: FederatedConfig, stage: int) -> JobModel:
-        """Make a copy of the start, cut at an operation."""
+        """Copy of the start, cut at an operation."""
         return JobModel(self.integers, stage, config, lambda texts: self.sentences.tokens(texts.sentences))
 
     def facts(self, config: FederatedConfig, stage: int) -> Figures:
-        """Bytes of a client's deltas, and what the formula of docs/federated.md expects of the cut."""
+        """Bytes of a client's deltas, and the cut's saving predicted by the formula of docs/federated.md."""
         width = config.source.spec.width
         rows = sum(len(part.rows) for part in self.integers.parts(stage))
-        found: Figures = {"delta_bytes": rows * width * DELTA.width // 8}
+        facts: Figures = {"delta_bytes": rows * width * DELTA.width // 8}
         if stage:
             parameters = tuned_parameters(self.integers, stage)
-            found["predicted_saving"] = round(saved(parameters, self.flops(stage), config.second), 4)
-        return found
+            facts["predicted_saving"] = round(saved(parameters, self.flops(stage), config.second), 4)
+        return facts
 
     def baselines(self, rates: FederatedRates, transport: Transport | None) -> dict[str, Run]:
         """Plain federated zeroth order, several perturbations without a cut (DeComFL), and LoRA in float."""
         several = partial(self.fedzo, BASELINE_QUERIES * rates.plain, transport, BASELINE_QUERIES)
-        found: dict[str, Run] = {"FedZO": partial(self.fedzo, rates.plain, transport), "DeComFL": several}
+        runs: dict[str, Run] = {"FedZO": partial(self.fedzo, rates.plain, transport), "DeComFL": several}
         if self.classifier is not None:
-            found["FedAvg, LoRA"] = partial(self.lora, rates.fedavg)
-        return found
+            runs["FedAvg, LoRA"] = partial(self.lora, rates.fedavg)
+        return runs
 
     def lora(self, rate: float, progress: RoundProgress | None = None) -> tuple[FederationResult, Figures]:
-        """Run FedAvg with FedSPZO's steps, in which clients train and upload adapters of rank 4, in float."""
+        """Run FedAvg with FedSPZO's steps, where clients train and upload adapters of rank 4, in float."""
         assert self.classifier is not None
         config, module = replace(self.config, rate=rate), self.classifier()
         add_lora(module, seed=config.seed)
@@ -111,75 +109,74 @@ class TextExperiment(FederatedExperiment):
 
 
 def mean_work(sentences: SentenceModel, texts: Sequence[Sentence]) -> Integers:
-    """Mean operations of sentences, by operation of the network; a multiply-accumulate is two.
+    """Mean operations of sentences, by operation of the network; a multiply-accumulate counts as two.
 
-    Those of linear layers and attention, and of a norm two multiplications a value: its square, and its factor.
+    Linear layers and attention count, and norms with two multiplications per value: the square and the factor.
     """
     network, lengths = sentences.network, tuple(map(int, (sentences.tokens(texts) >= 0).sum(axis=1)))
-    found = np.array(products(network, lengths))
+    counts = np.array(products(network, lengths))
     for number, operation in enumerate(network.operations):
         if isinstance(operation, Normalisation):
             features, pooled = network.shapes[number]
-            found[number] = 2 * features * (len(lengths) if pooled else sum(lengths))
-    mean: Integers = np.rint(2 * found / len(lengths)).astype(np.int64)
+            counts[number] = 2 * features * (len(lengths) if pooled else sum(lengths))
+    mean: Integers = np.rint(2 * counts / len(lengths)).astype(np.int64)
     return mean
 
 
 def tuned_parameters(model: TransformerModel, cut: int) -> tuple[int, int]:
-    """Parameters of both parts that are perturbed."""
+    """Number of perturbed parameters of both parts."""
     sizes = {name: int(np.prod(shape)) for name, shape in model.order.shapes.items()}
     first = sum(size for (number, _), size in sizes.items() if number < cut)
     return first, sum(sizes.values()) - first
 
 
 def best_cut(model: TransformerModel, work: Integers, second: int) -> int:
-    """Operation before which a cut should save most, see `cost_model.saving`; of equal ones the last.
+    """Operation after the cut with the largest expected saving, see `cost_model.saving`; among equals the last.
 
     Raises
     ------
     UserError
-        If the network is not cut anywhere.
+        If no cut has tuned parameters on both sides.
     """
-    network, found = model.transformer.network, []
+    network, candidates = model.transformer.network, []
     for cut in network.cuts:
         parameters = tuned_parameters(model, cut)
         if min(parameters):
             expected = saved(parameters, (int(work[:cut].sum()), int(work[cut:].sum())), second)
-            found.append((expected, cut))
-    if not found:
+            candidates.append((expected, cut))
+    if not candidates:
         raise UserError(f"{network.name}: no cut has tuned parameters on both sides")
-    return max(found)[1]
+    return max(candidates)[1]
 
 
 def cut_named(network: Transformer, name: str) -> int:
-    """Number of an operation, by its name or that of the layer that begins with it.
+    """Number of an operation, by its name or by the name of the layer that starts with it.
 
     Raises
     ------
     UserError
-        If there is none, or the network is not cut there.
+        If the name is unknown, or the network cannot be cut there.
     """
     for number, title in enumerate(network.titles):
         if title == name or title.startswith(f"{name}."):
             network.crossing(number)
             return number
-    places = ", ".join(network.titles[cut] for cut in network.cuts[-4:])
-    raise UserError(f"cut = {name!r}: {network.name} has no operation of that name; it can be cut before {places}, ...")
+    titles = ", ".join(network.titles[cut] for cut in network.cuts[-4:])
+    raise UserError(f"cut = {name!r}: {network.name} has no operation of that name; it can be cut before {titles}, ...")
 
 
 def sensitive_places(
     classifier: TextClassifier, task: TextTask, share: float, generic: Path | None, names: Mapping[TensorName, str]
 ) -> dict[TensorName, Integers]:
-    """Places of the weights that generic text is most sensitive to, which all clients tune alone (Meerkat).
+    """Indices of the weights with the largest sensitivity to generic text, the only weights that clients tune
+    (Meerkat).
 
-    The choice is the server's: it reads no client's sentences.
+    The server chooses without reading any client's sentences.
 
     Parameters
     ----------
-    classifier : TextClassifier
-    task : TextTask
     share : float
-        Of each linear layer's weights.
+        Share of each linear layer's weights.
     generic : Path, optional
         See `TextObjective`.
     names : mapping of (int, str) to str
@@ -188,7 +185,7 @@ def sensitive_places(
     Raises
     ------
     UserError
-        If there is no generic text, or the share is none.
+        If generic text is missing, or the share is out of range.
     """
     count_of(1, share)  # refuses a share before gradients are computed
     if generic is None:
@@ -196,8 +193,8 @@ def sensitive_places(
     classifier.freeze_words()
     losses = TextObjective(classifier, task, generic).losses("generic")
     scores = squared_gradients(classifier, losses)
-    # no generic text depends on the head: it stays as it is
-    return places_of(sensitive({name: one for name, one in scores.items() if one.any()}, share), names)
+    # generic text does not depend on the head: the head stays frozen
+    return places_of(sensitive({name: score for name, score in scores.items() if score.any()}, share), names)
 
 
 def _texts(samples: Any) -> Texts:
@@ -206,6 +203,5 @@ def _texts(samples: Any) -> Texts:
 
 
 def _evaluated(module: TextClassifier, texts: Texts) -> tuple[float, float]:
-    """Mean cross entropy and accuracy on sentences."""
     with torch.no_grad():
         return float(module.loss(module.batch(texts))), module.accuracy(texts)
