@@ -1,1 +1,1 @@
-"""`fabtune tune`: one flow, and for each kind of method what it prepares, runs and tells; and its runs read again."""
+"""`fabtune tune`: one flow for all methods, and its saved runs."""

@@ -34,32 +34,32 @@ class GradientTuning(Tuning):
 
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
-        """List options that others leave without effect."""
         if not METHODS[options["method"]].has_adapters:
             yield ["rank"], f"--method {options['method']}"
         if options["engine"] not in CORE_ENGINES:
             yield ["core"], f"--engine {options['engine'] or 'golden'}"
-        for given in ("weights", "model"):
-            if options[given] and not options["pretrain"]:
-                yield ["pretrain_epochs", "pretrain_rate"], f"--{given} and without --pretrain"
+        for source in ("weights", "model"):
+            if options[source] and not options["pretrain"]:
+                yield ["pretrain_epochs", "pretrain_rate"], f"--{source} and without --pretrain"
 
     def prepare(self, console: Console) -> None:
-        """Refuse what cannot run, load samples and network, and pre-train."""
-        torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
+        torch.set_num_threads(1)  # such small layers gain nothing from more threads, and sums keep their order
         start, options = self.start, self.options
         self._task = task = start.task()
         network, module = start.network_for(task)
         defaults = adapter_defaults(network.name)
-        own = {"engine": "golden", "epochs": defaults.epochs, "batch": 20, "rate": defaults.rate}
-        settings, samples = AdapterSettings(**given_settings(AdapterSettings, options, **own)), len(task.tune)
+        by_default = {"engine": "golden", "epochs": defaults.epochs, "batch": 20, "rate": defaults.rate}
+        settings, samples = AdapterSettings(**given_settings(AdapterSettings, options, **by_default)), len(task.tune)
         settings.split(samples)
         self.check_samples(task, settings.engine != "float")
         if settings.engine in CORE_ENGINES:
             find_tools(settings.engine)
             byte_inputs = task.tune.inputs.dtype == np.uint8
             self.spec = self.tuner.spec_for(network, settings, samples, byte_inputs, self.preset)
-        given = {"epochs": options["pretrain_epochs"], "rate": options["pretrain_rate"]}
-        pretraining = replace(pretraining_defaults(network.name, start.seed), **given_settings(Pretraining, given))
+        pretrain_options = {"epochs": options["pretrain_epochs"], "rate": options["pretrain_rate"]}
+        pretraining = replace(
+            pretraining_defaults(network.name, start.seed), **given_settings(Pretraining, pretrain_options)
+        )
         module, self.origin = start.ready(network, module, task, pretraining, console)
         self.network, self.classes, self.held_out = network.name, network.classes, task.test.labels
         self.job = AdapterTuning(network, module, task, settings)
@@ -68,7 +68,6 @@ class GradientTuning(Tuning):
             self.check_parameters(self.job.stages, self.job.state)
 
     def bar(self, progress: Progress) -> dict[str, Any]:
-        """Add a bar of the epochs."""
         settings = self.job.settings
         bar = progress.add_task(f"{settings.method}, {settings.engine}", total=settings.epochs)
         step = advance(progress, bar, settings.method)
@@ -82,18 +81,20 @@ class GradientTuning(Tuning):
     def figures(self) -> dict[str, Any]:
         """``seconds`` (of the tuning alone), cache, clipped values, parameters, and each epoch's validation."""
         result = self.result
-        found = [epoch.validation for epoch in result.epochs if epoch.validation]
+        validations = [epoch.validation for epoch in result.epochs if epoch.validation]
         return {
             "seconds": round(result.seconds, 3),
             "cache_bytes": result.cache_bytes,
             "saturations": result.saturations,
             "trained_parameters": result.trained_parameters,
-            **{f"validation_{name}": [one[at] for one in found] for at, name in enumerate(("loss", "accuracy"))},
+            **{
+                f"validation_{name}": [values[index] for values in validations]
+                for index, name in enumerate(("loss", "accuracy"))
+            },
         }
 
     @property
     def described(self) -> dict[str, Any]:
-        """Settings."""
         settings = self.job.settings
         return {
             "network": self.network,
@@ -110,9 +111,9 @@ class GradientTuning(Tuning):
     def metadata(self) -> dict[str, Any]:
         """Settings, and the format of the values."""
         settings = self.job.settings
-        own = {name: getattr(settings, name) for name in ("rank", "batch", "rate", "schedule")}
-        own |= {"core": self.preset if self.spec else ""}
-        return self.described | own | {"format": "float32" if settings.engine == "float" else "Q4.12"}
+        saved = {name: getattr(settings, name) for name in ("rank", "batch", "rate", "schedule")}
+        saved |= {"core": self.preset if self.spec else ""}
+        return self.described | saved | {"format": "float32" if settings.engine == "float" else "Q4.12"}
 
     @property
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
@@ -126,7 +127,6 @@ class GradientTuning(Tuning):
 
     @property
     def remedy(self) -> str:
-        """A lower rate."""
         return f"lower --rate {self.job.settings.rate:g}"
 
     def draw(self, path: Path) -> None:
@@ -137,7 +137,6 @@ class GradientTuning(Tuning):
 
     @classmethod
     def summary(cls, result: Mapping[str, Any]) -> list[str]:
-        """Describe a result in lines."""
         before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
         lines = [
             f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% "

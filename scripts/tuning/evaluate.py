@@ -1,4 +1,4 @@
-"""`fabtune evaluate`: how many samples a network classifies correctly, and what it takes the others for."""
+"""`fabtune evaluate`: accuracy of a network on held-out samples, and its confusion matrix."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .saved_run import SavedRun
 
 ENGINES = ("float", "golden", "rtl")
 PLAIN_METHOD = "pezo-otf"
-"""Method whose core runs a network without adapters."""
+"""Method whose core runs networks without adapters."""
 _AT_ONCE = 100
 
 
@@ -39,15 +39,14 @@ class EvaluateRequest:
 
     Parameters
     ----------
-    saved : SavedRun
     data, data_dir, drift, scale, seed
-        See `task_of`; None for those of the run.
+        See `task_of`; None for the run's own.
     engine : str, optional
-        One of `ENGINES`; by default golden, of a run in float that.
+        One of `ENGINES`; by default float after a float run, else golden.
     core : str, optional
-        Preset of the core; by default that of the run.
+        Preset of the core; by default the run's.
     first : int, optional
-        So many samples alone, the first ones.
+        Only the first samples, this many.
     """
 
     saved: SavedRun
@@ -61,15 +60,15 @@ class EvaluateRequest:
     first: int | None
 
     def task(self, run: Run | None) -> Task:
-        """Load the samples: those that are named, or those of the run."""
-        said = run.metadata if run else {}
-        data = self.data or said.get("data")
+        """Samples named by the options, or those of the run."""
+        metadata = run.metadata if run else {}
+        data = self.data or metadata.get("data")
         if not data:
             raise UserError("name the samples with --data NAME or npz:FILE")
-        of_run = self.data in (None, said.get("data"))
-        drift = self.drift or (said.get("drift") if of_run else None) or "none"
+        of_run = self.data in (None, metadata.get("data"))
+        drift = self.drift or (metadata.get("drift") if of_run else None) or "none"
         scale = self.scale if self.scale is not None else (run.scale if run else 1.0)
-        seed = self.seed if self.seed is not None else int(said.get("seed", "0"))
+        seed = self.seed if self.seed is not None else int(metadata.get("seed", "0"))
         return task_of(data, self.data_dir, drift, seed, scale)
 
 
@@ -79,10 +78,15 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``accuracy`` (fraction), ``classes`` (each ``class``, ``samples``, ``right``, ``taken_for``: the class that most
-        of the others are taken for, ``times``), ``confusion`` (samples of each class, taken for each class), the
-        settings; of the engine "float" after an integer run what golden gives, and how far apart both are; of "rtl" the
-        figures of the comparison with golden.
+        ``accuracy`` (fraction), ``confusion`` (samples of each class by predicted class) and the settings. ``classes``
+        has for each class ``class``, ``samples``, ``right``, ``taken_for`` (the most frequent wrong class) and
+        ``times``. Engine "float" after an integer run adds golden's accuracy and the difference of both. Engine "rtl"
+        adds the figures of the comparison with golden.
+
+    Raises
+    ------
+    UserError
+        If the engine is unknown, or run, network and samples do not fit together.
     """
     if request.engine not in (None, *ENGINES):
         raise UserError(f"there is no engine {request.engine!r}; there are: {', '.join(ENGINES)}")
@@ -117,7 +121,7 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
 
 
 def described(logits: NDArray[np.floating[Any]], labels: Integers, classes: int) -> dict[str, Any]:
-    """Describe what is right, by class."""
+    """Accuracy, figures of each class, and confusion matrix of logits (n, classes)."""
     taken = logits.argmax(axis=1)
     confusion = np.zeros((classes, classes), np.int64)
     np.add.at(confusion, (labels, taken), 1)
@@ -143,14 +147,14 @@ def described(logits: NDArray[np.floating[Any]], labels: Integers, classes: int)
 
 
 def golden_logits(tuned: TunedNetwork, samples: Samples, rank: int = 1) -> NDArray[np.float64]:
-    """Logits in golden's integers, as their values."""
+    """Logits of golden's integers, as float64 values."""
     job, converter = tuned.job(rank), Converter()
     parts = [samples[first : first + _AT_ONCE] for first in range(0, len(samples), _AT_ONCE)]
     return Q8_16.to_float(np.concatenate([job.logits(converter.samples(part)) for part in parts]))
 
 
 def _beside_golden(tuned: TunedNetwork, samples: Samples, logits: NDArray[np.floating[Any]]) -> dict[str, Any]:
-    """Compare PyTorch's logits with golden's."""
+    """Differences of PyTorch's logits from golden's."""
     golden, bound = golden_logits(tuned, samples), logit_bound(tuned, samples)
     return {
         "golden_accuracy": float(np.mean(golden.argmax(axis=1) == samples.labels)),
@@ -164,30 +168,30 @@ def _beside_golden(tuned: TunedNetwork, samples: Samples, logits: NDArray[np.flo
 def _on_core(
     request: EvaluateRequest, tuned: TunedNetwork, saved: Run | None, samples: Samples, console: Console
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Run the samples on the compiled core, and compare them with golden."""
-    said = saved.metadata if saved else {}
-    tuner = tuner_of(said.get("method", PLAIN_METHOD) if tuned.adapters or tuned.tuned_layer else PLAIN_METHOD)
-    rank, preset = int(said.get("rank", "4")), request.core or said.get("core") or DEFAULT_CORE
+    """Logits of the samples on the compiled core, and the comparison with golden."""
+    metadata = saved.metadata if saved else {}
+    tuner = tuner_of(metadata.get("method", PLAIN_METHOD) if tuned.adapters or tuned.tuned_layer else PLAIN_METHOD)
+    rank, preset = int(metadata.get("rank", "4")), request.core or metadata.get("core") or DEFAULT_CORE
     with Bars(console) as progress, core_bar(progress) as stage:
-        found = tuner.infer(tuned, rank, samples, preset, stage)
-    logits = Q8_16.to_float(found.logits)
+        inference = tuner.infer(tuned, rank, samples, preset, stage)
+    logits = Q8_16.to_float(inference.logits)
     mismatches = int((logits != golden_logits(tuned, samples, rank)).any(axis=1).sum())
     return logits, {
-        "core": f"{found.spec.name} {preset}",
-        "array": f"{found.spec.forward.lanes} x {found.spec.forward.columns}",
-        "cycles": found.cycles,
+        "core": f"{inference.spec.name} {preset}",
+        "array": f"{inference.spec.forward.lanes} x {inference.spec.forward.columns}",
+        "cycles": inference.cycles,
         "mismatches": mismatches,
         "bit_exact": mismatches == 0,
     }
 
 
 def summary(result: Mapping[str, Any], show: Callable[[list[str], list[list[str]]], None]) -> list[str]:
-    """Show a table by class, and describe the rest in lines."""
+    """Show a table by class; return lines with the other figures."""
     rows = []
-    for one in result["classes"]:
-        share = f"{100 * one['right'] / one['samples']:.1f}" if one["samples"] else ""
-        error = "" if one["taken_for"] is None else f"{one['taken_for']}, {one['times']} times"
-        rows.append([str(one["class"]), str(one["samples"]), share, error])
+    for figures in result["classes"]:
+        share = f"{100 * figures['right'] / figures['samples']:.1f}" if figures["samples"] else ""
+        error = "" if figures["taken_for"] is None else f"{figures['taken_for']}, {figures['times']} times"
+        rows.append([str(figures["class"]), str(figures["samples"]), share, error])
     show(["class", "samples", "right %", "most often taken for"], rows)
     lines = [
         f"{100 * result['accuracy']:.1f}% of {result['samples']} samples of {result['data']} right, {result['engine']}"

@@ -1,4 +1,4 @@
-"""A step of a transformer on the presets of all cores that run programs: time and bytes, or why it does not run."""
+"""Time and bytes of a transformer's step on all presets of program-running cores, or the reason why it does not run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Show = Callable[[Sequence[str], list[list[str]], str], None]
 
 
 def preset_fits(transformer: IntegerTransformer) -> list[TransformerFit]:
-    """Put a transformer on each preset of each core that runs programs."""
-    return [fit for kind in CORES.values() for fit in kind.runs(transformer)]
+    """Fit of a transformer on each preset of each program-running core."""
+    return [fit for core in CORES.values() for fit in core.runs(transformer)]
 
 
 def preset_costs(transformer: IntegerTransformer, lengths: tuple[int, ...], first: int = 0) -> list[dict[str, Any]]:
-    """Compute a step on each preset.
+    """Cost of a step on each preset.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ def preset_costs(transformer: IntegerTransformer, lengths: tuple[int, ...], firs
     Returns
     -------
     list of dict
-        ``core``, ``preset``, ``array``, ``refusal``; where that is empty, the figures of `step_figures` too, and
-        ``longest_sentence``.
+        ``core``, ``preset``, ``array``, ``refusal``; without a refusal the figures of `step_figures` too, ``dsps``,
+        ``boards`` and ``longest_sentence``.
     """
     return [_described(fit, transformer, lengths, first) for fit in preset_fits(transformer)]
 
@@ -45,26 +45,25 @@ def preset_costs(transformer: IntegerTransformer, lengths: tuple[int, ...], firs
 def measured_step(
     preset: str, transformer: IntegerTransformer, lengths: tuple[int, ...], stage: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Measure a step on the compiled RTL of a preset, operation by operation, beside the model's.
+    """Cycles of a step on the compiled RTL of a preset, by operation, with the cost model's.
 
     Parameters
     ----------
-    preset : str
     transformer, lengths
         See `preset_costs`.
     stage : callable
-        Called with the name of each part of the work as it begins.
+        Called with the name of each part of the work at its start.
 
     Returns
     -------
     dict
-        ``core``, ``preset``, ``cycles``, ``model`` and ``operations``: of each ``name``, ``kind``, ``bound``,
-        ``cycles``, ``model``; what is outside of all is the last one.
+        ``core``, ``preset``, ``cycles``, ``model`` and ``operations``, each with ``name``, ``kind``, ``bound``,
+        ``cycles`` and ``model``; the last has the cycles outside all operations.
 
     Raises
     ------
     UserError
-        If there is no such preset, or the network does not run on it.
+        If the preset is unknown, or the network does not run on it.
     """
     fits = {fit.preset: fit for fit in preset_fits(transformer)}
     if preset not in fits:
@@ -72,22 +71,36 @@ def measured_step(
     fit = fits[preset]
     if refusal := _refusal(fit, lengths):
         raise UserError(f"{transformer.network.name} does not run on {fit.core} {preset}: {refusal}")
-    found = type(fit.spec).part("sim", "step_cycles", "step_cycles")(fit.spec, transformer, lengths, stage=stage)
+    measured = type(fit.spec).part("sim", "step_cycles", "step_cycles")(fit.spec, transformer, lengths, stage=stage)
     cost = StepCost(transformer, lengths, fit.size)
     operations = [
-        {"name": one.title, "kind": one.kind, "bound": one.bound, "cycles": cycles, "model": round(one.cycles)}
-        for one, cycles in zip(cost.operations, found.operations, strict=True)
+        {
+            "name": operation.title,
+            "kind": operation.kind,
+            "bound": operation.bound,
+            "cycles": cycles,
+            "model": round(operation.cycles),
+        }
+        for operation, cycles in zip(cost.operations, measured.operations, strict=True)
     ]
-    outside = {"name": "outside", "kind": "outside", "bound": "", "cycles": found.outside, "model": round(cost.outside)}
-    totals = {"cycles": found.cycles, "model": round(cost.cycles)}
+    outside = {
+        "name": "outside",
+        "kind": "outside",
+        "bound": "",
+        "cycles": measured.outside,
+        "model": round(cost.outside),
+    }
+    totals = {"cycles": measured.cycles, "model": round(cost.cycles)}
     return {"core": fit.core, "preset": preset, **totals, "operations": [*operations, outside]}
 
 
 def show_measured(found: dict[str, Any], table: Show) -> None:
-    """Show what `measured_step` gave, those operations together that are alike."""
+    """Show the result of `measured_step`, with equal operations in one row."""
     alike: dict[tuple[str, str, int, int], list[str]] = {}
-    for one in found["operations"]:
-        alike.setdefault((one["kind"], one["bound"], one["cycles"], one["model"]), []).append(one["name"])
+    for operation in found["operations"]:
+        alike.setdefault((operation["kind"], operation["bound"], operation["cycles"], operation["model"]), []).append(
+            operation["name"]
+        )
     rows = [
         [names[0], kind, str(len(names)), f"{cycles:,}", f"{model:,}", _apart(cycles, model), bound]
         for (kind, bound, cycles, model), names in alike.items()
@@ -102,7 +115,7 @@ def _apart(cycles: int, model: int) -> str:
 
 
 def step_figures(cost: StepCost) -> dict[str, Any]:
-    """Figures of a step: cycles, steps a second, bytes from and to DRAM."""
+    """Figures of a step: cycles, steps per second, bytes from and to DRAM."""
     return {
         "cycles": round(cost.cycles),
         "array_use": round(cost.ideal_cycles / cost.cycles, 4),
@@ -113,7 +126,7 @@ def step_figures(cost: StepCost) -> dict[str, Any]:
 
 
 def _refusal(fit: TransformerFit, lengths: tuple[int, ...]) -> str:
-    """Reason why sentences do not run there; empty where they do."""
+    """Reason why sentences do not run on a preset; empty if they run."""
     if not fit.refusal and (most := max(lengths)) > fit.longest:
         return f"a sentence has at most {fit.longest} tokens in its buffers, not {most}"
     return fit.refusal
@@ -123,36 +136,36 @@ def _described(
     fit: TransformerFit, transformer: IntegerTransformer, lengths: tuple[int, ...], first: int
 ) -> dict[str, Any]:
     refusal = _refusal(fit, lengths)
-    found = {
+    facts = {
         "core": fit.core,
         "preset": fit.preset,
         "array": f"{fit.size.lanes}x{fit.size.columns}",
         "refusal": refusal,
     }
     if refusal:
-        return found
+        return facts
     fits = {name: BoardFit(fit.spec, board) for name, board in BOARDS.items()}
-    return found | {
+    return facts | {
         "longest_sentence": fit.longest,
         **step_figures(StepCost(transformer, lengths, fit.size, first)),
         "dsps": fit.spec.dsps,
-        "boards": [name for name, one in fits.items() if not one.lacks],
+        "boards": [name for name, fit_on_board in fits.items() if not fit_on_board.lacks],
     }
 
 
 def show_presets(costs: list[dict[str, Any]], title: str, table: Show) -> Iterator[str]:
-    """Show the presets as a table; the lines below it say on which ones the network does not run."""
+    """Show the presets as a table; yield a line for each preset that cannot run the network."""
     columns = ("core", "array", "cycles", "array use", "steps/s", "bytes read", "written", "DSP", "fits on")
-    table(columns, [_row(one) for one in costs], title)
-    for one in costs:
-        if one["refusal"]:
-            yield f"not on {one['core']} {one['preset']}: {one['refusal']}"
+    table(columns, [_row(cost) for cost in costs], title)
+    for cost in costs:
+        if cost["refusal"]:
+            yield f"not on {cost['core']} {cost['preset']}: {cost['refusal']}"
 
 
-def _row(one: dict[str, Any]) -> list[str]:
-    name = [f"{one['core']} {one['preset']}", one["array"]]
-    if one["refusal"]:
+def _row(cost: dict[str, Any]) -> list[str]:
+    name = [f"{cost['core']} {cost['preset']}", cost["array"]]
+    if cost["refusal"]:
         return [*name, "refused, see below", *[""] * 6]
-    counts = (f"{one[which]:,}" for which in ("bytes_read", "bytes_written", "dsps"))
-    use, rate = f"{100 * one['array_use']:.0f} %", f"{one['steps_per_second']:.3g}"
-    return [*name, f"{one['cycles']:,}", use, rate, *counts, ", ".join(one["boards"]) or "no board"]
+    counts = (f"{cost[which]:,}" for which in ("bytes_read", "bytes_written", "dsps"))
+    use, rate = f"{100 * cost['array_use']:.0f} %", f"{cost['steps_per_second']:.3g}"
+    return [*name, f"{cost['cycles']:,}", use, rate, *counts, ", ".join(cost["boards"]) or "no board"]

@@ -1,4 +1,4 @@
-"""A run or a network as `fabtune evaluate` and `fabtune export` name it: loaded, checked, in golden's terms."""
+"""A run or a network named on the command line of `fabtune evaluate` or `fabtune export`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..own_network import OwnNetwork
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A run, a network, or a run of a network that was moved.
+    """A run, a network, or a run whose network was moved.
 
     Parameters
     ----------
     run : Path, optional
         File or folder of `fabtune tune`, or a delta file.
     model, weights, shape
-        See `OwnNetwork`; by default those that the run's file names.
+        See `OwnNetwork`; by default from the run's file.
     """
 
     run: Path | None
@@ -37,31 +37,31 @@ class SavedRun:
     shape: Shape | None
 
     def read(self) -> Run | None:
-        """Read the run's file, if one is named."""
+        """The run's file; None if no run is named."""
         return Run.load(self.run) if self.run else None
 
     def load(self, run: Run | None, known: Shape | None = None) -> tuple[Network, nn.Module, TunedNetwork]:
-        """Load the network with the weights before tuning, and what the run made of it.
+        """Network, its module with the weights before tuning, and the tuned network.
 
         Parameters
         ----------
         run : Run, optional
             From `read`.
         known : tuple of int, optional
-            Shape of a sample, where neither options nor run nor model say it.
+            Shape of a sample, if options, run and model do not name it.
 
         Raises
         ------
         UserError
-            If nothing names a network, a file is missing or wrong, or the weights are not those of the run's start.
+            If no network is named, a file is missing or wrong, or the run started from other weights.
         """
-        said = run.metadata if run else {}
-        model, shape = self.model or said.get("model"), self.shape
+        metadata = run.metadata if run else {}
+        model, shape = self.model or metadata.get("model"), self.shape
         if not model:
             raise UserError(
                 "name the network with --model FILE.py:BUILD, FILE.onnx, FILE.pt2 or a preset; or give a RUN of tune"
             )
-        weights = self.weights or (Path(said["weights"]) if said.get("weights") else None)
+        weights = self.weights or (Path(metadata["weights"]) if metadata.get("weights") else None)
         if weights is not None and not weights_file(weights)[0].is_file() and self.weights is None:
             raise UserError(f"{self.run} started from {weights}, which is not there: give it with --weights")
         file = model.rpartition(":")[0] or model
@@ -71,6 +71,6 @@ class SavedRun:
             raise UserError(f"the preset {model} has no weights of its own: give them with --weights")
         if shape is None and model not in NETWORKS and not holds_network(model):
             shape = run.shape if run else known
-        torch.manual_seed(int(said.get("seed", "0")))  # weights that the user's function draws are those of the run
+        torch.manual_seed(int(metadata.get("seed", "0")))  # the user's function draws the same weights as in the run
         network, module = OwnNetwork(model, weights, shape).load()
         return network, module, TunedNetwork.of(network, module, run)

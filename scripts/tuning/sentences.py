@@ -1,4 +1,4 @@
-"""`fabtune tune` on text in the hardware's integers: which job the options make, and what is said of its base."""
+"""`fabtune tune` on text in the hardware's integers: the job from the options, and lines on its base."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ GGUF = ".gguf"
 
 
 def refuse_other_engine(options: Mapping[str, Any], settings: ZoSettings) -> None:
-    """Refuse options and files of the floats in integers, and those of the integers in floats.
+    """Refuse options and files of the float engine in integers, and of the integer engines in float.
 
     Raises
     ------
     UserError
-        For the first that was given.
+        For the first such option.
     """
     if not (settings.integers and not settings.sparse) and Path(options["model"] or "").suffix == GGUF:
         raise UserError(
@@ -42,19 +42,19 @@ def refuse_other_engine(options: Mapping[str, Any], settings: ZoSettings) -> Non
 
 
 def refuse_in_floats(settings: ZoSettings) -> None:
-    """Refuse options of the integers in floats.
+    """Refuse options of the integer engines in float.
 
     Raises
     ------
     UserError
-        For the first that was given.
+        For the first such option.
     """
     if not settings.integers and (name := given(IN_INTEGERS)):
         raise UserError(f"{name} belongs to integers: --method pezo-otf, pezo-pool or sparse-zo, --engine golden")
 
 
 def selection_of(options: Mapping[str, Any], settings: ZoSettings) -> Selection:
-    """Make the choice of what is tuned.
+    """Choice of the tuned tensors.
 
     Raises
     ------
@@ -70,22 +70,21 @@ def selection_of(options: Mapping[str, Any], settings: ZoSettings) -> Selection:
 
 
 def worded(path: Path, task: TextTask, prompt: str | None, sparse: bool) -> SentenceModel:
-    """Read a model, and give it the head that the task has for it.
+    """Model with a head of label words or of prompts.
 
     Parameters
     ----------
     path : Path
         See `read_model`.
-    task : TextTask
     prompt : str, optional
-        "label-words" or "sentences"; by default label words, where model and task have them.
+        "label-words" or "sentences"; by default label words if model and task have them.
     sparse : bool
-        Whether sensitive weights are tuned, which the gradients of a classifier by prompts choose.
+        True if sensitive weights are tuned; the gradients of a classifier by prompts choose them.
 
     Raises
     ------
     UserError
-        If there is no such choice, or model, method or task do not fit it.
+        If the choice is unknown, or does not fit model, method or task.
     """
     if prompt not in (None, *PROMPTS):
         raise UserError(f"--prompt {prompt} is not one of {', '.join(PROMPTS)}")
@@ -114,17 +113,14 @@ def sentence_job(
     array: tuple[int, int],
     masking: Callable[[int, int], object],
 ) -> SentenceTuning:
-    """Prepare the job.
+    """Fine-tuning job of a sentence classifier.
 
     Parameters
     ----------
-    options : mapping
-    task : TextTask
     path : Path
         Of the model, see `read_model`.
-    settings : ZoSettings
     objective : callable
-        Makes the model in floats, whose gradients choose sensitive weights.
+        Makes the float model, whose gradients choose sensitive weights.
     array : tuple of int
         Lanes and columns of the core's array.
     masking : callable
@@ -133,7 +129,7 @@ def sentence_job(
     Raises
     ------
     UserError
-        If the options do not fit together, or there is no such model.
+        If options do not fit together, or the model is missing.
     """
     selection = selection_of(options, settings)
     model = worded(path, task, options["prompt"], settings.sparse).calibrated(task.tune.sentences)
@@ -145,7 +141,7 @@ def sentence_job(
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Say how far the frozen base is from the floats, what of it is computed, and what did not fit."""
+    """Lines on the distance of the frozen base from the floats, the cached work, and clipped or cut inputs."""
     errors = result["errors"]
     worst = max(errors, key=errors.__getitem__)
     yield (

@@ -1,4 +1,4 @@
-"""Cost of a step of zeroth-order training of a transformer: time on presets of cores and other arrays, and memory."""
+"""Cost of a transformer's zeroth-order step: time on cores' presets and on other arrays, and memory."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .sentences import GGUF
 
 DEFAULT_NETWORK = "minilm"
 MOST_TOKENS = 100_000
-"""Most tokens of a sentence."""
+"""Largest number of tokens of a sentence."""
 _CLASSES = 2
 _FUNCTION_DSPS = 50
-"""DSP slices of norm, activations, softmax and loss, by the design."""
+"""DSP slices of norm, activations, softmax and loss, from the design."""
 
 
 def is_transformer(name: str) -> bool:
-    """Tell whether a name is that of a published or preset transformer, a GGUF file, or a folder that is no preset."""
+    """True for a published or preset transformer, a GGUF file, or a folder that is no preset network."""
     known = name in PUBLISHED or name in TRANSFORMERS or name.endswith(GGUF)
     return known or (name not in NETWORKS and Path(name).is_dir())
 
@@ -48,13 +48,13 @@ class TransformerCost:
     name : str
         One of `PUBLISHED` or `TRANSFORMERS`, or a folder.
     sentences, tokens : int
-        Of a step, and of each sentence; without effect where a sample has a number of tokens.
+        Sentences of a step, and tokens of each; a model with a fixed number of tokens ignores the second.
     from_layer : int
-        First layer that is tuned: what is below comes from a cache.
+        First tuned layer; the layers before come from a cache.
     arrays : tuple of str
-        Lanes x columns of further arrays, on paper.
+        Lanes x columns of further arrays, by the cost model alone.
     measure : str, optional
-        Preset on whose compiled RTL the step is simulated, too.
+        Preset whose compiled RTL also simulates the step.
     """
 
     name: str
@@ -65,25 +65,25 @@ class TransformerCost:
     measure: str | None = None
 
     def run(self, stage: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-        """Compute all figures.
+        """All figures of the report.
 
         Parameters
         ----------
         stage : callable
-            Called with the name of each part of a simulation as it begins.
+            Called with the name of each part of a simulation at its start.
 
         Raises
         ------
         UserError
-            If there is no such model, or the core has no place for it.
+            If the model is unknown or lacks the layer, or a core cannot run it.
         """
-        network, embeddings, own_tokens = transformer_of(self.name)
-        tokens, starts = own_tokens or self.tokens, (0, *layer_starts(network)[1:])
+        network, embeddings, fixed_tokens = transformer_of(self.name)
+        tokens, starts = fixed_tokens or self.tokens, (0, *layer_starts(network)[1:])
         if self.from_layer >= len(starts):
             raise UserError(f"{self.name} has layers 0 to {len(starts) - 1}, not {self.from_layer}")
-        transformer, lengths, first_one = on_paper(network), (tokens,) * self.sentences, starts[self.from_layer]
-        costs = {array: StepCost(transformer, lengths, CoreSize.of_array(array), first_one) for array in self.arrays}
-        first = next(iter(costs.values()), StepCost(transformer, lengths, DEFAULT_SIZE, first_one))
+        transformer, lengths, first_tuned = on_paper(network), (tokens,) * self.sentences, starts[self.from_layer]
+        costs = {array: StepCost(transformer, lengths, CoreSize.of_array(array), first_tuned) for array in self.arrays}
+        first = next(iter(costs.values()), StepCost(transformer, lengths, DEFAULT_SIZE, first_tuned))
         floats = float_bytes(network, embeddings, lengths)
         measured = {"measured": measured_step(self.measure, transformer, lengths, stage)} if self.measure else {}
         return {
@@ -93,7 +93,7 @@ class TransformerCost:
             "tokens": tokens,
             "from_layer": self.from_layer,
             "multiply_accumulates": first.products,
-            "presets": preset_costs(transformer, lengths, first_one),
+            "presets": preset_costs(transformer, lengths, first_tuned),
             "arrays": {array: _time(cost) for array, cost in costs.items()},
             "kinds": _kinds(first),
             "memory": _memory(first, floats, embeddings),
@@ -103,7 +103,7 @@ class TransformerCost:
 
 
 def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
-    """Make the workload of a sweep: a transformer by its shapes and the sentences of a step.
+    """Workload of a sweep: a transformer by its shapes, and the sentences of a step.
 
     Parameters
     ----------
@@ -113,42 +113,41 @@ def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
     Raises
     ------
     UserError
-        If there is no such transformer, or a number is out of range.
+        If the transformer is unknown, or a number is out of range.
     """
     name = str(settings.get("model") or settings.get("network", DEFAULT_NETWORK))
     if not is_transformer(name):
         raise UserError(f"training: {name} is no transformer: give one of {', '.join((*PUBLISHED, *TRANSFORMERS))}")
-    network, _, own_tokens = transformer_of(name)
+    network, _, fixed_tokens = transformer_of(name)
     sentences, tokens = (int(settings.get(part, count)) for part, count in (("sentences", 16), ("tokens", 32)))
     for part, count, most in (("sentences", sentences, LARGEST_BATCH), ("tokens", tokens, MOST_TOKENS)):
         if not 1 <= count <= most:
             raise UserError(f"training.{part} = {count} is not in 1 to {most}")
-    return ShapesWorkload(on_paper(network), (own_tokens or tokens,) * sentences)
+    return ShapesWorkload(on_paper(network), (fixed_tokens or tokens,) * sentences)
 
 
 def transformer_of(name: str) -> tuple[Transformer, int, int]:
-    """Network of a model, parameters of its embeddings, and tokens of a sample, 0 where sentences have any number.
+    """Network of a model, parameters of its embeddings, and tokens of a sample, 0 for any number.
 
-    Language models have a head of two classes.
+    Language models get a head of two classes.
     """
     if name in TRANSFORMERS:
         preset = TRANSFORMERS[name](0)
         return preset.network, 0, len(preset.places)
     if name.endswith(GGUF):
-        found = read_gguf(Path(name))
+        model = read_gguf(Path(name))
     else:
-        found = shapes_of(PUBLISHED[name], name) if name in PUBLISHED else shapes_of(Path(name))
-    made = found.builder
-    if found.causal:
-        pooled = made.pool("last token", found.last, "last")
+        model = shapes_of(PUBLISHED[name], name) if name in PUBLISHED else shapes_of(Path(name))
+    builder = model.builder
+    if model.causal:
+        pooled = builder.pool("last token", model.last, "last")
     else:
-        pooled = made.unit_length("unit length", made.pool("mean", found.last, "mean"))
-    made.add("head", Linear(_CLASSES), pooled)
-    return made.network(), prod(found.words.shape), 0
+        pooled = builder.unit_length("unit length", builder.pool("mean", model.last, "mean"))
+    builder.add("head", Linear(_CLASSES), pooled)
+    return builder.network(), prod(model.words.shape), 0
 
 
 def _time(cost: StepCost) -> dict[str, Any]:
-    """Figures of one array."""
     seconds = cost.cycles / (DEFAULT_MHZ * 1e6)
     return {
         **step_figures(cost),
@@ -161,7 +160,7 @@ def _time(cost: StepCost) -> dict[str, Any]:
 
 
 def _per_hour(cost: StepCost, board: Board, seconds: float) -> int | None:
-    """Steps an hour; None where the board has fewer DSP slices, or less memory for the buffers."""
+    """Steps per hour; None if the board has too few DSP slices, or too little memory for the buffers."""
     size, has = cost.size, board.resources
     dsps = size.multipliers + 2 * size.lanes - 1 + _FUNCTION_DSPS
     words = (24 * size.lanes, size.rows), (27 * size.columns, size.wide_rows)
@@ -173,25 +172,27 @@ def _per_hour(cost: StepCost, board: Board, seconds: float) -> int | None:
 
 
 def _kinds(cost: StepCost) -> dict[str, dict[str, Any]]:
-    """Cycles, products and bytes of the stream by kind of operation, and by what bounds the cycles; those outside."""
-    found: dict[str, dict[str, Any]] = {"outside": {"cycles": cost.outside, "products": 0, "bytes": 0, "bounds": {}}}
-    for one in cost.operations:
-        kind = found.setdefault(one.kind, {"cycles": 0.0, "products": 0, "bytes": 0, "bounds": defaultdict(float)})
-        kind["cycles"] += one.cycles
-        kind["products"] += one.products
-        kind["bytes"] += one.read
-        kind["bounds"][one.bound] += one.cycles
+    """Cycles, products and stream bytes by kind of operation, with cycles by bound; ``outside`` is the remainder."""
+    kinds: dict[str, dict[str, Any]] = {"outside": {"cycles": cost.outside, "products": 0, "bytes": 0, "bounds": {}}}
+    for operation in cost.operations:
+        kind = kinds.setdefault(
+            operation.kind, {"cycles": 0.0, "products": 0, "bytes": 0, "bounds": defaultdict(float)}
+        )
+        kind["cycles"] += operation.cycles
+        kind["products"] += operation.products
+        kind["bytes"] += operation.read
+        kind["bounds"][operation.bound] += operation.cycles
     return {
         name: {**kind, "cycles": round(kind["cycles"]), "bounds": {key: round(n) for key, n in kind["bounds"].items()}}
-        for name, kind in found.items()
+        for name, kind in kinds.items()
     }
 
 
 def _memory(cost: StepCost, floats: FloatBytes, embeddings: int) -> dict[str, dict[str, int]]:
-    """Bytes in DRAM and on the chip, and those of MeZO and back-propagation in floats."""
-    own = asdict(cost.bytes) | {"embeddings": 2 * embeddings}
+    """Bytes in DRAM and on the chip, with those of MeZO and back-propagation in floats."""
+    core = asdict(cost.bytes) | {"embeddings": 2 * embeddings}
     return {
-        "streaming core": own | {"sum": sum(own.values())},
+        "streaming core": core | {"sum": sum(core.values())},
         "MeZO float16": {"weights": floats.weights, "activations": floats.largest, "sum": floats.mezo},
         "back-propagation": {
             "weights": floats.weights,
@@ -219,38 +220,37 @@ def _assumptions() -> list[str]:
 
 
 def show(result: dict[str, Any], table: Show, line: Callable[[str], None]) -> None:
-    """Print what `TransformerCost.run` has found."""
+    """Print the result of `TransformerCost.run`."""
     title = f"{result['network']}, {result['sentences']} sentences of {result['tokens']} tokens"
     title += f", layers from {result['from_layer']} on" if result["from_layer"] else ""
     line(f"{title}: {result['multiply_accumulates']:,} multiply-accumulates a step")
-    for one in show_presets(result["presets"], title, table):
-        line(one)
+    for refusal in show_presets(result["presets"], title, table):
+        line(refusal)
     if "measured" in result:
         show_measured(result["measured"], table)
     if result["arrays"]:
         _show_arrays(result["arrays"], title, table)
     first = next(iter(result["arrays"]), f"{DEFAULT_SIZE.lanes}x{DEFAULT_SIZE.columns}")
     kinds = [
-        [kind, f"{one['cycles']:,}", f"{one['products']:,}", f"{one['bytes']:,}", ", ".join(one["bounds"])]
-        for kind, one in result["kinds"].items()
+        [kind, f"{sums['cycles']:,}", f"{sums['products']:,}", f"{sums['bytes']:,}", ", ".join(sums["bounds"])]
+        for kind, sums in result["kinds"].items()
     ]
     table(("operation", "cycles", "products", "bytes of stream", "bound by"), kinds, f"{first}, a step by operation")
     memory = [[of, part, f"{value:,}"] for of, parts in result["memory"].items() for part, value in parts.items()]
     table(("memory", "part", "bytes"), memory, "Memory")
-    for array, one in result["arrays"].items():
-        if not one["fits"]:
+    for array, figures in result["arrays"].items():
+        if not figures["fits"]:
             line(
-                f"{array}: a sentence has at most {one['longest_sentence']} tokens in these buffers, not "
+                f"{array}: a sentence has at most {figures['longest_sentence']} tokens in these buffers, not "
                 f"{result['tokens']}; the figures are those of a core with larger ones"
             )
-        elif one["sides_at_once"] == 1:
+        elif figures["sides_at_once"] == 1:
             line(f"{array}: a sentence of both sides is not in the buffers at once: one side comes behind the other")
-    for one in result["assumptions"]:
-        line(one)
+    for assumption in result["assumptions"]:
+        line(assumption)
 
 
 def _show_arrays(arrays: dict[str, Any], title: str, table: Show) -> None:
-    """Show a step on arrays that were asked for."""
     columns = (
         "array",
         "cycles",
@@ -258,18 +258,18 @@ def _show_arrays(arrays: dict[str, Any], title: str, table: Show) -> None:
         "bytes read",
         "written",
         "steps/s",
-        *(f"steps/h {one}" for one in BOARDS),
+        *(f"steps/h {figures}" for figures in BOARDS),
     )
     rows = [
         [
             array,
-            f"{one['cycles']:,}",
-            f"{100 * one['array_use']:.0f} %",
-            f"{one['bytes_read']:,}",
-            f"{one['bytes_written']:,}",
-            f"{one['steps_per_second']:.3g}",
-            *("-" if value is None else f"{value:,}" for value in one["steps_per_hour"].values()),
+            f"{figures['cycles']:,}",
+            f"{100 * figures['array_use']:.0f} %",
+            f"{figures['bytes_read']:,}",
+            f"{figures['bytes_written']:,}",
+            f"{figures['steps_per_second']:.3g}",
+            *("-" if value is None else f"{value:,}" for value in figures["steps_per_hour"].values()),
         ]
-        for array, one in arrays.items()
+        for array, figures in arrays.items()
     ]
     table(columns, rows, title)

@@ -1,4 +1,4 @@
-"""Flow of `fabtune tune` with any method: refuse, prepare, run, on the core too, save, and tell."""
+"""Flow of `fabtune tune` with any method: refuse, prepare, run, compare with the core, save, and report."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from ..start import Origin, Start, origin_of
 
 
 class Tuning(ABC):
-    """A fine-tuning with one method, from the options of the command to what was tuned.
+    """A fine-tuning with one method, from the command's options to the tuned tensors.
 
     Parameters
     ----------
     options : mapping
-        Those of the command, by name; None where the default depends on the network or the data.
+        Options of the command by name; None where the default depends on the network or the data.
 
     Attributes
     ----------
@@ -49,19 +49,18 @@ class Tuning(ABC):
         Samples, network and weights.
     network : str
         Name of the network or transformer, from `prepare` on.
-    classes : int
     held_out : array of int, optional
         Labels of the held-out samples of a network of layers.
     origin : Origin
-        Where its weights come from.
+        Origin of the weights.
     advice : sequence of str
-        What to do about samples and parameters that do not fit the hardware's formats.
+        Advice on samples and parameters outside the hardware's formats.
     run_start : mapping of str to str
-        What the file of a network of layers says of the run's start.
+        Metadata of the run's start, for the file of a network of layers.
     job : AdapterTuning, FineTuning or IntegerTuning
-        What runs, from `prepare` on.
+        The job, from `prepare` on.
     spec : NetworkCoreSpec or None
-        The core that runs the job after the model, or whose integers are taken.
+        Core that repeats the job after the model, or decides its integers.
     result : AdapterResult or ZoResult
         From `run` on.
     """
@@ -69,9 +68,9 @@ class Tuning(ABC):
     methods: ClassVar[Mapping[str, Any]]
     """Names of the methods."""
     kept_as: ClassVar[str]
-    """Key of the file in which what was tuned is saved."""
+    """Key of the file with the tuned tensors."""
     compared: ClassVar[str]
-    """Name of what is compared after each update on the core."""
+    """Name of the units after which core and model are compared: batches or steps."""
 
     network: str
     classes: int
@@ -89,12 +88,12 @@ class Tuning(ABC):
 
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
-        """List options that others leave without effect: names, and the option or value that does so."""
+        """Options without effect: their names, and the option or value that makes them so."""
         yield from ()
 
     @property
     def outputs(self) -> list[Path | None]:
-        """Files that are written; None for the one in the folder of a new run."""
+        """Files to write; None for the file in the folder of a new run."""
         return [self.options["output"]]
 
     @property
@@ -104,7 +103,6 @@ class Tuning(ABC):
 
     @property
     def preset(self) -> str:
-        """Preset of the core."""
         return self.options["core"] or DEFAULT_CORE
 
     @abstractmethod
@@ -113,17 +111,17 @@ class Tuning(ABC):
 
     @abstractmethod
     def bar(self, progress: Progress) -> dict[str, Any]:
-        """Add a bar for the job; return the arguments of its ``run`` that move the bar and measure a curve."""
+        """Add a progress bar; return arguments of the job's ``run`` that move the bar and measure a curve."""
 
     @property
     @abstractmethod
     def figures(self) -> dict[str, Any]:
-        """Results beside the accuracies, by their keys in ``--json``."""
+        """Results besides the accuracies, by their keys in ``--json``."""
 
     @property
     @abstractmethod
     def described(self) -> dict[str, Any]:
-        """Settings, by their keys in ``--json``; saved with what was tuned."""
+        """Settings by their keys in ``--json``; saved with the tuned tensors."""
 
     @property
     @abstractmethod
@@ -133,7 +131,7 @@ class Tuning(ABC):
     @property
     @abstractmethod
     def remedy(self) -> str:
-        """Advice where the loss is worse than guessing."""
+        """Advice if the loss is worse than guessing."""
 
     @abstractmethod
     def draw(self, path: Path) -> None:
@@ -142,39 +140,39 @@ class Tuning(ABC):
     @classmethod
     @abstractmethod
     def summary(cls, result: Mapping[str, Any]) -> list[str]:
-        """Describe a result of `run` in lines, without the core and the file."""
+        """Lines on a result of `run`, without core and file."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Settings that are saved with what was tuned."""
+        """Settings saved with the tuned tensors."""
         return self.described
 
     @property
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
-        """Tuned tensors, by the user's own names."""
-        found: Mapping[str, NDArray[np.generic]] = self.result.tensors
-        return found
+        """Tuned tensors by the user's names."""
+        tensors: Mapping[str, NDArray[np.generic]] = self.result.tensors
+        return tensors
 
     def check_samples(self, task: Task, integers: bool) -> None:
-        """Note, and say where they become integers, that samples do not fit their format."""
+        """Collect advice on samples outside their format; print it if they become integers."""
         advice = samples_advice((task.pretrain, task.tune, task.test), task.scale)
         self.advice = [advice] if advice else []
         if integers:
             self._say(self.advice)
 
     def check_parameters(self, stages: Sequence[StageTensors], state: State) -> None:
-        """Note and say that parameters do not fit their format."""
-        found = list(stages_advice([one.title for one in stages], tuple(one.folded(state) for one in stages)))
-        self.advice = [*self.advice, *found]
-        self._say(found)
+        """Collect and print advice on parameters outside their format."""
+        advice = list(stages_advice([stage.title for stage in stages], tuple(stage.folded(state) for stage in stages)))
+        self.advice = [*self.advice, *advice]
+        self._say(advice)
 
     @staticmethod
     def _say(advice: Sequence[str]) -> None:
-        for one in advice:
-            click.echo(f"fabtune: warning: {one}", err=True)
+        for text in advice:
+            click.echo(f"fabtune: warning: {text}", err=True)
 
     def note_start(self, network: Network, stages: Sequence[StageTensors], state: State, scale: float) -> None:
-        """Note what a run's file says of its start, see `run_metadata`; for a network of layers."""
+        """Record the start of a run on a network of layers, see `run_metadata`."""
         start = self.start
         weights = self.origin.start if self.origin.epochs is not None else str(start.weights or "")
         named = start.model or network.name
@@ -182,11 +180,11 @@ class Tuning(ABC):
         self.run_start |= {"fabtune": __version__, "seed": str(start.seed)}
 
     def save(self) -> dict[str, str]:
-        """Write files beside what was tuned; return their names by key."""
+        """Write further files; return their names by key."""
         return {}
 
     def run(self, console: Console) -> dict[str, Any]:
-        """Run the job with progress bars; with an engine of a core the comparison's figures come back."""
+        """Run the job with progress bars; return the figures of the comparison with a core, if any."""
         with Bars(console) as progress:
             arguments = self.bar(progress)
             if self.spec is None or self.job.settings.engine not in CORE_ENGINES:
@@ -205,15 +203,15 @@ class Tuning(ABC):
 
 
 def find_tools(engine: str | None) -> None:
-    """Find the C++ compiler, where the engine needs it, before anything is trained."""
+    """Find the C++ compiler for engine "rtl", before any training."""
     if engine == "rtl":
         compiler()
 
 
 def given_settings(kind: type[Any], options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
-    """Collect the fields of a settings' dataclass: options that were given, and defaults for the others."""
+    """Fields of a settings dataclass: given options, and defaults for the others."""
     known = {field.name for field in fields(kind)}
-    return defaults | {name: one for name, one in options.items() if name in known and one is not None}
+    return defaults | {name: value for name, value in options.items() if name in known and value is not None}
 
 
 def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
@@ -222,9 +220,9 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), the `figures` of the method, those of
-        the comparison with the core, the settings, ``warning`` (see `warnings_of`), ``total_seconds`` (of all, loading
-        and simulation included), the origin of the weights, and the file under the method's key.
+        ``accuracy_before`` and ``accuracy_after`` (fractions of held-out samples), the method's `figures`, the
+        comparison with the core, the settings, and the origin of the weights. Also ``warning`` (see `warnings_of`),
+        ``advice``, ``total_seconds`` (loading and simulation included), and the file under the method's key.
     """
     began, options = time.monotonic(), tuning.options
     plot, force = options["plot"], options["force"]
@@ -257,27 +255,27 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
 
 
 def warnings_of(tuning: Tuning) -> list[str]:
-    """Warn of a start at chance, and of a run that left the network worse than it was, see `spoilt`."""
+    """Warnings of a start at chance level, and of a run that made the network worse, see `spoilt`."""
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
     remedy = tuning.advice[0] if tuning.advice else tuning.remedy
-    found = [tuning.origin.warning]
-    if after < before and tuning.loss > log(tuning.classes):  # may be that of one batch
-        found.append(spoilt(tuning.job.held_out_loss(), tuning.classes, before, after, remedy))
+    warnings = [tuning.origin.warning]
+    if after < before and tuning.loss > log(tuning.classes):  # may be the loss of a single batch
+        warnings.append(spoilt(tuning.job.held_out_loss(), tuning.classes, before, after, remedy))
     labels = tuning.held_out if tuning.origin.epochs is None else None
     if labels is not None and at_chance(before, labels):
         remedy = "if it is not trained, give --weights, or --pretrain"
         if tuning.start.weights or holds_network(tuning.start.model or ""):
             remedy = "prepare the samples as they were for its training: scale, mean, order of channels and of classes"
-        found.insert(
+        warnings.insert(
             0,
             f"{tuning.origin.start} is taken as it is, and {100 * before:.1f}% right before fine-tuning is no more "
             f"than by guessing: {remedy}",
         )
-    return [one for one in found if one]
+    return [warning for warning in warnings if warning]
 
 
 def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
-    """Describe what `tune` gave in a few lines."""
+    """A few lines on the result of `tune`."""
     lines = [origin_of(result), *kind.summary(result)]
     if "cycles" in result:
         lines.append(

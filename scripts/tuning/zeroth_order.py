@@ -57,7 +57,6 @@ class ZerothOrderTuning(Tuning):
 
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
-        """List options that others leave without effect."""
         refuse_unknown_task(options["data"])
         if options["mask"] != "generic":
             yield ["generic"], f"--mask {options['mask']}"
@@ -67,25 +66,24 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def outputs(self) -> list[Path | None]:
-        """Files of what was tuned, and of the sum of the updates where it is asked for."""
+        """Files of the tuned tensors and, on request, of the sum of the updates."""
         return [self.options["output"], *filter(None, [self.options["delta"]])]
 
     def settings(self, model: str, core: bool = False) -> ZoSettings:
-        """Settings that were given, and defaults of the model, or of its job on a core, for the others."""
+        """Given settings; defaults of the model, or of its job on a core, for the others."""
         defaults, options = zo_defaults(model), self.options
         rate = defaults.sparse_rate if options["method"] == "sparse-zo" else defaults.rate
         if core:
             rate = defaults.core_rate or rate
-        given = given_settings(ZoSettings, options, rate=rate, eps=CORE_EPS if core else EPS)
+        chosen = given_settings(ZoSettings, options, rate=rate, eps=CORE_EPS if core else EPS)
         steps, batch = options["steps"] or defaults.steps, options["batch"] or defaults.batch
-        given["schedule"] = Schedule(steps, batch, options["seed"])
-        given["split"] = Split(options["cut"] or 0, options["p1"] or 1, options["p2"] or 1)
-        return ZoSettings(**given)
+        chosen["schedule"] = Schedule(steps, batch, options["seed"])
+        chosen["split"] = Split(options["cut"] or 0, options["p1"] or 1, options["p2"] or 1)
+        return ZoSettings(**chosen)
 
     def prepare(self, console: Console) -> None:
-        """Refuse what cannot run, load samples and model, and pre-train."""
         options = self.options
-        settings = self.settings("")  # refuses wrong settings before anything is trained
+        settings = self.settings("")  # refuses wrong settings before any training
         text = is_text(options["data"])
         if not settings.writes_deltas and not ((text or is_transformer(options)) and settings.integers):
             for name in ("delta", "core", "cut", "p1", "p2"):
@@ -101,15 +99,14 @@ class ZerothOrderTuning(Tuning):
             self._prepare_network(console, settings.writes_deltas)
 
     def _prepare_text(self, console: Console) -> None:
-        """Load a transformer and a task of text."""
         options = self.options
         for name in ("network", "weights", "drift"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         if options["shape"] is not None:
             raise UserError("--input belongs to a network of layers; a text task takes --model FOLDER")
-        for name, one in (("pretrain", options["pretrain"]), ("scale", options["scale"] != 1)):
-            if one:
+        for name, is_set in (("pretrain", options["pretrain"]), ("scale", options["scale"] != 1)):
+            if is_set:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
         folder = Path(options["model"]) if options["model"] else default_folder()
@@ -143,7 +140,7 @@ class ZerothOrderTuning(Tuning):
             raise UserError(f"--method sparse-zo tunes {model.name} in integers alone: --engine golden or rtl")
         selection = selection_of(self.options, settings)
         if settings.integers:
-            # a layer or a place that is none is refused before anything is trained
+            # an unknown layer or cut is refused before any training
             fixed = selection.start(model.network)
             if cut := settings.split.cut:
                 if fixed:
@@ -171,7 +168,7 @@ class ZerothOrderTuning(Tuning):
         self.job = self._masked(settings, console, prepare)
 
     def _core(self, settings: ZoSettings) -> Any:
-        """Choose the core that runs the job of a transformer; none where it is not asked for."""
+        """Core for the job of a transformer; None unless an engine or option asks for a core."""
         if settings.engine not in CORE_ENGINES and self.options["core"] is None:
             return None
         tuner = transformer_tuner_of(settings.method)
@@ -186,13 +183,12 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def tuner_of_job(self) -> CoreTuner:
-        """The core that runs the job, from `prepare` on."""
         if isinstance(self.job, TransformerTuning):
             return transformer_tuner_of(self.options["method"])
         return self.tuner
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
-        """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
+        """Load samples and a network, choose the core that decides its integers, and pre-train it."""
         if self.options["engine"] in CORE_ENGINES and not integers:
             raise UserError(
                 f"--engine {self.options['engine']} tunes all parameters: --method pezo-otf or pezo-pool, not sparse-zo"
@@ -215,8 +211,8 @@ class ZerothOrderTuning(Tuning):
             self.note_start(network, self.job.stages, self.job.state, task.scale)
             self.check_parameters(self.job.stages, self.job.state)
         else:
-            own = described(network, module)
-            self.note_start(network, stage_tensors(network, own), user_state(module, own), task.scale)
+            float_module = described(network, module)
+            self.note_start(network, stage_tensors(network, float_module), user_state(module, float_module), task.scale)
             self.job = self._masked(settings, console, partial(FineTuning, NetworkObjective(module, task), settings))
 
     @staticmethod
@@ -228,13 +224,12 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
-        """Tuned tensors, by the user's own names; a transformer's positions as they stand in its file."""
+        """Tuned tensors by the user's names; a transformer's tensors in the shapes of its file."""
         if isinstance(self.job, SentenceTuning):
             return self.job.tensors_in(folder_state(Path(self.origin.start)))
         return super().tensors
 
     def bar(self, progress: Progress) -> dict[str, Any]:
-        """Add a bar of the steps."""
         method, steps = self.options["method"], self.job.settings.schedule.steps
         bar = progress.add_task(f"{method}, {self.network}", total=steps)
 
@@ -261,7 +256,6 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def described(self) -> dict[str, Any]:
-        """Settings."""
         settings = self.job.settings
         return {
             "network": self.network,
@@ -283,15 +277,14 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def remedy(self) -> str:
-        """A lower rate, or a shorter perturbation."""
         return f"lower --rate {self.job.settings.rate:g} or --eps {self.job.settings.eps:g}"
 
     def save(self) -> dict[str, str]:
-        """Write the sum of the updates, where it is asked for."""
+        """Write the sum of the updates, if requested."""
         file = self.options["delta"]
         if not file:
             return {}
-        run = {name: one for name, one in self.run_start.items() if name not in ("layout", "base")}
+        run = {name: text for name, text in self.run_start.items() if name not in ("layout", "base")}
         self.job.delta(run).save(file, self.options["force"])
         return {"delta": str(file)}
 
@@ -303,7 +296,6 @@ class ZerothOrderTuning(Tuning):
 
     @classmethod
     def summary(cls, result: Mapping[str, Any]) -> list[str]:
-        """Describe a result in lines."""
         before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
         different = f"{result['directions']:,}" if result["directions"] else "endlessly many"
         clipped = f"; {result['saturations']} values clipped" if "saturations" in result else ""
@@ -318,12 +310,11 @@ class ZerothOrderTuning(Tuning):
 
 
 def is_transformer(options: Mapping[str, Any]) -> bool:
-    """Tell whether the network is a preset transformer on samples."""
+    """True if the network is a preset transformer on samples."""
     return options["network"] in TRANSFORMERS
 
 
 def _losses(result: Mapping[str, Any]) -> str:
-    """Describe the losses of the first and the last steps."""
     steps, first, last = (result[f"loss_{name}"] for name in ("steps", "first", "last"))
     if result["steps"] == 1:
         return f"loss {first:.3f} in its only step"
@@ -332,7 +323,7 @@ def _losses(result: Mapping[str, Any]) -> str:
 
 
 def _array(result: Mapping[str, Any]) -> Iterator[str]:
-    """Say on which array a core's integers were tuned, and why another one gives other figures."""
+    """Line on the array of a core's integers, and its effect on the result."""
     if "array" in result:
         yield (
             f"array of {result['array']} (lanes x columns) of the core {result['core']}: it decides which number "
