@@ -56,6 +56,15 @@ def test_methods_compare_as_they_must(network):
     assert costs["skip-lora"].memory_bytes == costs["skip2-lora"].memory_bytes
 
 
+def test_a_fixed_a_costs_no_gradient_of_its_own():
+    fixed, whole = (cost(preset("fan"), METHODS[name]) for name in ("lora-fa", "lora-all"))
+    inputs, outputs = (256, 96, 96), (96, 96, 3)
+    assert fixed.forward_flops == whole.forward_flops
+    assert whole.trainable_parameters - fixed.trainable_parameters == 4 * sum(inputs)
+    # dA of each adapter; dh of the first one, whose input has no gradient
+    assert whole.backward_flops - fixed.backward_flops == 2 * 4 * (sum(inputs) + outputs[0])
+
+
 def test_rank_scales_the_adapters():
     network = preset("fan")
     assert cost(network, METHODS["instantft"], 8).trainable_parameters == 2 * 1828

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fabtune.golden.datasets.dataset import Samples
+from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.folding import deployed_module, folded
 from fabtune.golden.lora.adapters import rate_of
@@ -16,7 +16,7 @@ from fabtune.golden.models.network import deployed
 from fabtune.golden.models.text import network_from, preset
 from fabtune.golden.train.adapters.integer import IntegerEngine
 from fabtune.golden.train.adapters.methods import METHODS, adapter_shapes
-from fabtune.golden.train.adapters.tune import STOCHASTIC, AdapterSettings, engine_of
+from fabtune.golden.train.adapters.tune import STOCHASTIC, AdapterSettings, AdapterTuning, engine_of
 from fabtune.golden.train.metrics import mean_squared_error
 
 SAMPLES = 30
@@ -86,6 +86,47 @@ def test_skip_adapters_follow_autograd(name, method):
     for key, value in expected.items():
         assert np.abs(found[key] - value).max() < 1e-4 * max(1, np.abs(value).max()), key
     assert max(np.abs(found[f"adapter.{at}.b"]).max() for at in range(3)) > 0.01
+
+
+@pytest.mark.parametrize("name", ["digits", "fan", "residual"])
+@pytest.mark.parametrize("method", ["lora-fa", "lora-all"])
+def test_parallel_adapters_follow_autograd(name, method):
+    """Against hooks that add B A x to each layer's output, A with a gradient or without."""
+    network, module, samples = material(name)
+    settings = AdapterSettings(method, rate=0.05, batch=10)
+    engine = engine_of(network, module, settings, SAMPLES)
+    start = engine.tensors()
+    found = run(engine, samples)
+    parts, layers = {}, {at: layer for at, layer in enumerate(module) if isinstance(layer, nn.Conv2d | nn.Linear)}
+    for at, layer in layers.items():
+        layer.requires_grad_(False)
+        a, b = parts[at] = [torch.tensor(start[f"{at}.{which}"]) for which in "ab"]
+        a.requires_grad_(method == "lora-all")
+        b.requires_grad_(True)
+        layer.register_forward_hook(lambda _, x, y, a=a, b=b: y + (x[0].flatten(1) @ a.T @ b.T).reshape(y.shape))
+    optimiser = torch.optim.SGD([one for pair in parts.values() for one in pair if one.requires_grad], lr=settings.rate)
+    for _ in range(4):
+        for indices in np.split(np.arange(SAMPLES), [10, 20]):
+            logits = module(torch.from_numpy(samples[indices].values()))
+            optimiser.zero_grad()
+            functional.cross_entropy(logits, torch.from_numpy(samples.labels[indices])).backward()
+            optimiser.step()
+    assert {*found} == {f"{at}.{which}" for at in parts for which in "ab"}
+    for at, (a, b) in parts.items():
+        assert np.array_equal(found[f"{at}.a"], start[f"{at}.a"]) == (method == "lora-fa")
+        for which, one in (("a", a), ("b", b)):
+            error = np.abs(found[f"{at}.{which}"] - one.detach().numpy()).max()
+            assert error <= 1e-4 * np.abs(found[f"{at}.{which}"]).max(), (at, which)
+    assert max(np.abs(found[f"{at}.b"]).max() for at in parts) > 0.004
+
+
+def test_a_fixed_a_is_saved_and_not_counted():
+    network, module, samples = material("fan")
+    settings = AdapterSettings("lora-fa", epochs=2, rate=0.1, patience=1)
+    result = AdapterTuning(network, module, Task("fan", samples, samples, samples), settings).run()
+    shapes = adapter_shapes(network, METHODS["lora-fa"])
+    assert result.trained_parameters == sum(4 * one.outputs for one in shapes) == 4 * (96 + 96 + 3)
+    assert sum(one.size for one in result.tensors.values()) == sum(one.parameters for one in shapes)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +219,8 @@ def test_stochastic_rounding_is_the_urngs():
 def test_refusals():
     with pytest.raises(UserError, match="LoRA-All changes more than the last layer"):
         AdapterSettings("lora-all", "golden")
+    with pytest.raises(UserError, match="LoRA-FA changes more than the last layer"):
+        AdapterSettings("lora-fa", "golden")
     with pytest.raises(UserError, match="no method 'lora'; there are: ft-all"):
         AdapterSettings("lora")
     with pytest.raises(UserError, match="no engine 'verilog'; there are: float, golden, rtl"):

@@ -120,7 +120,7 @@ def test_a_state_dict_for_the_users_own_class(tmp_path, make, method):
     assert load_saved(tmp_path / "mine.safetensors")[0].keys() == module.state_dict().keys()
 
 
-FLOAT = ("instantft", "lora-all", "ft-all", "ft-bias", "ft-all-lora", "ft-last")
+FLOAT = ("instantft", "lora-all", "lora-fa", "ft-all", "ft-bias", "ft-all-lora", "ft-last")
 
 
 @pytest.mark.parametrize(("make", "method"), cases(FLOAT, "ft-all"))
