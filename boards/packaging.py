@@ -131,22 +131,18 @@ class Package:
 
     @property
     def test(self) -> SelfTest:
-        """The self-test."""
         return selftest_of(self.spec, self.task)
 
     @property
     def example(self) -> Example | None:
-        """The example; None for a core without example."""
         return example_of(self.spec, self.task)
 
     @property
     def analyser(self) -> Analyser | None:
-        """Logic analyser on the core's monitor; None for a core without monitor."""
         return analyser_of(self.spec, self.emitted.pins, self.test) if self.spec.monitor else None
 
     @property
     def clock_hz(self) -> int:
-        """Rate of the core's clock."""
         return round(self.mhz * 1e6)
 
     @property
@@ -170,7 +166,6 @@ def _vivado(package: Package) -> Files:
 
 
 def _driver(package: Package, *names: str) -> Files:
-    """Driver sources, register headers, and the self-test with the expected clock."""
     files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
     headers = ((RegisterMap("fabtune_shell", SHELL), 0), (package.spec.registers.map, package.spec.address))
     for registers, memory_bits in headers:
@@ -421,7 +416,6 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
 
 
 def _plan(package: Package) -> list[str]:
-    """Table of the memory plan: contents, sizes and kind of RAM."""
     rows = package.spec.memory_plan(package.board.fabric).table
     return [
         "The plan chooses kinds by the blocks that the device has; the rows of a memory may be several aspects deep:",

@@ -138,7 +138,6 @@ def serve(grid: Grid, context: Context) -> None:
 
 
 def _messages(server: Server, nodes: dict[int, tuple[int, int]], origin: str) -> list[Message]:
-    """Messages to the clients of the current round."""
     total = {str(part): Array(moves.numpy()) for part, moves in enumerate(server.total)}
     messages = []
     for client, task in server.round.tasks.items():

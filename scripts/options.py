@@ -152,7 +152,6 @@ def _shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 
 
 def _as_built(_: click.Context, __: click.Parameter, given: bool) -> None:
-    """Refuse an option of earlier versions."""
     if given:
         raise UserError(
             "--as-built is what happens now: leave it out; --pretrain trains weights that are given further"

@@ -89,7 +89,6 @@ class OutputFolder:
         return list(files)
 
     def _delete(self, name: str) -> None:
-        """Delete a file, and the folders that become empty."""
         file = self.path / name
         file.unlink()
         for folder in file.parents:
@@ -99,7 +98,6 @@ class OutputFolder:
 
 
 def _digest_of(path: Path) -> str:
-    """Digest of a file, empty for a missing file."""
     return digest(path.read_bytes()) if path.is_file() else ""
 
 

@@ -167,7 +167,6 @@ class Origin:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Fields by the keys of ``--json``."""
         start_facts = {"start": self.start, "pretrained": self.epochs is not None}
         return start_facts | {f"pretrain_{name}": getattr(self, name) for name in ("epochs", "accuracy")}
 

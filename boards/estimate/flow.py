@@ -90,7 +90,8 @@ def _yosys_xilinx() -> Path | None:
 
 
 def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
-    """Commands that read a design with the commands ``reads`` and synthesise it, up to `mappings`.
+    """Commands that read a design and synthesise it, up to `mappings`; ``reads`` are the commands that read the
+    sources.
 
     ``parameters`` override the top module's.
     """
@@ -107,9 +108,7 @@ def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = 
 
 
 def memories_alone(read: str) -> list[str]:
-    """Commands that map memories as `flow` does, each in a module of little else; ``read`` is the command that reads
-    them.
-    """
+    """Commands that map memories as `flow` does, a memory per module; ``read`` is the command that reads them."""
     return [
         read,
         yosys.NO_ZERO_CONTENTS,
@@ -245,7 +244,7 @@ def _logic() -> list[str]:
 
 def _map(script: str) -> list[str]:
     return [
-        # abc would split the mapping at each register type that abc knows
+        # registers excluded: abc would split the mapping at each register type that abc knows
         f"abc -lut 6 -script +{script} t:$_*DFF* t:$_DLATCH* %u %n",
         # `netlist` reads `$lut` cells and drops unread cells; in Yosys the clean-up takes half as long as abc
         "opt_lut_ins",

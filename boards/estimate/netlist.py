@@ -120,13 +120,15 @@ def _primitive(name: str, cell: dict[str, Any]) -> Cell:
     return Cell(name, kind, parameters, ways["input"], ways["output"])
 
 
-def _without_unread(cells: Sequence[Cell], kept: Set[str], read: Set[Bit]) -> tuple[Cell, ...]:
-    """Cells without unread cells and without cells that only unread cells read; cells named in ``kept`` stay."""
+def _without_unread(cells: Sequence[Cell], kept_cells: Set[str], read: Set[Bit]) -> tuple[Cell, ...]:
+    """Cells without unread cells and without cells that only unread cells read; cells named in ``kept_cells`` stay."""
     readers = Counter(chain(read, *map(Cell.input_nets, cells)))
     drivers = {bit: cell for cell in cells for bits in cell.outputs.values() for bit in bits}
 
     def unread(cell: Cell) -> bool:
-        return bool(cell.outputs) and cell.name not in kept and not any(map(readers.__getitem__, cell.output_nets()))
+        return (
+            bool(cell.outputs) and cell.name not in kept_cells and not any(map(readers.__getitem__, cell.output_nets()))
+        )
 
     waiting = [cell for cell in cells if unread(cell)]
     left_out = {cell.name for cell in waiting}

@@ -87,7 +87,6 @@ def _tuning(example: Example | None) -> list[str | list[str]]:
 
 
 def _cell(number: int, content: str | list[str]) -> dict[str, object]:
-    """A Markdown cell of a text, or a code cell of a list of lines."""
     text = content if isinstance(content, str) else "\n".join(content)
     cell: dict[str, object] = {"id": f"cell-{number}", "metadata": {}, "source": text.splitlines(keepends=True)}
     if isinstance(content, str):

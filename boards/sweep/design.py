@@ -31,12 +31,10 @@ class Workload:
 
     @property
     def byte_inputs(self) -> bool:
-        """Whether samples are bytes."""
         return bool(self.task.tune.inputs.dtype == np.uint8)
 
     @property
     def samples(self) -> int:
-        """Number of samples to tune on."""
         return len(self.task.tune)
 
 
@@ -49,7 +47,6 @@ class ShapesWorkload:
 
     @property
     def samples(self) -> int:
-        """Sentences of a step."""
         return len(self.lengths)
 
 
@@ -85,7 +82,6 @@ class Design:
 
     @property
     def array(self) -> tuple[int, int]:
-        """Lanes and columns."""
         return self.lanes, self.columns
 
 

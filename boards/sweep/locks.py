@@ -52,5 +52,4 @@ class Locks:
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _TRIALS + trial)
 
     def close(self) -> None:
-        """Release all locks."""
         os.close(self._file)

@@ -61,7 +61,6 @@ class Choices:
 
     @property
     def corners(self) -> tuple[Value, ...]:
-        """First and last value."""
         return tuple(dict.fromkeys((self.values[0], self.values[-1])))
 
 
@@ -86,7 +85,6 @@ class Range:
 
     @property
     def corners(self) -> tuple[Value, ...]:
-        """First and last value."""
         values = self.values or (self.low, self.high)
         return tuple(dict.fromkeys((values[0], values[-1])))
 
@@ -160,17 +158,14 @@ class Space:
 
     @property
     def trains(self) -> bool:
-        """Whether points are trained."""
         return "accuracy" in self.objectives
 
     @property
     def directions(self) -> list[Literal["maximize", "minimize"]]:
-        """Direction of each objective, as Optuna names directions."""
         return ["maximize" if name == "accuracy" else "minimize" for name in self.objectives]
 
     @property
     def total(self) -> int:
-        """Number of points to evaluate."""
         return self.trials or math.prod(len(parameter.values) for parameter in self.parameters.values())
 
     def grid(self) -> Iterator[dict[str, Value]]:
@@ -277,7 +272,6 @@ def _objectives(names: list[Any], block: str) -> tuple[str, ...]:
 
 
 def _allowed(block: str, trains: bool) -> dict[str, dict[str, Any]]:
-    """Types of the settings of block and training, by name."""
     settings, core = fields_of(BLOCKS[block]), core_sweeps()[block]
     training = (_WORKLOAD | _COMMON if isinstance(core, TrainedSweep) else {}) | core.training
     if block not in CORES:

@@ -114,7 +114,6 @@ class Study:
         self._trial = None
 
     def points(self) -> list[Evaluated]:
-        """All finished points."""
         return [self._evaluated(trial) for trial in self._trials(*_DONE)]
 
     def front(self) -> list[Evaluated]:
@@ -126,7 +125,6 @@ class Study:
         return list(front.values())
 
     def close(self) -> None:
-        """Close the file of locks."""
         self._locks.close()
 
     def _trials(self, *states: TrialState) -> list[FrozenTrial]:

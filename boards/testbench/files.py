@@ -52,7 +52,6 @@ def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest, example: E
 
 
 def _sizes(test: SelfTest, data: JobData) -> str:
-    """Parameters of ``tb.sv`` for another job."""
     sizes = {"WORDS": -(-test.size // BEAT), "EXPECTED": data.expected_words, "IMAGE": data.memory_words}
     return " ".join(f"{name}={value}" for name, value in sizes.items())
 
@@ -71,7 +70,6 @@ def _filled(name: str, words: Mapping[str, str]) -> str:
 
 
 def _bench(spec: CoreSpec, emitted: Emitted, test: SelfTest, data: JobData) -> dict[str, str]:
-    """Core-dependent texts of the bench without Python."""
     pins = {pin.name: pin for pin in emitted.pins}
     memories = [*dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("m_axi"))]
     (host,) = dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("s_axi"))

@@ -102,12 +102,10 @@ def _number(value: int) -> str:
 
 
 def _word(text: str) -> str:
-    """A name without spaces, for `$fscanf`."""
     return text.replace(" ", "_")
 
 
 def _beats(image: Bytes) -> Bytes:
-    """Bytes padded to whole beats, (beats, bytes per beat)."""
     padded = np.zeros(-(-image.size // BEAT) * BEAT, np.uint8)
     padded[: image.size] = image
     return padded.reshape(-1, BEAT)

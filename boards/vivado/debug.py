@@ -36,12 +36,10 @@ class Analyser:
 
     @property
     def depth(self) -> int:
-        """Samples of the analyser's memory."""
         return max(LEAST_DEPTH, self.samples)
 
     @property
     def blocks(self) -> int:
-        """Number of BRAM36."""
         width = sum(pin.width for pin in self.pins)
         return math.ceil(width / _BLOCK_BITS) * math.ceil(self.depth / _BLOCK_WORDS)
 

@@ -94,12 +94,10 @@ def link_configuration(spec: CoreSpec, emitted: Emitted) -> str:
 
 
 def _decimal(mhz: float) -> str:
-    """A frequency without trailing zeros."""
     return f"{float(Fraction(str(mhz))):.6f}".rstrip("0").rstrip(".")
 
 
 def _page(spec: CoreSpec, name: str) -> str:
-    """Vivado's page of the IP: the fixed configuration."""
     lines = [
         f"# The page of {name} in Vivado: its configuration, which was fixed when it was generated.",
         "",
@@ -116,7 +114,6 @@ def _page(spec: CoreSpec, name: str) -> str:
 
 
 def _registers(registers: RegisterMap, signature: int) -> str:
-    """Registers as a Tcl list: name, offset, access, reset value, text, fields."""
     rows = []
     for register in registers:
         fields = " ".join(f"{item.name} {item.low} {item.width} {{{item.summary}}}" for item in register.fields)

@@ -119,7 +119,6 @@ def _interface(parent: ET.Element, name: str, library: str, kind: str) -> ET.Ele
 
 
 def _signal(parent: ET.Element, pin: str, kind: str, logical: str, mode: str, **parameters: str) -> None:
-    """Write an interface of a single pin."""
     interface = _interface(parent, pin, "signal", kind)
     _child(interface, mode)
     _port_maps(interface, {logical: pin})
@@ -137,7 +136,6 @@ def _parameters(interface: ET.Element, name: str, parameters: Mapping[str, objec
 
 
 def _port_maps(interface: ET.Element, ports: Mapping[str, str]) -> None:
-    """Write the pin of each signal of an interface."""
     maps = _child(interface, "portMaps")
     for logical, physical in ports.items():
         port_map = _child(maps, "portMap")
@@ -229,6 +227,5 @@ def _child(parent: ET.Element, tag: str, space: str = SPIRIT, /, **attributes: s
 
 
 def _texts(parent: ET.Element, **texts: object) -> None:
-    """Append an element for each text, in order."""
     for tag, text in texts.items():
         _child(parent, tag).text = str(text)

@@ -141,7 +141,6 @@ def _tables(text: str) -> Iterator[_Table]:
 
 
 def _of_rows(tables: list[_Table]) -> dict[str, float]:
-    """Amounts of resources with a row each."""
     amounts: dict[str, float] = {}
     for table in tables:
         used = table.head.index("Used")

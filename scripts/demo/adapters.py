@@ -41,7 +41,6 @@ class AdapterRuns:
 
     @property
     def settings(self) -> AdapterSettings:
-        """Settings of the core's job."""
         return settings_for(METHOD, "rtl")
 
     @property

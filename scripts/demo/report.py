@@ -132,7 +132,6 @@ def render(result: DemoResult) -> str:
 
 
 def _trainers(result: DemoResult) -> list[tuple[str, ...]]:
-    """Rows that compare the two cores: name, zeroth order, InstantFT."""
     facts, run, adapters = result.facts(), result.zeroth_order, result.adapters
     epochs = len(adapters.results["instantft", "golden"].epochs)
     cycles = run.steps * facts["zotrain_cycles_per_step"]

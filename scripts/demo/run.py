@@ -84,7 +84,6 @@ def run(output: OutputFolder, simulator: str, origin: Origin, console: Console) 
 
 
 def _pretrained(network: Network, task: Task, progress: Progress) -> nn.Module:
-    """Network pre-trained on upright digits, from the cache if possible."""
     settings = pretraining_defaults(network.name)
     bar = progress.add_task("pre-train", total=settings.epochs)
     module, _ = pretrained(network, task.pretrain, settings, lambda *_: progress.advance(bar))
@@ -93,7 +92,6 @@ def _pretrained(network: Network, task: Task, progress: Progress) -> nn.Module:
 
 
 def _write(demo: DemoResult, output: OutputFolder) -> str:
-    """Write the report and all emitted files; returns the report's path."""
     texts = {f"{folder}/{name}": text for folder, files in demo.files.items() for name, text in files.items()}
     output.write(texts | {"report.html": render(demo)})
     return str(output.path / "report.html")

@@ -143,7 +143,6 @@ def _row(job: Measured, *slower: float) -> dict[str, Any]:
 
 
 def _adapters(name: str, drift: str, core: str, options: Options) -> Measured:
-    """Measure a network's job with adapters."""
     network, task, module = _start(name, drift, options)
     defaults, method = adapter_defaults(name), adapters.METHOD
 
@@ -201,7 +200,6 @@ def _zeroth_order(options: Options) -> Measured:
 
 
 def _start(name: str, drift: str, options: Options) -> tuple[Network, Task, nn.Module]:
-    """Pre-trained network, and the samples after the drift."""
     data = "digits" if name == "digits" else "mnist"
     task, network = task_of(data, options.data_dir if data != "digits" else None, drift), preset(name)
     module, _ = pretrained(network, task.pretrain, pretraining_defaults(name))

@@ -70,7 +70,6 @@ class ZerothOrderRun:
 
     @property
     def steps(self) -> int:
-        """Number of steps of the whole run."""
         return len(self.result.losses)
 
     @cached_property

@@ -161,7 +161,6 @@ def _of_model(request: TransformerRequest) -> _Imported | None:
 
 
 def _operations(imported: _Imported, base: FrozenBase) -> list[dict[str, Any]]:
-    """Describe all operations, with ranges if samples exist."""
     network, parameters = imported.network, imported.parameters
     ranges = operation_ranges(base, parameters, *imported.rows) if imported.rows else None
     macs = products(network, (imported.tokens,))
@@ -209,7 +208,6 @@ def _costs(imported: _Imported) -> list[dict[str, Any]]:
 
 
 def _advice(imported: _Imported, base: FrozenBase, operations: list[dict[str, Any]]) -> Iterator[str]:
-    """Remedies for clipped, coarse, converted and unused values."""
     titles, wide = imported.network.titles, dict[int, Format]()
     if imported.rows:
         largest = {operation["operation"]: max(-operation["least"], operation["most"]) for operation in operations}

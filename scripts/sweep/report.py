@@ -40,7 +40,6 @@ def render(
 
 
 def _plots(space: Space, points: Sequence[Evaluated], front: Sequence[Evaluated]) -> dict[str, str]:
-    """Pictures by title."""
     pairs = _pairs(space)
     drawn = [inline_picture(partial(_scatter, space, points, front, pair)) for pair in pairs]
     return {f"{up} against {across}": picture for (across, up), picture in zip(pairs, drawn, strict=True)}

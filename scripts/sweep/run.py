@@ -151,7 +151,6 @@ def _watch(name: str, state: str) -> None:
 
 
 def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | None) -> None:
-    """Evaluate points until none remains."""
     space = read(request.file, request.training)
     workloads = workloads_of(space, Console(quiet=True))
     study = Study(space, journal)
@@ -167,7 +166,6 @@ def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | N
 
 
 def _evaluate(space: Space, values: dict[str, Any], workloads: list[AnyWorkload]) -> tuple[tuple[float, ...], str]:
-    """Objectives of a point, or the reason of infeasibility."""
     try:
         design = design_of(space, space.point(values), workloads[0] if workloads else None)
         return evaluate(space, design, workloads), ""
@@ -185,7 +183,6 @@ def _described(space: Space, point: Evaluated, workloads: list[AnyWorkload]) -> 
 
 
 def _short(name: str) -> str:
-    """Name of a parameter without ``settings.``."""
     return name.removeprefix("settings.")
 
 
@@ -212,7 +209,6 @@ def _tune(space: Space, design: Design) -> list[str]:
 
 
 def _table(space: Space, points: list[Evaluated]) -> str:
-    """All points as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["point", *map(_short, space.parameters), *space.objectives, "infeasible"])

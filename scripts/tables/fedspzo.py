@@ -203,7 +203,6 @@ def _best(
 
 
 def _reached(work: np.ndarray[Any, Any], losses: np.ndarray[Any, Any], loss: float) -> float:
-    """Operations until a loss is first reached."""
     inner = np.convolve(np.append(losses, losses[-1:]), np.ones(3) / 3, "valid")
     smooth = np.minimum.accumulate(np.concatenate([losses[:1], inner]))
     if smooth[-1] > loss:

@@ -46,7 +46,6 @@ class Outcome:
 
     @property
     def loss(self) -> float:
-        """Loss of the last window."""
         return self.curve[-1] if self.curve else float("nan")
 
 

@@ -159,7 +159,6 @@ class FabtuneCore(DefaultIP):
         return self.get("cycles_low") | self.get("cycles_high") << 32
 
     def _rate(self, taken):
-        """Message about the clock of a command that does not end, from the cycle counter."""
         cycles = self._cycles()
         if self._cycles() == cycles:
             return "standing still: the core's clock has stopped, or it is in reset"
@@ -189,7 +188,6 @@ class FabtuneCore(DefaultIP):
         return int(file.read_text()) if file.exists() else CORE["clock_hz"]
 
     def _try_clock(self, say, stage, buffer):
-        """Measure the clock with a stage's command, compare and report the rate."""
         hertz, expected = self.clock_hz(stage["command"], **self._settings(stage, buffer)), self.expected_hz
         if hertz and clock_differs(hertz, expected):
             raise CoreError(f"{hertz / 1e6:.3f} MHz instead of {expected / 1e6:.3f} MHz", OTHER_CLOCK)
@@ -310,8 +308,6 @@ class FabtuneCore(DefaultIP):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser with one-line errors."""
-
     def error(self, message):
         self.exit(USAGE, f"{self.prog}: {message}: {' '.join(self.format_usage().split())}\n")
 

@@ -38,6 +38,5 @@ def command(
 
 
 def _entry(description: dict[str, Any]) -> dict[str, Any]:
-    """Short description of a block for the list of all blocks."""
     values = {path: about["value"] for path, about in description["parameters"].items()}
     return {"summary": description["summary"], "parameters": values, "presets": description["presets"]}

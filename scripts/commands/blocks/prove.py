@@ -100,6 +100,5 @@ def command(
 
 
 def _told(proof: Proof) -> str:
-    """Status of a proof with the engine, or with the cycle in which the rule breaks."""
     how = {"proved": f" by {proof.engine}", "broken": f" in cycle {proof.cycles - 1}", "open": ""}
     return proof.status + how[proof.status]

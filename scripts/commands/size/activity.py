@@ -119,7 +119,6 @@ def _facts(figures: Activity) -> dict[str, Any]:
 def _table(
     title: str, own: Activity, groups: Mapping[str, Toggles], others: Mapping[str, Toggles] | None, name: str
 ) -> None:
-    """Print toggles per step of groups of bits, next to the other core's."""
     from ....sim.compiled.activity import Toggles
 
     columns = [title, "bits", "toggles a step", "% of bits a cycle"]

@@ -163,7 +163,6 @@ def command(as_json: bool, **options: Any) -> None:
 
 
 def _kind_of(method: str) -> type[Tuning]:
-    """Kind of a method; a `UserError` for an unknown method."""
     from ...tuning.adapters import GradientTuning
     from ...tuning.zeroth_order import ZerothOrderTuning
 

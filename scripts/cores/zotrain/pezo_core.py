@@ -104,7 +104,6 @@ def _core(settings: tuple[str, ...], chosen: str) -> ZotrainSpec:
 
 
 def _estimates(spec: ZotrainSpec) -> tuple[dict[str, float], dict[str, float]]:
-    """Resources of a core, and of the generator alone."""
     return estimate_spec(spec).resources, estimate_spec(spec.source).resources
 
 
