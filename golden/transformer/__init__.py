@@ -1,1 +1,1 @@
-"""Transformers: their normal form, and importers of users' models."""
+"""Normal form of transformers, in floats."""

@@ -1,4 +1,4 @@
-"""Builder of a transformer's normal form: what all importers share."""
+"""Builder of a transformer's normal form, for all importers."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from .blocks import (
 
 Tensor = NDArray[np.floating[Any]]
 INPUTS = -1
-"""Number of the inputs: rows of features."""
+"""Number of the inputs as an operation."""
 
 
 class TransformerBuilder:
-    """Operations and their tensors, one after the other; each method returns the number of what it adds.
+    """Operations and tensors in order; each method adds an operation and returns its number.
 
     Parameters
     ----------
     name : str
         Origin, for messages.
     features : int
-        Of each row of the inputs.
+        Features of an input row.
     """
 
     def __init__(self, name: str, features: int) -> None:
@@ -48,12 +48,12 @@ class TransformerBuilder:
         self._tensors: dict[tuple[int, str], Tensor] = {}
 
     def add(self, title: str, operation: Operation, *reads: int, **tensors: Tensor | None) -> int:
-        """Add an operation of that name in the user's model, with those of its tensors that are there."""
+        """Add an operation with its name in the user's model and its tensors; None for a missing tensor."""
         number = len(self._operations)
         self._operations.append(operation)
         self._reads.append(reads)
         self._titles.append(title)
-        self._tensors |= {(number, kind): one for kind, one in tensors.items() if one is not None}
+        self._tensors |= {(number, kind): tensor for kind, tensor in tensors.items() if tensor is not None}
         return number
 
     def linear(self, title: str, read: int, weight: Tensor, bias: Tensor | None = None) -> int:
@@ -61,11 +61,9 @@ class TransformerBuilder:
         return self.add(title, Linear(len(weight), bias is not None), read, weight=weight, bias=bias)
 
     def layer_norm(self, title: str, read: int, factor: Tensor, bias: Tensor | None, eps: float) -> int:
-        """Add a layer norm."""
         return self.add(title, Normalisation(True, eps, bias is not None), read, factor=factor, bias=bias)
 
     def rms_norm(self, title: str, read: int, factor: Tensor, eps: float) -> int:
-        """Add an RMS norm."""
         return self.add(title, Normalisation(False, eps, False), read, factor=factor)
 
     def attention(self, title: str, reads: tuple[int, int, int], attention: SelfAttention) -> int:
@@ -73,15 +71,12 @@ class TransformerBuilder:
         return self.add(title, attention, *reads)
 
     def activation(self, title: str, read: int, kind: ActivationKind) -> int:
-        """Add a function of each value."""
         return self.add(title, Activation(kind), read)
 
     def gate(self, title: str, first: int, second: int) -> int:
-        """Add a product of values."""
         return self.add(title, Gate(), first, second)
 
     def residual(self, title: str, first: int, second: int) -> int:
-        """Add a sum."""
         return self.add(title, Residual(), first, second)
 
     def positions(self, title: str, read: int, rows: Tensor) -> int:
@@ -89,32 +84,30 @@ class TransformerBuilder:
         return self.add(title, Positions(len(rows)), read, position=rows)
 
     def pool(self, title: str, read: int, kind: PoolKind) -> int:
-        """Add the choice of one row a sentence, or the mean."""
         return self.add(title, PoolTokens(kind), read)
 
     def unit_length(self, title: str, read: int) -> int:
-        """Add a division by the L2 norm."""
         return self.add(title, UnitLength(), read)
 
     def finish(self) -> tuple[Transformer, Parameters]:
-        """Make the network, checked, and its tensors.
+        """Network and tensors, checked.
 
         Raises
         ------
         UserError
-            If the operations do not fit each other, or a tensor does not fit its operation.
+            If operations do not fit each other, or a tensor does not fit its operation.
         """
         network = self.network()
         network.check(self._tensors)
         return network, self._tensors
 
     def network(self) -> Transformer:
-        """Make the network alone.
+        """Network without its tensors.
 
         Raises
         ------
         UserError
-            If the operations do not fit each other.
+            If operations do not fit each other.
         """
         operations, reads, titles = tuple(self._operations), tuple(self._reads), tuple(self._titles)
         return Transformer(self.name, self.features, operations, reads, titles)

@@ -1,4 +1,4 @@
-"""Memory of tuning a transformer in floats, on paper: MeZO in float16, and back-propagation with Adam."""
+"""Estimated memory of fine-tuning in floats: MeZO in float16, and back-propagation with Adam."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .builder import INPUTS
 
 _HALF = 2
 _STATES = 14
-"""Bytes a parameter beside its float16: gradient in float16, copy and both moments of Adam in float32."""
+"""Bytes a parameter besides float16: gradient in float16, copy and both Adam moments in float32."""
 
 
 @dataclass(frozen=True)
 class FloatBytes:
-    """Bytes of a step in floats, without padding and what an allocator loses.
+    """Bytes of a step in floats, without padding and allocator overhead.
 
     Parameters
     ----------
     weights : int
         All parameters in float16.
     largest : int
-        Activations that are needed at once in a forward pass, float16: what MeZO holds.
+        Largest set of live activations of a forward pass in float16, as in MeZO.
     kept : int
-        Outputs of all operations, and attention's probabilities, float16: what back-propagation keeps.
+        Outputs of all operations and attention probabilities in float16, as in back-propagation.
     states : int
-        Gradients, a copy in float32 and moments of Adam, of all parameters.
+        Gradients, float32 copies and Adam moments of all parameters.
     """
 
     weights: int
@@ -37,23 +37,20 @@ class FloatBytes:
 
     @property
     def mezo(self) -> int:
-        """Bytes of MeZO."""
         return self.weights + self.largest
 
     @property
     def backpropagation(self) -> int:
-        """Bytes of back-propagation."""
         return self.weights + self.kept + self.states
 
 
 def float_bytes(network: Transformer, embeddings: int, lengths: Sequence[int]) -> FloatBytes:
-    """Count the bytes of a step on a batch.
+    """Bytes of a step on a batch.
 
     Parameters
     ----------
-    network : Transformer
     embeddings : int
-        Parameters before the network, tuned as the others.
+        Parameters before the network, tuned like all others.
     lengths : sequence of int
         Tokens of each sentence.
     """

@@ -1,4 +1,4 @@
-"""Layers of a transformer: where each begins, and the products of its operations."""
+"""Layers of a transformer, and products of its operations."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from .blocks import Linear, Normalisation, SelfAttention, Transformer
 
 
 def layer_starts(network: Transformer) -> tuple[int, ...]:
-    """Number of the first operation of each layer: a layer has one attention.
+    """First operation of each layer; a layer has one attention.
 
-    It begins with the first of what makes queries, keys and values, or with a norm that only those read. In a network
-    without attention each fully connected layer is one.
+    A layer begins at the first projection of queries, keys and values, or at a norm that only the projections read.
+    Without attention each fully connected layer is a layer.
     """
-    if not any(isinstance(one, SelfAttention) for one in network.operations):
-        return tuple(number for number, one in enumerate(network.operations) if isinstance(one, Linear))
-    found = []
+    if not any(isinstance(layer, SelfAttention) for layer in network.operations):
+        return tuple(number for number, layer in enumerate(network.operations) if isinstance(layer, Linear))
+    starts = []
     for number, operation in enumerate(network.operations):
         if isinstance(operation, SelfAttention):
             start = min(network.reads[number])
             before = network.reads[start][0] if start >= 0 else -1
-            readers = {at for at, reads in enumerate(network.reads) if before in reads}
+            readers = {reader for reader, reads in enumerate(network.reads) if before in reads}
             if before >= 0 and isinstance(network.operations[before], Normalisation):
                 start = before if readers <= set(network.reads[number]) else start
-            found.append(start)
-    return tuple(found)
+            starts.append(start)
+    return tuple(starts)
 
 
 def products(network: Transformer, lengths: tuple[int, ...]) -> tuple[int, ...]:
-    """Count the multiplications of matrices of each operation, for sentences of so many tokens."""
-    found = []
+    """Multiply-accumulates of each operation, for sentences of `lengths` tokens."""
+    counts = []
     for number, operation in enumerate(network.operations):
         rows = len(lengths) if network.shapes[number][1] else sum(lengths)
         match operation:
             case Linear():
-                found.append(rows * operation.features * network.inputs(number))
+                counts.append(rows * operation.features * network.inputs(number))
             case SelfAttention():
-                pairs = sum(one * (one + 1) // 2 if operation.causal else one * one for one in lengths)
-                found.append(2 * pairs * operation.heads * operation.width)
+                pairs = sum(length * (length + 1) // 2 if operation.causal else length * length for length in lengths)
+                counts.append(2 * pairs * operation.heads * operation.width)
             case _:
-                found.append(0)
-    return tuple(found)
+                counts.append(0)
+    return tuple(counts)

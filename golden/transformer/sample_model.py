@@ -1,6 +1,6 @@
-"""Transformer on samples of one shape, such as images in patches, and the module of it that PyTorch trains.
+"""Transformer on samples of one shape, such as images in patches, and its PyTorch module.
 
-The presets are a small vision transformer for scikit-learn's digits and a large MLP for MNIST.
+Presets: a small vision transformer for scikit-learn's digits, and a large MLP for MNIST.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from .float_model import run_tensors
 
 @dataclass(frozen=True, eq=False)
 class SampleTransformer:
-    """Transformer, its tensors, and the way from a sample to the rows of its tokens.
+    """Transformer, its tensors, and the map from a sample to token rows.
 
-    A class token is a token of zeros: what it is in the user's model is a part of its position.
+    A class token is a row of zeros: its learned part belongs to its position.
 
     Parameters
     ----------
     network : Transformer
     parameters : mapping
-        Tensors of floats.
+        Float tensors.
     input_shape : tuple of int
         Shape of a sample.
     places : array of int, (tokens, features)
-        For each feature of each token the number of the sample's value that it is, in C order; -1 where it is 0.
+        Flat index, in C order, of the sample's value for each feature; -1 for a zero.
     tensor_names : dict of (int, str) to str
-        Name in the user's model of each tensor that is there.
+        Name of each tensor in the user's model.
 
     Raises
     ------
     UserError
-        If the network gives outputs for each token, the places are not its inputs', or there are too many tokens.
+        If the network has outputs for each token, `places` do not fit its inputs, or there are too many tokens.
     """
 
     network: Transformer
@@ -66,7 +66,6 @@ class SampleTransformer:
 
     @property
     def name(self) -> str:
-        """Origin, for messages."""
         return self.network.name
 
     @property
@@ -80,27 +79,24 @@ class SampleTransformer:
         return self.network.shapes[-1][0]
 
     def rows(self, samples: NDArray[Any]) -> NDArray[Any]:
-        """Rows of the tokens of samples, of any type: (n, tokens, features).
+        """Token rows of samples of any type, (n, tokens, features).
 
         Raises
         ------
         UserError
-            If samples are of another shape.
+            If samples have another shape.
         """
         if samples.shape[1:] != self.input_shape:
             raise UserError(f"{self.network.name} takes samples of {self.input_shape}, not of {samples.shape[1:]}")
         flat = np.pad(samples.reshape(len(samples), -1), ((0, 0), (0, 1)))
-        found: NDArray[Any] = flat[:, self.places]
-        return found
+        rows: NDArray[Any] = flat[:, self.places]
+        return rows
 
 
 class SampleModule(nn.Module):
-    """Module of a `SampleTransformer`: samples of (n, ...) to logits, with its tensors as float32 parameters.
+    """Module of a `SampleTransformer`: samples (n, ...) to logits, with its tensors as float32 parameters.
 
-    Parameters
-    ----------
-    model : SampleTransformer
-        All its tensors have names, which are those of the parameters.
+    All tensors of `model` need names: they name the parameters.
     """
 
     def __init__(self, model: SampleTransformer) -> None:
@@ -108,18 +104,18 @@ class SampleModule(nn.Module):
         self._model = model
         for name, values in model.parameters.items():
             owner: nn.Module = self
-            *parts, own = model.tensor_names[name].split(".")
+            *parts, leaf = model.tensor_names[name].split(".")
             for number, part in enumerate(parts, 1):
                 if part not in dict(owner.named_children()):
                     matrix = number == len(parts) and isinstance(model.network.operations[name[0]], Linear)
-                    # without memory: sensitive weights are chosen of layers that are `torch.nn.Linear`
+                    # an empty `torch.nn.Linear`: sensitive weights are selected from layers of this class
                     owner.add_module(part, nn.Linear(1, 1, bias=False, device="meta") if matrix else nn.Module())
                 owner = owner.get_submodule(part)
-            owner.register_parameter(own, nn.Parameter(torch.tensor(values, dtype=torch.float32)))
+            owner.register_parameter(leaf, nn.Parameter(torch.tensor(values, dtype=torch.float32)))
         self.register_buffer("_places", torch.from_numpy(model.places), persistent=False)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Compute the logits of samples."""
+        """Logits of samples."""
         flat = nn.functional.pad(samples.flatten(1), (0, 1))
         rows = flat[:, self._places].flatten(0, 1)  # type: ignore[index]
         return run_tensors(self._model.network, self._named, rows, (self._model.tokens,) * len(samples))
@@ -129,72 +125,68 @@ class SampleModule(nn.Module):
         return {name: self.get_parameter(title) for name, title in self._model.tensor_names.items()}
 
     def parameters_as_trained(self) -> Parameters:
-        """Tensors as they are now, by number of the operation and kind."""
-        return {name: one.detach().cpu().numpy().copy() for name, one in self._named.items()}
+        """Current tensors by operation and kind."""
+        return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self._named.items()}
 
 
 def patches(channels: int, side: int, patch: int) -> Integers:
-    """Places of square patches of an image, row by row, behind a class token: (1 + patches, values of a patch)."""
+    """Indices of square patches of an image, row by row, after a class token: (1 + patches, values of a patch)."""
     numbers = np.arange(channels * side * side).reshape(channels, side // patch, patch, side // patch, patch)
-    found = numbers.transpose(1, 3, 0, 2, 4).reshape(-1, channels * patch * patch)
-    return np.concatenate([np.full_like(found[:1], -1), found])
+    indices = numbers.transpose(1, 3, 0, 2, 4).reshape(-1, channels * patch * patch)
+    return np.concatenate([np.full_like(indices[:1], -1), indices])
 
 
 def vit_digits(seed: int = 0) -> SampleTransformer:
-    """Vision transformer for images of 8 x 8: 16 patches and a class token, 2 layers, hidden 64, 4 heads, pre-norm.
+    """Vision transformer for 8 x 8 images: 16 patches and a class token, 2 layers, hidden 64, 4 heads, pre-norm.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the initial weights.
+    `seed` sets the initial weights.
     """
     places, hidden, wide, heads, classes = patches(1, 8, 2), 64, 128, 4, 10
-    made, random = TransformerBuilder("vit-digits", places.shape[1]), np.random.default_rng(seed)
+    builder, random = TransformerBuilder("vit-digits", places.shape[1]), np.random.default_rng(seed)
 
     def linear(title: str, read: int, outputs: int, inputs: int) -> int:
         weight: NDArray[np.float64] = random.normal(0, inputs**-0.5, (outputs, inputs))
-        return made.linear(title, read, weight.astype(np.float32), np.zeros(outputs, np.float32))
+        return builder.linear(title, read, weight.astype(np.float32), np.zeros(outputs, np.float32))
 
     def norm(title: str, read: int) -> int:
-        return made.layer_norm(title, read, np.ones(hidden, np.float32), np.zeros(hidden, np.float32), 1e-6)
+        return builder.layer_norm(title, read, np.ones(hidden, np.float32), np.zeros(hidden, np.float32), 1e-6)
 
     x = linear("patches", INPUTS, hidden, places.shape[1])
-    x = made.positions("positions", x, random.normal(0, 0.1, (len(places), hidden)).astype(np.float32))
+    x = builder.positions("positions", x, random.normal(0, 0.1, (len(places), hidden)).astype(np.float32))
     for layer in range(2):
         normed = norm(f"{layer}.norm1", x)
-        queries, keys, values = (linear(f"{layer}.{one}", normed, hidden, hidden) for one in ("query", "key", "value"))
-        mixed = made.attention(
+        queries, keys, values = (
+            linear(f"{layer}.{projection}", normed, hidden, hidden) for projection in ("query", "key", "value")
+        )
+        mixed = builder.attention(
             f"{layer}.attention", (queries, keys, values), SelfAttention(heads, heads, hidden // heads)
         )
-        x = made.residual(f"{layer}.sum1", x, linear(f"{layer}.output", mixed, hidden, hidden))
-        up = made.activation(f"{layer}.gelu", linear(f"{layer}.up", norm(f"{layer}.norm2", x), wide, hidden), "gelu")
-        x = made.residual(f"{layer}.sum2", x, linear(f"{layer}.down", up, hidden, wide))
-    linear("head", made.pool("class token", norm("norm", x), "first"), classes, hidden)
-    network, parameters = made.finish()
+        x = builder.residual(f"{layer}.sum1", x, linear(f"{layer}.output", mixed, hidden, hidden))
+        up = builder.activation(f"{layer}.gelu", linear(f"{layer}.up", norm(f"{layer}.norm2", x), wide, hidden), "gelu")
+        x = builder.residual(f"{layer}.sum2", x, linear(f"{layer}.down", up, hidden, wide))
+    linear("head", builder.pool("class token", norm("norm", x), "first"), classes, hidden)
+    network, parameters = builder.finish()
     names = {name: f"{network.titles[name[0]]}.{name[1]}" for name in parameters}
     return SampleTransformer(network, parameters, (1, 8, 8), places, names)
 
 
 def mlp_20m(seed: int = 0) -> SampleTransformer:
-    """Perceptron for images of 28 x 28, 784-4096-4096-10 with ReLU: 20 million weights, and a sample is one token.
+    """MLP for 28 x 28 images, 784-4096-4096-10 with ReLU: 20 million weights, one token a sample.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the initial weights.
+    `seed` sets the initial weights.
     """
     sizes = (784, 4096, 4096, 10)
-    made, random = TransformerBuilder("mlp-20m", sizes[0]), np.random.default_rng(seed)
-    x = made.pool("sample", INPUTS, "first")
+    builder, random = TransformerBuilder("mlp-20m", sizes[0]), np.random.default_rng(seed)
+    x = builder.pool("sample", INPUTS, "first")
     for number, (inputs, outputs) in enumerate(pairwise(sizes), 1):
         weight: NDArray[np.float64] = random.normal(0, (2 / inputs) ** 0.5, (outputs, inputs))
-        x = made.linear(f"layer{number}", x, weight.astype(np.float32), np.zeros(outputs, np.float32))
+        x = builder.linear(f"layer{number}", x, weight.astype(np.float32), np.zeros(outputs, np.float32))
         if outputs != sizes[-1]:
-            x = made.activation(f"relu{number}", x, "relu")
-    network, parameters = made.finish()
+            x = builder.activation(f"relu{number}", x, "relu")
+    network, parameters = builder.finish()
     names = {name: f"{network.titles[name[0]]}.{name[1]}" for name in parameters}
     return SampleTransformer(network, parameters, (1, 28, 28), np.arange(sizes[0])[None], names)
 
 
 TRANSFORMERS: dict[str, Callable[[int], SampleTransformer]] = {"vit-digits": vit_digits, "mlp-20m": mlp_20m}
-"""Makers of the presets, by name; each takes the seed of its initial weights."""
+"""Constructors of the presets; the argument is the seed of the initial weights."""

@@ -1,1 +1,1 @@
-"""Zeroth-order training: perturbation lanes and tile, sparse addition and the weight path."""
+"""Zeroth-order training: perturbation lanes and tile, sparse addition, and the weight path."""

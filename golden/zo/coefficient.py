@@ -1,6 +1,6 @@
-"""`coefficient`: multiple of the perturbation by which a zeroth-order step moves, from its samples' loss differences.
+"""`coefficient`: coefficient of a zeroth-order step's perturbation, from the loss differences of its samples.
 
-``c = - round half even (sum of differences * rate >> shift)``, saturated. The product is exact: 64 bits hold it.
+``c = - round half even (sum of differences * rate >> shift)``, saturated. The product is exact in 64 bits.
 """
 
 from __future__ import annotations
@@ -19,61 +19,53 @@ from ..rng.urng import BIT
 from .loss_difference import DIFFERENCE
 
 COEFFICIENT = Format(27, 0)
-"""Format of a coefficient, the wider operand of a DSP."""
+"""Format of a coefficient: the 27-bit operand of a DSP."""
 RATE = Format(16, 0, signed=False)
 """Format of a step's rate."""
 SHIFT = Format(6, 0, signed=False)
 """Format of a step's shift."""
 LARGEST_SHIFT = 62
 LARGEST_BATCH = 256
-"""Most samples of a step: their loss difference times a rate then fits 64 bits."""
+"""Largest number of samples of a step: loss difference times rate then fits 64 bits."""
 LABEL_MEMORY = MemoryShape("labels", LARGEST_BATCH, LABEL.width, lut_rows=LARGEST_BATCH)
-"""Labels of a step's samples."""
+"""Memory of the labels of a step's samples."""
 STEP_DIFFERENCE = Format(DIFFERENCE.integer + (LARGEST_BATCH - 1).bit_length(), DIFFERENCE.fraction)
-"""Format of a step's loss difference, the exact sum of its samples', Q19.29."""
+"""Format of a step's loss difference, the exact sum over its samples: Q19.29."""
 
 
 def coefficient_of(difference: int, rate: int, shift: int, narrow: Narrower) -> int:
-    """Coefficient of a step.
+    """Coefficient of a step, in `COEFFICIENT`; `narrow` counts clipping.
 
     Parameters
     ----------
     difference : int
         Loss difference of the step, `STEP_DIFFERENCE`.
     rate : int
-        `RATE`.
+        In `RATE`.
     shift : int
-        Bits that the product is shifted to the right, 0 to `LARGEST_SHIFT`.
-    narrow : Narrower
-        Counts coefficients that are clipped.
-
-    Returns
-    -------
-    int
-        `COEFFICIENT`.
+        Right shift of the product, 0 to `LARGEST_SHIFT`.
     """
     return int(narrow(-difference * rate, shift, COEFFICIENT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoefficientSpec(Spec):
-    """Model of `coefficient`, which has no parameters."""
+    """Model of `coefficient`, without parameters."""
 
     name: ClassVar[str] = "coefficient"
     summary: ClassVar[str] = "coefficient of a zeroth-order step: its loss difference times a rate, rounded, saturating"
     overhead: ClassVar[int] = RATE.width + 5
-    """Cycles of the multiplication and of the registers before and behind it."""
+    """Cycles of the multiplication and of the registers around it."""
 
     def latency_of(self, shift: int) -> int:
         """Cycles from a step's last difference to its coefficient."""
         return self.overhead + shift
 
     def period(self, samples: int, shift: int) -> int:
-        """Cycles from the first difference of a step to that of the next one, without stalls."""
+        """Cycles between the first differences of consecutive steps, without stalls."""
         return samples + self.latency_of(shift)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes loss differences, `rate` and `o` have one word a step."""
         return described(
             {
                 "i": Stream(
@@ -104,23 +96,23 @@ class CoefficientSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the words of all complete steps.
+        """Words of all complete steps, at most `words`.
 
         Raises
         ------
         UserError
             If a step has too many samples or too large a shift.
         """
-        given, rates = inputs["i"]["difference"][:, 0], inputs["rate"]
-        found = []
+        differences, rates = inputs["i"]["difference"][:, 0], inputs["rate"]
+        rows = []
         steps = zip(packets_of(inputs["i"]["last"]), rates["rate"][:, 0], rates["shift"][:, 0], strict=False)
         for (start, end), rate, shift in steps:
             if end - start > LARGEST_BATCH:
                 raise UserError(f"a step of {end - start} samples; the largest has {LARGEST_BATCH}")
             if shift > LARGEST_SHIFT:
                 raise UserError(f"shift = {shift} is not in 0 to {LARGEST_SHIFT}")
-            difference, narrow = int(given[start:end].sum()), Narrower()
+            difference, narrow = int(differences[start:end].sum()), Narrower()
             coefficient = coefficient_of(difference, int(rate), int(shift), narrow)
-            found.append([difference, coefficient, narrow.saturations])
-        columns = np.array(found[:words], np.int64).reshape(-1, 3).T[:, :, None]
+            rows.append([difference, coefficient, narrow.saturations])
+        columns = np.array(rows[:words], np.int64).reshape(-1, 3).T[:, :, None]
         return {"o": dict(zip(("difference", "coefficient", "clipped"), columns, strict=True))}

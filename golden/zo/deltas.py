@@ -1,16 +1,16 @@
-"""Deltas: the sum of a zeroth-order job's updates, folded to the period of the generator where that is short.
+"""Deltas: the sum of a zeroth-order job's updates, folded to the generator's period if that is short.
 
-Every update adds an integer multiple of a perturbation. PeZO's perturbations are shifts of one periodic sequence. So is
-their sum: number j of word w of c times the perturbation at position s, added for every step (s, c), is::
+Each update adds an integer multiple of a perturbation. PeZO's perturbations are shifts of one periodic sequence, and so
+is their sum. With steps (s, c), each c times the perturbation at position s, number j of word w is::
 
     sum of c * base[(w + s) mod times, (j + w + s) mod n] = total[w mod times, (j + w) mod n]
 
-(without ``w + s`` and ``w`` in the column where the source does not rotate). `total`, of the base's shape, is all that
-a job changes, whatever the size of the network: 255 x 31 integers with 8-bit generators on the fly. Sums are modulo
-2**32, so that their order has no effect.
+If the source does not rotate, the column has no ``w + s`` and ``w``. A job changes only `total`, of the base's shape,
+whatever the network's size: 255 x 31 integers with 8-bit generators on the fly. Sums are modulo 2**32, so their order
+has no effect.
 
-With another source a perturbation, and so the sum, is a table of the numbers of all words: that of a base of as many
-rows as a perturbation has words, which does not rotate and is drawn anew at each position.
+With other sources a perturbation, and so the sum, is a table of all words' numbers: a base with a row for each word,
+without rotation, drawn anew at each position.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..rng.perturbation import FoldableSource, PerturbationSource
 DELTA = Format(4, 28)
 """Format of a delta."""
 MOST_FRACTION_BITS = 10
-"""Most fraction bits of a perturbation's integers: a coefficient of 1 then is 2**-18, far below a useful step."""
+"""Largest number of fraction bits of perturbation integers: coefficient 1 is then 2**-18, far below a useful step."""
 
 
 class PerturbationTable:
@@ -34,9 +34,9 @@ class PerturbationTable:
     Parameters
     ----------
     source : PerturbationSource
-        The generator; its numbers are narrowed half to even to at most `MOST_FRACTION_BITS` fraction bits.
+        Generator; its numbers are narrowed, half to even, to at most `MOST_FRACTION_BITS` fraction bits.
     words : int
-        Words of a perturbation; without effect where the source is a `FoldableSource`.
+        Words of a perturbation; unused for a `FoldableSource`.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class PerturbationTable:
     base : array (times, n) of int64, or None
         The source's base in these integers, if it has one.
     shape : (int, int)
-        Shape of a table: that of the base, or words and n.
+        Shape of a table: the base's, or (words, n).
     """
 
     def __init__(self, source: PerturbationSource, words: int = 0) -> None:
@@ -64,7 +64,7 @@ class PerturbationTable:
         return Format(largest.bit_length() + 1 - self.fraction, self.fraction)
 
     def at(self, position: int) -> Integers:
-        """Table of the perturbation at a position, to be read as `spread` does."""
+        """Table of the perturbation at a position, for `spread`."""
         times, n = self.shape
         if self.base is None:
             return self.narrowed(self.source.draw(position, times))
@@ -74,16 +74,16 @@ class PerturbationTable:
         return turned
 
     def spread(self, table: Integers, words: int) -> Integers:
-        """Numbers of so many words of a table: (words, n)."""
+        """Numbers of the first `words` words of a table, (words, n)."""
         return self.numbers(table, np.arange(words))
 
     def numbers(self, table: Integers, words: Integers) -> Integers:
-        """Numbers of any words of a table, by the words' numbers: (len(words), n)."""
-        found: Integers = table[self._places(words)]
-        return found
+        """Numbers of the words with these numbers, (len(words), n)."""
+        numbers: Integers = table[self._places(words)]
+        return numbers
 
     def folded(self, numbers: Integers, table: Integers) -> Integers:
-        """Table whose numbers are these, (words, n): the inverse of `spread`; what is not in them is as in `table`."""
+        """Table with these numbers, (words, n), and `table` elsewhere: the inverse of `spread`."""
         folded = table.copy()
         folded[self._places(np.arange(len(numbers)))] = numbers
         return folded
@@ -95,7 +95,7 @@ class PerturbationTable:
         return word % times, (number + word) % n if self._rotates else number
 
     def narrowed(self, numbers: NDArray[np.integer]) -> Integers:
-        """Integers of numbers as the source draws them."""
+        """Integers of the source's numbers."""
         wide = Format(32 - self.fraction, self.fraction)
         return narrow(numbers.astype(np.int64), self.source.fraction_bits, wide)
 
@@ -107,12 +107,12 @@ class Deltas:
     ----------
     perturbation : PerturbationTable
     total : array of int, optional
-        Sum of updates so far, of the table's shape, `DELTA`; by default there are none.
+        Initial sum in `DELTA`, of the table's shape; by default zeros.
 
     Raises
     ------
     UserError
-        If `total` does not have the table's shape, or a number of it is outside `DELTA`.
+        If `total` has another shape, or a number outside `DELTA`.
     """
 
     def __init__(self, perturbation: PerturbationTable, total: Integers | None = None) -> None:
@@ -125,7 +125,7 @@ class Deltas:
             raise UserError(f"a delta is outside {DELTA}")
 
     def add(self, position: int, coefficient: int) -> None:
-        """Add an integer multiple of the perturbation at a position."""
+        """Add an integer multiple of the perturbation at a position, modulo 2**32."""
         moved = self.total + coefficient * self.perturbation.at(position)
         self.total = narrow(moved, DELTA, DELTA, overflow=Overflow.WRAP)
 

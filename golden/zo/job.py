@@ -1,19 +1,18 @@
-"""Integer zeroth-order job, reproduced bit for bit by the FPGA core: PeZO (equations 1 and 2) on all parameters.
+"""Integer zeroth-order job, bit for bit as the FPGA core: PeZO (equations 1 and 2) on all parameters.
 
-Pre-trained parameters stay as they are; beside them are `Deltas`, in Q4.28. A step runs the model on both
-sides of the deltas, E being what is added to the parameters of a word::
+Pre-trained parameters never change; `Deltas` in Q4.28 hold the updates. A step runs the model on both sides of the
+deltas. E is the offset of a word's parameters::
 
     E = round half even (deltas +- eps z)          parameters = saturate (pre-trained + E)
 
-E has the format that the model's parameters take, Q4.12 for a network on the array. What the model is, the job does not
-know: see `model.PerturbedModel`.
+E has the format of the model's parameters, Q4.12 for a network on the array; for the model see `model.PerturbedModel`.
 
-A step has a slope for each pair of perturbations of a `Split`, and one without. A coefficient of the first part is the
-sum of those of its pairs, as in `scalars`, saturated. Coefficients may be rounded to the bytes of a message.
+A step has one projected gradient, or one for each pair of perturbations of a `Split`. A coefficient of the first part
+is the saturated sum over its pairs, see `scalars`. Coefficients may be rounded to the bytes of a message.
 
-The loss difference is the trapezoid on the softmax, see `loss_difference`; it is exactly odd in the sign of the
-perturbation. That of an autoencoder is one of mean squared errors, see `mse_difference`. The coefficient of the update
-is ``c = - round half even (dL rate >> shift)``, see `coefficient`.
+The loss difference is the trapezoid on the softmax, see `loss_difference`: exactly odd in the perturbation's sign.
+Autoencoders use mean squared errors, see `mse_difference`. The update's coefficient is
+``c = - round half even (dL rate >> shift)``, see `coefficient`.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ from .step_settings import StepSettings
 
 @dataclass(frozen=True)
 class ZerothOrderStep:
-    """Record of a slope: a step has one, or one for each pair of its perturbations.
+    """Record of a projected gradient: a step has one, or one for each pair of perturbations.
 
     Parameters
     ----------
     position : int
-        Position of the perturbation, of a pair that of the second part.
+        Position of the perturbation; of a pair the second part's.
     coefficient : int
-        Multiple of the perturbation that was added to the deltas; before its rounding to the bytes of a message.
+        Multiple of the perturbation added to the deltas, before rounding to the bytes of a message.
     difference : int
         Sum of the samples' loss differences, with `DIFFERENCE_FRACTION` fraction bits.
     words : array of int, (samples,)
-        For each sample 32 bits that tell its losses: `probabilities`, or an autoencoder's `mse_difference.ERROR`.
+        32 bits of losses for each sample: `probabilities`, or an autoencoder's `mse_difference.ERROR`.
     """
 
     position: int
@@ -65,21 +64,15 @@ class ZerothOrderStep:
 
 @dataclass
 class TunedPart:
-    """Part of a model, and the deltas of its parameters.
-
-    Parameters
-    ----------
-    part : PerturbedPart
-    deltas : Deltas
-    """
+    """Part of a model, and the deltas of its parameters."""
 
     part: PerturbedPart
     deltas: Deltas
 
     def offsets(self, table: Integers, narrow: Narrower) -> Integers:
-        """Offsets of all words with the deltas of a table, 28 fraction bits: (words, n)."""
+        """Offsets of all words, (words, n), from a table of deltas with 28 fraction bits."""
         spread, part = self.deltas.perturbation.spread, self.part
-        # where words share rows, a row's offsets are made, and counted where they are clipped, once for all of them
+        # words that share a row share its offsets, so clipping counts once
         if len(part.rows) < part.words:
             return spread(narrow(table, DELTA, part.offset_format), part.words)
         return narrow(spread(table, part.words), DELTA, part.offset_format)
@@ -102,17 +95,17 @@ class ZerothOrderJob:
     position : int
         Position of the first perturbation.
     deltas : array of int, optional
-        Deltas to start from, see `total`; by default there are none.
+        Initial deltas, see `total`; by default zeros.
 
     Attributes
     ----------
     parts : tuple of TunedPart
-        Parts of the model, one or two.
+        One or two parts of the model.
     layout : StepLayout
-        Positions of the perturbations of a step.
+        Positions of a step's perturbations.
     position : int
-        Position of the next perturbation, less than the generator's period. A step at a position without a name, see
-        `rng.perturbation.POSITIONS`, is refused.
+        Position of the next perturbation, less than the generator's period. Steps beyond `rng.perturbation.POSITIONS`
+        are refused.
 
     Raises
     ------
@@ -144,7 +137,7 @@ class ZerothOrderJob:
 
     @property
     def total(self) -> Integers:
-        """Sum of updates, `DELTA`: of the table's shape, for a model that is cut (2, *shape)."""
+        """Sum of updates in `DELTA`: of the table's shape, or (2, *shape) for a model with a cut."""
         totals = [part.deltas.total for part in self.parts]
         return np.stack(totals) if self.settings.split.cut else totals[0]
 
@@ -152,100 +145,95 @@ class ZerothOrderJob:
     def total(self, total: Integers) -> None:
         if self.settings.split.cut and len(total) != len(self.parts):
             raise UserError(f"deltas of {total.shape} are not those of {len(self.parts)} parts")
-        for part, own in zip(self.parts, total if self.settings.split.cut else [total], strict=True):
-            part.deltas = Deltas(part.deltas.perturbation, own)
+        for part, part_total in zip(self.parts, total if self.settings.split.cut else [total], strict=True):
+            part.deltas = Deltas(part.deltas.perturbation, part_total)
 
     @property
     def rows(self) -> Integers:
-        """Deltas of each word as the core's memory holds them, (rows, n)."""
-        found = np.empty((sum(len(tuned.part.rows) for tuned in self.parts), self.source.width), np.int64)
+        """Deltas of each word as in the core's memory, (rows, n)."""
+        deltas = np.empty((sum(len(tuned.part.rows) for tuned in self.parts), self.source.width), np.int64)
         for tuned in self.parts:
-            own = tuned.part.rows
-            found[own] = tuned.deltas.perturbation.spread(tuned.deltas.total, len(own))
-        return found
+            rows = tuned.part.rows
+            deltas[rows] = tuned.deltas.perturbation.spread(tuned.deltas.total, len(rows))
+        return deltas
 
     @rows.setter
     def rows(self, rows: Integers) -> None:
         for tuned in self.parts:
-            own = tuned.deltas
-            own.total = own.perturbation.folded(rows[tuned.part.rows], own.total)
+            deltas = tuned.deltas
+            deltas.total = deltas.perturbation.folded(rows[tuned.part.rows], deltas.total)
 
     @property
     def saturations(self) -> int:
-        """Number of activations, logits and values of E clipped so far, E counted once for each row and number."""
+        """Clipped activations, logits and values of E; E counts once for each row and number."""
         return self._narrow.saturations
 
     @property
     def saturated_places(self) -> dict[str, int]:
-        """Saturations whose place the model names."""
+        """Saturations by operation, where the model names it."""
         return dict(self._narrow.named)
 
     @property
     def coefficients_clipped(self) -> int:
-        """Number of coefficients clipped to `COEFFICIENT` so far."""
+        """Number of coefficients clipped to `COEFFICIENT`."""
         return self._coefficients.saturations
 
     def step(self, inputs: Integers, labels: Integers, rate: int) -> list[ZerothOrderStep]:
-        """Move along the perturbations of a step.
+        """Evaluate the perturbations of a step, and update the deltas.
 
         Parameters
         ----------
         inputs : array of int, (samples, ...)
-            As the model takes them, a network Q8.16.
+            Inputs of the model; Q8.16 for a network.
         labels : array of int, (samples,)
-            0 where a sample is its own target.
+            0 for samples that are their own target.
         rate : int
-            Rate of the step in `RATE`, from `StepSettings.with_rates`; 0 moves nothing.
+            Rate of the step in `RATE`, from `StepSettings.with_rates`; 0 for no update.
 
         Returns
         -------
         list of ZerothOrderStep
-            A record for each slope; those of one perturbation of the first part are neighbours.
+            A record for each projected gradient; pairs of one first-part perturbation are neighbours.
 
         Raises
         ------
         UserError
-            If a shape, a label or the rate does not fit, or the position has no name; nothing has changed then.
+            If a shape, a label, the rate or the position is invalid; the job is then unchanged.
         """
         self._check(inputs, labels, rate)
         period, narrow = self.source.period, self._narrow
         *first, second = self.parts
-        found = []
+        slopes = []
         for start, others in self.layout.positions(self.position):
             between = [inputs, inputs]
             for part in first:
                 between = [part.forward(inputs, part.deltas.along(start, side), narrow) for side in self._sides]
             for position in others:
                 sides = zip(between, self._sides, strict=True)
-                logits = [second.forward(one, second.deltas.along(position, side), narrow) for one, side in sides]
-                plus, minus = (one.reshape(len(inputs), -1) for one in logits)
+                logits = [second.forward(values, second.deltas.along(position, side), narrow) for values, side in sides]
+                plus, minus = (values.reshape(len(inputs), -1) for values in logits)
                 differences, words = self._losses(plus, minus, inputs, labels)
                 difference = int(differences.sum())
                 coefficient = coefficient_of(difference, rate, self.settings.shift, self._coefficients)
-                found.append(ZerothOrderStep(position % period, coefficient, difference, words))
-        self.move([slope.coefficient for slope in found])
-        return found
+                slopes.append(ZerothOrderStep(position % period, coefficient, difference, words))
+        self.move([slope.coefficient for slope in slopes])
+        return slopes
 
     def move(self, coefficients: Sequence[int]) -> None:
-        """Add the updates of a step, with a coefficient for each slope, and go on to the next position."""
-        given = iter(Scalars.of(coefficients).coefficients if self.settings.scalars else coefficients)
+        """Add the updates of a step, a coefficient for each projected gradient, and advance the position."""
+        remaining = iter(Scalars.of(coefficients).coefficients if self.settings.scalars else coefficients)
         for start, others in self.layout.positions(self.position):
-            own = [int(self._coefficients(next(given), 0, COEFFICIENT)) for _ in others]
-            for at, coefficient in zip(others, own, strict=True):
-                self.parts[-1].deltas.add(at, coefficient)
+            pair_coefficients = [int(self._coefficients(next(remaining), 0, COEFFICIENT)) for _ in others]
+            for pair_position, coefficient in zip(others, pair_coefficients, strict=True):
+                self.parts[-1].deltas.add(pair_position, coefficient)
             if self.settings.split.cut:
-                self.parts[0].deltas.add(start, int(self._coefficients(sum(own), 0, COEFFICIENT)))
+                self.parts[0].deltas.add(start, int(self._coefficients(sum(pair_coefficients), 0, COEFFICIENT)))
         self.position = (self.position + self.layout.span) % self.source.period
 
     def logits(self, inputs: Integers, narrow: Narrower | None = None) -> Integers:
         """Logits of the tuned model, (samples, classes) in Q8.16.
 
-        Parameters
-        ----------
-        inputs : array of int, (samples, ...)
-            As the model takes them.
-        narrow : Narrower, optional
-            Counts what is clipped: activations, logits and offsets. The job's own counters are not used.
+        `narrow` counts clipped values; the job's own counters stay unchanged.
         """
         values, narrow = inputs, narrow or Narrower()
         for part in self.parts:
@@ -253,7 +241,7 @@ class ZerothOrderJob:
         return values.reshape(len(inputs), -1)
 
     def offsets(self) -> list[Integers]:
-        """Offsets of all words of each part as tuned so far, (words, n); the counters are not used."""
+        """Offsets of all words of each part, (words, n); the counters stay unchanged."""
         return [part.offsets(part.deltas.total, Narrower()) for part in self.parts]
 
     @property
@@ -261,7 +249,7 @@ class ZerothOrderJob:
         return self.eps, -self.eps
 
     def _losses(self, plus: Integers, minus: Integers, inputs: Integers, labels: Integers) -> tuple[Integers, Integers]:
-        """Loss differences of samples, and the words of their losses."""
+        """Loss differences of samples, and words of their losses."""
         if self.settings.loss == "mse":
             targets = inputs.reshape(len(inputs), -1)
             return mse_differences(plus - targets, minus - targets)

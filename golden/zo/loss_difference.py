@@ -1,8 +1,8 @@
 """`loss_difference`: difference of a sample's losses on both sides of a perturbation, by the trapezoid on the softmax.
 
-The slope of the cross entropy along the logits is p - [label]. Its mean of both sides, times the way between them, is
+The gradient of the cross entropy along the logits is p - [label]. Its mean over both sides, times the distance, is
 ``sum over classes of (p+ + p- - 2 [label]) (l+ - l-) / 2``. Nothing is rounded: the half is a fraction bit. A logarithm
-of the softmax's table would be wrong where the two sides are close; this is exactly odd in their exchange.
+of the softmax's table would be inaccurate for close sides; this difference is exactly odd in their exchange.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ DIFFERENCE = Format(LARGEST_DIFFERENCE.bit_length() + 1 - DIFFERENCE_FRACTION, D
 def loss_differences(
     plus: Integers, minus: Integers, labels: Integers, tables: SoftmaxTables
 ) -> tuple[Integers, Integers]:
-    """Compute the loss differences of samples.
+    """Loss differences of samples, and probabilities of their labels.
 
     Parameters
     ----------
     plus, minus : array of int, (samples, classes)
         Logits of either side, Q8.16.
     labels : array of int, (samples,)
-        One that is no class subtracts nothing.
+        A label outside the classes subtracts nothing.
     tables : SoftmaxTables
         Integer model of the softmax.
 
     Returns
     -------
     array of int64, (samples,)
-        `DIFFERENCE`, loss of the plus side less that of the minus side.
+        Plus side's loss minus the minus side's, in `DIFFERENCE`.
     array of int64, (2, samples)
-        Q4.12, probability of the label on the plus and on the minus side; 0 for one that is no class.
+        Probability of the label on the plus and on the minus side, Q4.12; 0 for a label outside the classes.
     """
     probabilities = np.stack([tables.probabilities(logits) for logits in (plus, minus)])
     rows = np.flatnonzero(labels < plus.shape[1])
-    own = np.zeros((2, len(labels)), np.int64)
-    own[:, rows] = probabilities[:, rows, labels[rows]]
+    probability = np.zeros((2, len(labels)), np.int64)
+    probability[:, rows] = probabilities[:, rows, labels[rows]]
     weight = probabilities.sum(axis=0)
     weight[rows, labels[rows]] -= 2 << Q4_12.fraction
     difference: Integers = (weight * (plus - minus)).sum(axis=1)
-    return difference, own
+    return difference, probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class LossDifferenceSpec(Spec):
     Parameters
     ----------
     classes : int
-        Number of logits of the longest sample. Refused: outside 1 to 256, as in softmax.
+        Logits of a side, at most: 1 to 256.
     """
 
     name: ClassVar[str] = "loss_difference"
@@ -77,31 +77,30 @@ class LossDifferenceSpec(Spec):
     product: ClassVar[int] = 8
     """Cycles of a product of weight and logit difference."""
     pairs: ClassVar[int] = 2
-    """Number of pairs that the memories hold."""
+    """Number of pairs in the memories."""
 
     classes: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.softmax  # refuses a wrong number of classes
+        _ = self.softmax  # checks the number of classes
 
     @cached_property
     def softmax(self) -> SoftmaxSpec:
-        """Softmax inside."""
         return SoftmaxSpec(classes=self.classes)
 
     def latency_of(self, length: int) -> int:
-        """Cycles from the last minus logit of a pair to its word, where no former pair is in the way."""
+        """Cycles from a pair's last minus logit to its word, if no earlier pair is pending."""
         return self._first_product(length) + self._products(length)
 
     def period(self, length: int) -> int:
-        """Cycles from pair to pair of `length` logits a side in a steady stream."""
+        """Cycles between pairs of `length` logits a side in a steady stream."""
         return max(2 * self.softmax.period(length), self._products(length))
 
     def cycles(self, lengths: list[int]) -> int:
         """Cycles from the first logit to the last word without stalls, for pairs of these lengths."""
         taken = done = 0
-        free = [0] * self.pairs  # when each pair of memories may be written again
+        free = [0] * self.pairs  # cycle from which each pair of memories may be overwritten
         for number, length in enumerate(lengths):
             start = max(taken, free[number % self.pairs])
             side = self.softmax.period(length)
@@ -112,21 +111,20 @@ class LossDifferenceSpec(Spec):
         return done + 1
 
     def _first_product(self, length: int) -> int:
-        """Cycles from the last minus logit to the loading of the first product; two are for memories."""
+        """Cycles from the last minus logit to the load of the first product; two are for memories."""
         softmax = self.softmax
         return softmax.period(length) + softmax.drain - 2 * length + 1 + 2
 
     def _products(self, length: int) -> int:
-        """Cycles from the loading of a pair's first product to its word, in which the next pair's may be loaded."""
+        """Cycles from the load of a pair's first product to its word, when the next pair's may be loaded."""
         return self.product * length + 1
 
     def side_memory(self, name: str, width: int) -> MemoryShape:
-        """Words of one side, of two samples in turn."""
+        """Words of one side, for two samples."""
         return MemoryShape(name, 2 << max((self.classes - 1).bit_length(), 1), width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Logits and probabilities of either side, and the memories of the softmax."""
         probability = Q4_12.fraction + 1
         widths = {"logit": (Q8_16.width, Q8_16.width), "probability": (probability, probability + 1)}
         sides = [
@@ -137,7 +135,6 @@ class LossDifferenceSpec(Spec):
         return (*sides, *self.softmax.memories)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes logits, plus side then minus side, `label` and `o` have one word for both."""
         return {
             "i": Stream(
                 "in",
@@ -164,16 +161,16 @@ class LossDifferenceSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the words of all complete pairs.
+        """Words of all complete pairs, at most `words`.
 
         Raises
         ------
         UserError
-            If a side has more logits than `classes`, or the sides of a pair have different numbers.
+            If a side has more logits than `classes`, or the sides of a pair have different lengths.
         """
         logits, labels = inputs["i"]["logit"][:, 0], inputs["label"]["label"]
         sides = packets_of(inputs["i"]["last"])
-        found = []
+        rows = []
         for plus, minus, label in zip(sides[::2], sides[1::2], labels, strict=False):
             lengths = [end - start for start, end in (plus, minus)]
             if max(lengths) > self.classes:
@@ -181,11 +178,10 @@ class LossDifferenceSpec(Spec):
             if lengths[0] != lengths[1]:
                 raise UserError(f"a pair of {lengths[0]} and {lengths[1]} logits; both sides have as many")
             both = [logits[None, start:end] for start, end in (plus, minus)]
-            difference, own = loss_differences(both[0], both[1], label, self.softmax.tables)
-            found.append([difference[0], *own[:, 0]])
-        columns = np.array(found[:words], np.int64).reshape(-1, 3).T[:, :, None]
+            difference, label_probability = loss_differences(both[0], both[1], label, self.softmax.tables)
+            rows.append([difference[0], *label_probability[:, 0]])
+        columns = np.array(rows[:words], np.int64).reshape(-1, 3).T[:, :, None]
         return {"o": dict(zip(("difference", "plus", "minus"), columns, strict=True))}
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the softmax's tables."""
         return self.softmax.roms()

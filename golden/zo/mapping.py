@@ -1,11 +1,9 @@
-"""Order of a network's parameters in a perturbation: a cycle of the generator for each word of the array's memories.
+"""Order of a network's parameters in a perturbation: generator cycles for each word of the array's memories.
 
-Where there are few words, several cycles for each.
-
-The words of the biases come first, because the first stage needs them with its first outputs; those of the weights
-follow as they stand in the weight memory. A stage's biases begin with a word, so that each stage has its own words, and
-a network that is cut in two parts has two perturbations of the same words. Parameter j of a word takes number ``j mod
-n`` of its cycle in every perturbation, so that a word has only n different sums of updates.
+Words of biases come first, as the first stage needs them with its first outputs; words of weights follow in the order
+of the weight memory. A stage's biases begin at a word: each stage has its own words, and both parts of a cut network
+keep the words of the whole. Parameter j of a word takes number ``j mod n`` of its cycle in every perturbation, so a
+word has only n different sums of updates.
 """
 
 from __future__ import annotations
@@ -25,26 +23,26 @@ from ..nn.array.mapping import Mapping
 from .rows import BiasGroups, Deadline, RowRange, Rows
 
 ROWS = 512
-"""Rows of a block RAM at its widest: deltas of so many words take no more of them than those of one."""
+"""Rows of a block RAM at its widest port: fewer words of deltas take as many block RAMs."""
 WIDEST = 64
-"""Most parameters of a word, where its deltas' memory has rows for more words: with 31 numbers about two share one."""
+"""Largest word, in parameters, while delta rows are free: with 31 numbers about two parameters share one."""
 
 
 @dataclass(frozen=True)
 class PerturbationMapping:
-    """Words of a perturbation of a network's parameters, or of those of neighbouring stages.
+    """Words of a perturbation of a network's parameters, or of contiguous stages.
 
     Parameters
     ----------
     forward : Mapping
         Network on the array.
     first : int
-        First stage whose parameters are perturbed.
+        First perturbed stage.
     last : int, optional
-        Stage behind the last one; by default that is the network's last stage.
+        End of the perturbed stages, by default the network's.
     times : int
-        Cycles after which the generator's numbers return, where deltas and offsets of words so far apart share a row,
-        see `golden.zo.deltas`; 0 where each word has a row of its own.
+        Period of the generator's numbers in cycles: words at this distance share rows of deltas and offsets, see
+        `golden.zo.deltas`. 0 for a row for each word.
     """
 
     forward: Mapping
@@ -58,19 +56,19 @@ class PerturbationMapping:
 
     @property
     def stages(self) -> range:
-        """Numbers of the stages whose parameters are perturbed."""
+        """Perturbed stages."""
         return range(len(self.forward.stages))[self.first : self.last]
 
     def parts(self, cut: int) -> tuple[PerturbationMapping, ...]:
-        """Words of both parts of a network that is cut before a stage; those of all of it without a cut, 0."""
+        """Words of both parts of a network cut before stage `cut`; of the whole for 0."""
         return tuple(replace(self, first=first, last=last) for first, last in ((0, cut), (cut, None)) if last != 0)
 
     @cached_property
     def cycles(self) -> int:
-        """Cycles of the generator for each word of the array's memories, 1, 2, 4 or 8.
+        """Generator cycles for each word of the array's memories: 1, 2, 4 or 8.
 
-        Several where the words are so few that their deltas leave most of a block RAM empty: a perturbation's word is
-        then a part of the array's, and fewer parameters share a number.
+        A network of few words leaves most of a block RAM of deltas empty. A perturbation's word is then a part of the
+        array's, and fewer parameters share a number.
         """
         cycles, largest = 1, self.forward.lanes * self.forward.columns
         while largest > WIDEST * cycles and self._rows(2 * cycles) <= ROWS:
@@ -79,7 +77,7 @@ class PerturbationMapping:
 
     @property
     def width(self) -> int:
-        """Parameters of a word: one for each multiplier, or for a part of them, see `cycles`."""
+        """Parameters of a word: one for each multiplier, divided by `cycles`."""
         return self.forward.lanes * self.forward.columns // self.cycles
 
     @property
@@ -89,12 +87,12 @@ class PerturbationMapping:
 
     @property
     def words(self) -> int:
-        """Words of a perturbation, and so cycles of the generator."""
+        """Words of a perturbation: generator cycles."""
         return self.bias_words + self.weight_starts[self.stages.stop] - self.weight_starts[self.stages.start]
 
     @cached_property
     def delta_rows(self) -> Rows:
-        """Rows of the whole network's deltas, and those of both parts for each of its cuts."""
+        """Rows of the whole network's deltas, and of both parts of each cut."""
         whole = replace(self, first=0, last=None)
         parts = (whole.parts(cut) for cut in range(1, len(self.forward.stages)))
         return Rows(
@@ -115,12 +113,12 @@ class PerturbationMapping:
 
     @property
     def rows(self) -> Integers:
-        """Row of each word's deltas among those of the whole network, (words,); with `times` of so many words."""
+        """Row of each word's deltas in the whole network, (words,); with `times` of one period."""
         return self.row_range.numbers
 
     @cached_property
     def row_range(self) -> RowRange:
-        """Rows of the words' deltas among those of the whole network; with `times` of so many words."""
+        """Rows of the words' deltas in the whole network; with `times` of one period."""
         if self.times:
             return RowRange(range(self.bias_words), range(self.bias_words, self.times), (Deadline(self.times, 0),))
         first, last = self.stages.start, self.stages.stop
@@ -129,17 +127,17 @@ class PerturbationMapping:
 
     @property
     def _deadlines(self) -> tuple[Deadline, ...]:
-        """Words that have been made by the cycles of a pass: at least the biases and the first of the array's words.
+        """Words required by the cycles of a pass: at least the biases and the first word of weights.
 
-        The pass takes a word of the array's weights a cycle, each stage on both sides before the next one; its waits
-        between stages are not counted.
+        A pass takes a word of weights a cycle, each stage on both sides before the next stage. Waits between stages are
+        ignored.
         """
         deadlines, start = [Deadline(self.bias_words + 1, 0)], 0
         for stage in self.forward.stages[self.stages.start : self.stages.stop]:
             for group in range(stage.weight_groups):
                 first = stage.weights - self._weight_starts[self.stages.start] + group * stage.words
                 used = start + group * (stage.cycles // stage.weight_groups)
-                # the first word of a group is the most urgent, or the last where words are made more slowly than used
+                # the first word of a group is the most urgent, or the last if words are made more slowly than used
                 for word in (0, stage.words - 1):
                     deadlines.append(Deadline(self.bias_words + (first + word + 1) * self.cycles, used + word))
             start += 2 * stage.cycles
@@ -147,12 +145,12 @@ class PerturbationMapping:
 
     @property
     def _most_groups(self) -> int:
-        """Most groups of output channels whose biases stand side by side in a word."""
+        """Largest number of groups of output channels with biases in one word."""
         return self.forward.lanes // self.cycles
 
     @property
     def _bias_groups(self) -> tuple[BiasGroups, ...]:
-        """Groups of output channels of each row of biases of the whole network."""
+        """Groups of output channels of each row of biases."""
         rows = []
         for stage in self.forward.stages:
             for first in range(0, stage.groups, self._most_groups):
@@ -161,12 +159,12 @@ class PerturbationMapping:
 
     @cached_property
     def bias_starts(self) -> tuple[int, ...]:
-        """Row of the first biases of each of the network's stages, and of its first weights."""
+        """Row of the first biases of each stage, and of the first weights."""
         return self._bias_starts(self.cycles)
 
     @cached_property
     def weight_starts(self) -> tuple[int, ...]:
-        """Row of the first weights of each of the network's stages, and the number of all rows."""
+        """Row of the first weights of each stage, and the number of all rows."""
         return tuple(self.bias_starts[-1] + self.cycles * start for start in self._weight_starts)
 
     def _bias_starts(self, cycles: int) -> tuple[int, ...]:
@@ -182,7 +180,7 @@ class PerturbationMapping:
 
     @cached_property
     def positions(self) -> tuple[tuple[Integers, Integers], ...]:
-        """Index of each stage's weights, in `Stage.weight_shape`, and biases in the flattened words."""
+        """Flat index in the words of each stage's weights, in `Stage.weight_shape`, and biases."""
         starts, size = self.bias_starts, self.forward.lanes * self.forward.columns
         weights_first = self.bias_words * self.width - self._weight_starts[self.stages.start] * size
         positions = []
@@ -194,12 +192,12 @@ class PerturbationMapping:
         return tuple(positions)
 
     def flatten(self, parameters: Sequence[StageIntegers]) -> Integers:
-        """Arrange the parameters of the stages in words: (words, width), 0 where there is no parameter.
+        """Parameters of the stages in words, (words, width), zero-padded.
 
         Raises
         ------
         UserError
-            If they do not have the shapes of the stages.
+            If the parameters do not have the stages' shapes.
         """
         flat = np.zeros(self.words * self.width, np.int64)
         for (weights, biases), stage in zip(self.positions, parameters, strict=True):
@@ -209,6 +207,6 @@ class PerturbationMapping:
         return flat.reshape(self.words, self.width)
 
     def split(self, words: Integers) -> tuple[StageIntegers, ...]:
-        """Parameters of each stage, from words as `flatten` arranges them."""
+        """Parameters of each stage from words: the inverse of `flatten`."""
         flat = words.reshape(-1)
         return tuple(StageIntegers(flat[weights], flat[biases]) for weights, biases in self.positions)

@@ -26,13 +26,13 @@ LABEL_BIT = 24
 
 @dataclass(frozen=True)
 class StepOrder:
-    """One step of a job: which samples it takes, and how far it moves.
+    """One step of a job: its samples and its rate.
 
     Parameters
     ----------
     indices, labels : array of int, (n,)
     rate : int
-        Rate of the step, `job.RATE`.
+        In `coefficient.RATE`.
     """
 
     indices: Integers
@@ -41,12 +41,12 @@ class StepOrder:
 
 
 class ZerothOrderLayout:
-    """Regions that the commands of a zeroth-order core read and write, but for those of its network.
+    """Regions of a zeroth-order core's commands, without its network.
 
     Parameters
     ----------
     rows : Sized
-        Rows of the deltas: how many there are.
+        Rows of the deltas; only the number is used.
     generator : Generator
         Generator of the perturbations.
     outputs : int
@@ -60,7 +60,7 @@ class ZerothOrderLayout:
 
     @property
     def row_beats(self) -> int:
-        """Beats of the deltas of a word, 4 bytes each."""
+        """Beats of a row of deltas, 4 bytes a number."""
         return -(-self.generator.width // WORDS)
 
     @property
@@ -70,7 +70,7 @@ class ZerothOrderLayout:
 
     @property
     def state_beats(self) -> int:
-        """Beats of a state of the generator."""
+        """Beats of a generator state."""
         return -(-self.generator.state_bits // (8 * BEAT))
 
     @property
@@ -80,21 +80,21 @@ class ZerothOrderLayout:
 
     @staticmethod
     def step_beats(batch: int) -> int:
-        """Beats of a step in the order list, where steps have at most so many samples."""
+        """Beats of a step in the sample schedule, for steps of at most `batch` samples."""
         return -(-(1 + batch) // WORDS)
 
     @staticmethod
     def record_beats(batch: int) -> int:
-        """Beats of a slope's record, where steps have at most so many samples."""
+        """Beats of a projected gradient's record, for steps of at most `batch` samples."""
         return 1 + -(-batch // WORDS)
 
     # -- regions ---------------------------------------------------------------------------------------------------
 
     def order(self, steps: Sequence[StepOrder], batch: int) -> Region:
-        """Order list: of each step the rate and the number of samples, then an entry for each sample.
+        """Sample schedule: for each step a word of rate and sample count, then an entry for each sample.
 
-        Bits 15:0 of a step's first word are its rate, bits 23:16 the number of its samples less one. Bits 23:0 of an
-        entry are the sample's index, bits 31:24 its label. Steps of fewer than `batch` samples are filled up.
+        Bits 15:0 of the first word are the rate, bits 23:16 the number of samples minus one. Bits 23:0 of an entry are
+        the sample's index, bits 31:24 its label. Shorter steps are padded to `batch` samples.
         """
         words = np.zeros((len(steps), self.step_beats(batch) * WORDS), np.int64)
         for row, step in zip(words, steps, strict=True):
@@ -103,38 +103,37 @@ class ZerothOrderLayout:
         return Region.containing("order", words.astype("<u4").view(np.uint8))
 
     def state(self, position: int) -> Region:
-        """State of the generator at a position: its bits in the order of sending, the first one lowest."""
+        """Generator state at a position: bits in order of transmission, the first one lowest."""
         packed = np.packbits(self.generator.serial(position).astype(np.uint8), bitorder="little")
         return Region.containing("state", np.pad(packed, (0, self.state_beats * BEAT - packed.size)))
 
     def deltas(self, rows: Integers | None = None) -> Region:
-        """Deltas of each row, (rows, n) in `deltas.DELTA`; without them room for the core to save its own."""
+        """Deltas of each row, (rows, n) in `deltas.DELTA`; without them space for the core to save its own."""
         if rows is None:
             return Region("deltas", self.delta_beats * BEAT)
         padded = np.pad(rows, ((0, 0), (0, self.row_beats * WORDS - rows.shape[1])))
         return Region.containing("deltas", np.ascontiguousarray(padded, "<i4").view(np.uint8))
 
     def records(self, slopes: int, batch: int) -> Region:
-        """Records of so many slopes."""
+        """Space for the records of `slopes` projected gradients."""
         return Region("records", max(slopes, 1) * self.record_beats(batch) * BEAT)
 
     def logits(self, samples: int) -> Region:
-        """Logits of so many samples."""
+        """Space for the logits of `samples` samples."""
         return Region("logits", max(samples, 1) * self.logit_beats * BEAT)
 
-    # -- what the core writes --------------------------------------------------------------------------------------
+    # -- images that the core writes ---------------------------------------------------------------------------------
 
     def deltas_of(self, image: Bytes) -> Integers:
-        """Read deltas from their image: (rows, n)."""
+        """Deltas of an image, (rows, n)."""
         rows = image.view("<i4").reshape(len(self.rows), -1)
         return rows[:, : self.generator.width].astype(np.int64)
 
     def records_image(self, slopes: Sequence[ZerothOrderStep], batch: int) -> Bytes:
-        """Build records as the core writes them.
+        """Image of records as the core writes it.
 
-        Of each slope a word for each sample, from a beat on: the probabilities of its label, plus below minus, or an
-        autoencoder's mean squared error. Then in a beat of its own position, coefficient and, in two words, the loss
-        difference.
+        Each record starts on a beat with a word for each sample: probabilities of its label, plus below minus, or an
+        autoencoder's mean squared error. A last beat has position, coefficient and, in two words, the loss difference.
         """
         image = np.zeros((len(slopes), self.record_beats(batch) * WORDS), np.int64)
         for row, step in zip(image, slopes, strict=True):
@@ -143,7 +142,7 @@ class ZerothOrderLayout:
         return image.astype("<u4").view(np.uint8).reshape(-1)
 
     def records_of(self, image: Bytes, sizes: Sequence[int], batch: int) -> list[ZerothOrderStep]:
-        """Read the records of slopes of so many samples each."""
+        """Records of an image; `sizes` are the numbers of samples."""
         rows = image.view("<u4").reshape(-1, self.record_beats(batch) * WORDS).astype(np.int64)
         records = []
         for row, size in zip(rows, sizes, strict=True):
@@ -153,12 +152,12 @@ class ZerothOrderLayout:
         return records
 
     def logits_image(self, logits: Integers) -> Bytes:
-        """Build the logits, (samples, classes) in Q8.16, as the core writes them: each sample begins on a beat."""
+        """Image of logits, (samples, classes) in Q8.16, as the core writes it: each sample begins on a beat."""
         padded = np.pad(logits, ((0, 0), (0, self.logit_beats * WORDS - logits.shape[1])))
         return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
 
     def logits_of(self, image: Bytes) -> Integers:
-        """Read logits from their image: (samples, classes) in Q8.16."""
+        """Logits of an image, (samples, classes) in Q8.16."""
         words = image.view("<i4").reshape(-1, self.logit_beats * WORDS)
         return words[:, : self.outputs].astype(np.int64)
 

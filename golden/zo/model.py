@@ -1,8 +1,8 @@
-"""Contract of a zeroth-order step with a model: the words of its parts' perturbations, and their outputs with offsets.
+"""Protocols of a model for zeroth-order steps: words of its perturbations, and outputs with offsets.
 
-A step knows no form of a network. A model has parameters in words: a word is the group of parameters that one cycle of
-the generator perturbs. It may be cut in two parts, and computes the outputs of a part with offsets added to its
-parameters; how, and what they are, is its own. A step never writes to them.
+A step is independent of the network's form. The model's parameters are in words: a word is the group of parameters of
+one generator cycle. The model may be cut in two parts; it computes a part's outputs with offsets added to the
+parameters. A step never writes the parameters.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class PartWords(Protocol):
     Attributes
     ----------
     words : int
-        Words of a perturbation, and so cycles of the generator.
+        Words of a perturbation: generator cycles.
     rows : array of int
-        Rows of its deltas among those of both parts: one for each word, or fewer that words share in turn.
+        Rows of its deltas in the whole model: one for each word, or fewer, shared periodically.
     """
 
     @property
@@ -33,27 +33,21 @@ class PartWords(Protocol):
 
 
 class ModelWords(Protocol):
-    """Words of a model's perturbations, by its cuts."""
+    """Words of a model's perturbations, by cut."""
 
     def parts(self, cut: int) -> Sequence[PartWords]:
-        """Both parts of the model where it is cut; without a cut, 0, all of it as the only one."""
+        """Both parts of the model cut at `cut`; for 0 the whole as the only part."""
         ...
 
 
 class PerturbedPart(PartWords, Protocol):
-    """Part of a model, with its pre-trained parameters.
-
-    Attributes
-    ----------
-    offset_format : Format
-        Format of the offsets.
-    """
+    """Part of a model, with its pre-trained parameters."""
 
     @property
     def offset_format(self) -> Format: ...
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
-        """Compute the outputs with offsets added to the parameters.
+        """Outputs with offsets added to the parameters.
 
         Parameters
         ----------
@@ -62,31 +56,31 @@ class PerturbedPart(PartWords, Protocol):
         offsets : array of int, (words, n)
             In `offset_format`; parameter j of a word takes number ``j mod n``.
         narrow : Narrower
-            Counts the values that are clipped.
+            Counts clipped values.
 
         Returns
         -------
         array of int, (samples, ...)
-            Of a model's last part its outputs in Q8.16.
+            Q8.16 for a model's last part.
         """
         ...
 
 
 class PerturbedModel(ModelWords, Protocol):
-    """Model that a zeroth-order step perturbs."""
+    """Model for zeroth-order steps."""
 
     def parts(self, cut: int) -> Sequence[PerturbedPart]:
-        """Both parts of the model where it is cut; without a cut, 0, all of it as the only one.
+        """Both parts of the model cut at `cut`; for 0 the whole as the only part.
 
         Raises
         ------
         UserError
-            If it is not cut there.
+            If the model has no such cut.
         """
         ...
 
     def labels(self, loss: Loss) -> int:
-        """Count the labels that a sample can have.
+        """Number of labels of a sample.
 
         Raises
         ------
@@ -96,11 +90,11 @@ class PerturbedModel(ModelWords, Protocol):
         ...
 
     def check(self, inputs: Integers, labels: Integers) -> None:
-        """Refuse a batch that is not the model's.
+        """Refuse a batch that does not fit the model.
 
         Raises
         ------
         UserError
-            If the shape of the samples or the number of the labels does not fit.
+            If the samples' shape or the number of labels is wrong.
         """
         ...

@@ -1,8 +1,8 @@
 """`mse_difference`: difference of a sample's mean squared errors on both sides of a perturbation, and their mean.
 
-A side's loss is half the sum of its outputs' ``(logit - target)**2``, divided by their number, which is rounded up to a
-power of two, 2**k: the slope along a logit is then ``(logit - target) / 2**k``. The sums of both sides are exact; their
-difference and their mean are rounded once.
+A side's loss is half the sum of ``(logit - target)**2`` divided by 2**k, the number of outputs rounded up to a power of
+two. Its gradient along a logit is then ``(logit - target) / 2**k``. The sums of both sides are exact; their difference
+and their mean are rounded once.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from ..rng.urng import BIT
 from .loss_difference import DIFFERENCE
 
 ERROR = Format(16, 16, signed=False)
-"""Format of a mean squared error; no errors of Q8.16 are beyond it."""
+"""Format of a mean squared error; holds any error of Q8.16."""
 
 
 def size_bits(outputs: int) -> int:
-    """Count k: the number of outputs, rounded up to a power of two, is 2**k."""
+    """k: the number of outputs, rounded up to a power of two, is 2**k."""
     return (outputs - 1).bit_length()
 
 
 def mean_squared_error(errors: Integers, outputs: int) -> float:
-    """Convert words of `ERROR` to the mean of the squared errors of all outputs."""
+    """Mean squared error of all outputs, from words of `ERROR`."""
     return float(ERROR.to_float(errors).mean()) * (1 << size_bits(outputs)) / outputs
 
 
 def rate_scale(outputs: int) -> float:
-    """Factor from a learning rate of the mean squared error, as PyTorch defines it, to one of a side's loss."""
+    """Factor from a learning rate for PyTorch's mean squared error to a rate for a side's loss."""
     return (2 << size_bits(outputs)) / outputs
 
 
 def mse_differences(plus: Integers, minus: Integers) -> tuple[Integers, Integers]:
-    """Compute the loss differences of samples.
+    """Loss differences of samples, and their errors.
 
     Parameters
     ----------
     plus, minus : array of int, (samples, outputs)
-        Errors of either side, logit less target, 16 fraction bits.
+        Logit minus target of either side, 16 fraction bits.
 
     Returns
     -------
     array of int64, (samples,)
-        `loss_difference.DIFFERENCE`, saturated: loss of the plus side less that of the minus side.
+        Plus side's loss minus the minus side's, in `loss_difference.DIFFERENCE`, saturated.
     array of int64, (samples,)
-        `ERROR`: mean of both sides' squared errors, that is the sum of their losses.
+        Mean of both sides' squared errors, the sum of their losses, in `ERROR`.
     """
     sums = [np.square(side).sum(axis=1) for side in (plus, minus)]
     fraction = 2 * Q8_16.fraction + 1 + size_bits(plus.shape[1])
@@ -65,7 +65,7 @@ class MseDifferenceSpec(Spec):
     Parameters
     ----------
     outputs : int
-        Number of outputs of every sample, 1 to 16384: the sum of their squares then fits 63 bits.
+        Outputs of every sample, 1 to 16384: the sum of their squares fits 63 bits.
     """
 
     name: ClassVar[str] = "mse_difference"
@@ -80,16 +80,15 @@ class MseDifferenceSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a pair's last logit to its word: subtraction, square in two steps, sum, three of rounding."""
+        """Cycles from a pair's last logit to its word: subtraction, square 2, sum, rounding 3."""
         return 7
 
     @property
     def period(self) -> int:
-        """Cycles from pair to pair in a steady stream: the next one begins when the word was taken."""
+        """Cycles between pairs in a steady stream: a pair begins after the previous word is taken."""
         return 2 * self.outputs + self.latency
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes logits, plus side then minus side, `target` a word for each; `o` has one for both."""
         return {
             "i": Stream(
                 "in",
@@ -111,7 +110,7 @@ class MseDifferenceSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the words of all complete pairs.
+        """Words of all complete pairs, at most `words`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Network on the array as the model of a zeroth-order job: pre-trained parameters in Q4.12, in words of the array."""
+"""Network on the array as a zeroth-order job's model: pre-trained parameters in Q4.12, in words of the array."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .mapping import PerturbationMapping
 
 @dataclass(frozen=True, eq=False)
 class NetworkPart:
-    """Neighbouring stages with perturbations of their own, see `model.PerturbedPart`.
+    """Contiguous stages with their own perturbations, see `model.PerturbedPart`.
 
     Parameters
     ----------
     mapping : PerturbationMapping
     frozen : array of int, (words, width)
-        Pre-trained parameters.
+        Pre-trained parameters, Q4.12.
     product : Product
         Matrix product.
     """
@@ -36,28 +36,26 @@ class NetworkPart:
 
     @property
     def words(self) -> int:
-        """Words of a perturbation."""
         return self.mapping.words
 
     @property
     def rows(self) -> Integers:
-        """Rows of its deltas among those of the whole network."""
+        """Rows of the deltas in the whole network."""
         return self.mapping.rows
 
     @property
     def offset_format(self) -> Format:
-        """Format of the offsets, that of the parameters."""
         return Q4_12
 
     def parameters(self, offsets: Integers) -> tuple[StageIntegers, ...]:
-        """Parameters with offsets of all words, (words, n), saturated."""
+        """Parameters with offsets of all words, (words, n), saturated to Q4.12."""
         moved = self.frozen + offsets[:, np.arange(self.mapping.width) % offsets.shape[1]]
         return self.mapping.split(np.clip(moved, Q4_12.minimum, Q4_12.maximum))
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
         """Outputs of the last stage with offsets added to the parameters."""
-        own = self.mapping.stages
-        stages = after_cut(self.mapping.forward.network_stages[: own.stop], own.start)
+        stages_range = self.mapping.stages
+        stages = after_cut(self.mapping.forward.network_stages[: stages_range.stop], stages_range.start)
         return run(stages, self.parameters(offsets), inputs, self.product, narrow)[-1]
 
 
@@ -71,7 +69,7 @@ class NetworkModel:
     frozen : sequence of StageIntegers
         Pre-trained weights and biases.
     products : "blas", "int64" or "torch"
-        Implementation of matrix products; all give equal results.
+        Implementation of matrix products; all are exact.
     """
 
     def __init__(self, mapping: PerturbationMapping, frozen: Sequence[StageIntegers], products: str = "blas") -> None:
@@ -80,12 +78,12 @@ class NetworkModel:
         self._parts: dict[int, tuple[NetworkPart, ...]] = {}
 
     def parts(self, cut: int) -> tuple[NetworkPart, ...]:
-        """Both parts of the network that is cut before a stage; without a cut, 0, all of it.
+        """Both parts of the network cut before stage `cut`; for 0 the whole.
 
         Raises
         ------
         UserError
-            If the network does not have the cut, or the parameters do not have the shapes of its stages.
+            If the cut is invalid, or the parameters do not have the stages' shapes.
         """
         if cut not in self._parts:
             check_cut(self.mapping, cut)
@@ -96,17 +94,17 @@ class NetworkModel:
         return self._parts[cut]
 
     def labels(self, loss: Loss) -> int:
-        """Count the labels that a sample can have, see `labels_of`."""
+        """Number of labels of a sample, see `labels_of`."""
         stages = self.mapping.forward.network_stages
         return labels_of(loss, self.mapping.forward.name, stages[0].inputs, stages[-1].biases)
 
     def check(self, inputs: Integers, labels: Integers) -> None:
-        """Refuse a batch whose shapes are not the network's.
+        """Refuse a batch of wrong shape.
 
         Raises
         ------
         UserError
-            If one is not.
+            If samples have another shape, or a label is missing.
         """
         name, shape = self.mapping.forward.name, self.mapping.forward.input_shape
         if inputs.shape[1:] != shape or len(labels) != len(inputs):
@@ -124,7 +122,7 @@ def check_cut(mapping: PerturbationMapping, cut: int) -> None:
     Raises
     ------
     UserError
-        If it is out of range, a stage behind it reads what is before, or words share rows of deltas.
+        If the cut is out of range, a later stage reads an earlier output, or words share rows of deltas.
     """
     stages = len(mapping.forward.stages)
     if cut and mapping.times:

@@ -1,9 +1,9 @@
-"""`perturb`: tile of weight lanes that compute ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1).
+"""`perturb`: weight lanes that compute ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1).
 
-``eps = 2**-eps_shift`` is wiring. The scaled number is rounded half to even to the weights' fraction *before* the
-addition. Rounding is then an odd function of the number and independent of the weight, so that plus and minus are exact
+``eps = 2**-eps_shift`` is wiring. The scaled number is rounded, half to even, to the weights' fraction *before* the
+addition. So rounding is an odd function of the number and independent of the weight: plus and minus are exact
 opposites, and with wrapping additions a perturbation can be undone bit for bit. A plain shift is biased by half a last
-place: applied to the sum, it reduces every weight at every perturbation of either sign; applied to the step, as
+place. Applied to the sum, it reduces every weight at every perturbation of either sign. Applied to the step, as
 `truncate` does, it moves weights down for plus and up for minus.
 """
 
@@ -32,25 +32,24 @@ class PerturbSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights per cycle, 1 to 1024.
+        Weights a cycle, 1 to 1024.
     numbers : int
-        Numbers per cycle, n; lane j takes number ``j mod n``. From 1 to 1024.
+        Numbers a cycle, n, 1 to 1024; lane j takes number ``j mod n``.
     number : str
-        Format of a number, signed. Refused: an unsigned format: numbers go both ways; what is no format.
+        Signed format of a number.
     odd : bool
         True if an integer y represents ``y + 1/2`` last places, as in `urng`.
     scale : str
-        Format of the factor that comes with the numbers; empty if they are already scaled. Refused: a signed format: a
-        modulus has no sign.
+        Unsigned format of the factor beside the numbers; empty for already scaled numbers.
     eps_shift : int
-        ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3. Refused: one that leaves fewer than 1 or more than 40 bits to round
-        off; one with which a step is wider than a weight.
+        ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3. It leaves 1 to 40 bits to round off, and a step no wider than a
+        weight.
     rounding : "half-even" or "truncate"
-        Rounding of the scaled number; `truncate` is there to show what it does.
+        Rounding of the scaled number; `truncate` shows the bias.
     overflow : "saturate" or "wrap"
         Overflow of the sum; wrapping can be undone exactly.
     tag : int
-        Width of a field that passes through unchanged, 0 to 32.
+        Bits that pass through unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "perturb"
@@ -86,22 +85,20 @@ class PerturbSpec(Spec):
 
     @property
     def number_format(self) -> Format:
-        """Format `number`, parsed."""
         return Format.parse(self.number)
 
     @property
     def scale_format(self) -> Format | None:
-        """Format `scale`, parsed, or None."""
         return Format.parse(self.scale) if self.scale else None
 
     @property
     def used(self) -> int:
-        """Number of numbers that a lane uses."""
+        """Number of numbers used by the lanes."""
         return min(self.lanes, self.numbers)
 
     @property
     def product_format(self) -> Format:
-        """Format of the scaled number, exact."""
+        """Format of the exact scaled number."""
         number, factor = self.number_format, self.scale_format
         integer, fraction = number.integer, number.fraction + self.odd
         if factor:
@@ -110,12 +107,12 @@ class PerturbSpec(Spec):
 
     @property
     def shift(self) -> int:
-        """Number of bits of the product below the weights' last place."""
+        """Bits of the product below the weights' last place."""
         return self.product_format.fraction + self.eps_shift - Q4_12.fraction
 
     @cached_property
     def delta_format(self) -> Format:
-        """Format of the rounded step in the weights' last places, as wide as the worst case needs."""
+        """Format of the rounded step in the weights' last places, for the worst case."""
         least = self.product_format.minimum
         step = -int(narrow(least, self.shift, Format(32, 0), Rounding(self.rounding)))
         return Format(max(step, 1).bit_length() + 1, 0)
@@ -128,7 +125,7 @@ class PerturbSpec(Spec):
         return narrow(product, self.shift, Format(32, 0), Rounding(self.rounding))
 
     def apply(self, weights: Integers, delta: Integers, sign: Integers) -> Integers:
-        """Add steps to weights or subtract them; with sign 0 or -2 weights are unchanged."""
+        """Weights plus or minus steps, Q4.12; unchanged for sign 0 or -2."""
         factor = np.where(sign & 1, sign, 0)
         return narrow(weights + factor * over_lanes(delta, self.lanes), Q4_12, Q4_12, overflow=Overflow(self.overflow))
 
@@ -140,7 +137,6 @@ class PerturbSpec(Spec):
         return 2 if self.scale else 1
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes weights with their numbers, `o` gives the perturbed weights."""
         weight = Field("weight", Q4_12, self.lanes, doc="weight 0 in the lowest bits")
         factor = (Field("scale", self.scale_format),) if self.scale_format else ()
         number = Field("number", self.number_format, self.used)
@@ -161,8 +157,8 @@ class PerturbSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Perturb weights, word for word."""
-        given = {name: column[:words] for name, column in inputs["i"].items()}
-        delta = self.delta(given["number"], given.get("scale"))
-        result = {"weight": self.apply(given["weight"], delta, given["sign"])}
-        return {"o": result | ({"tag": given["tag"]} if self.tag else {})}
+        """Perturbed weights of each word, at most `words` words."""
+        fields = {name: column[:words] for name, column in inputs["i"].items()}
+        delta = self.delta(fields["number"], fields.get("scale"))
+        result = {"weight": self.apply(fields["weight"], delta, fields["sign"])}
+        return {"o": result | ({"tag": fields["tag"]} if self.tag else {})}

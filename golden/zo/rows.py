@@ -1,7 +1,6 @@
-"""Rows of deltas and offsets: which there are, and in which order a perturbation goes through them.
+"""Rows of deltas and offsets, and their order in a perturbation.
 
-The description knows no network. The mapping of a network makes it; delta memory, offset memory and the layout of
-device memory take it.
+The mapping of a network creates this description; delta memory, offset memory and memory layout use it.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from ..memories.plan import MemoryShape
 from .deltas import DELTA
 
 BIAS_LUT_ROWS = 128
-"""Most rows of biases' offsets in LUT RAM."""
+"""Largest number of rows of bias offsets in LUT RAM."""
 
 
 class Deadline(NamedTuple):
-    """Words whose offsets must have been made by a cycle of a pass.
+    """Words with offsets required by a cycle of a pass.
 
     Parameters
     ----------
     words : int
-        Number of words, from the perturbation's first one on.
+        Number of words from the start of the perturbation.
     cycle : int
-        Cycle of the pass in which the last of them is used.
+        Cycle of the pass that uses the last of the words.
     """
 
     words: int
@@ -35,15 +34,7 @@ class Deadline(NamedTuple):
 
 
 class BiasGroups(NamedTuple):
-    """Groups of output channels whose biases share a row.
-
-    Parameters
-    ----------
-    first : int
-        Number of the first group.
-    size : int
-        Number of groups; they are neighbours.
-    """
+    """Contiguous groups of output channels with biases in one row: first group, number of groups."""
 
     first: int
     size: int
@@ -51,14 +42,14 @@ class BiasGroups(NamedTuple):
 
 @dataclass(frozen=True)
 class RowRange:
-    """Rows that a perturbation goes through, a word each: those of biases come first, then those of weights.
+    """Rows of a perturbation's words in order: first biases, then weights.
 
     Parameters
     ----------
     biases, weights : range
-        Numbers of the rows.
+        Rows.
     deadlines : tuple of Deadline
-        When a pass uses the words, at least the first one.
+        Times at which a pass uses words, at least the first word's.
     """
 
     biases: range
@@ -70,11 +61,11 @@ class RowRange:
 
     @property
     def numbers(self) -> Integers:
-        """Numbers of the rows, in the order of the words."""
+        """Rows in the order of the words."""
         return np.concatenate([np.arange(run.start, run.stop) for run in (self.biases, self.weights)])
 
     def words_before_pass(self, cycles: int) -> int:
-        """Words whose offsets must be there when a pass begins, where each takes so many cycles to make."""
+        """Words with offsets required before a pass, if each takes `cycles` cycles to make."""
         return max(words - cycle // cycles for words, cycle in self.deadlines)
 
 
@@ -89,17 +80,17 @@ class Rows:
     cuts : tuple of (RowRange, RowRange)
         Rows of the first and of the second part, for each cut from 1 on.
     words : int
-        Words of a perturbation of all parameters: as many as rows, or more where words share rows.
+        Words of a perturbation of all parameters: the number of rows, or more if words share rows.
     bias_groups : tuple of BiasGroups
         Groups of each row of biases.
     most_groups : int
-        Groups for whose biases a row has room.
+        Largest number of groups in a row of biases.
     columns : int
         Biases of a group.
     weight_rows : int
         Rows of each word of the weight memory, a power of two.
     times : int
-        Folding period, one less than a power of two: word w has row ``w mod times``; 0 where each has its own row.
+        Folding period, one less than a power of two: word w has row ``w mod times``; 0 for a row for each word.
     """
 
     whole: RowRange
@@ -121,7 +112,7 @@ class Rows:
 
 
 def delta_memory(rows: int, width: int, shared_rows: int = 0) -> MemoryShape:
-    """Rows of `width` deltas, and behind them as many of another component, which uses the port of the writes."""
+    """Rows of `width` deltas, and `shared_rows` of another component on the write port."""
     depth = 2 << (max(rows, shared_rows) - 1).bit_length() if shared_rows else rows
     return MemoryShape(
         "deltas",
@@ -135,7 +126,7 @@ def delta_memory(rows: int, width: int, shared_rows: int = 0) -> MemoryShape:
 
 
 def offset_memories(rows: Rows, n: int, parts: int) -> tuple[MemoryShape, ...]:
-    """Offsets of both sides of the weights, one memory for each part of a row; the last part may be narrower."""
+    """Offsets of the weights of both sides, a memory for each part of a row; the last part may be narrower."""
     width, words = -(-n // parts), rows.times or len(rows.whole.weights) // rows.weight_rows
     depth, last = 2 << (words - 1).bit_length(), n - (parts - 1) * width
     whole = parts if last == width else parts - 1
@@ -148,6 +139,6 @@ def offset_memories(rows: Rows, n: int, parts: int) -> tuple[MemoryShape, ...]:
 
 
 def bias_offset_memory(rows: Rows) -> MemoryShape:
-    """Offsets of both sides of the biases, a group in a word."""
+    """Offsets of the biases of both sides, a group a word."""
     depth = 2 << (rows.groups - 1).bit_length()
     return MemoryShape("offsets of biases", depth, rows.columns * Q4_12.width, lut_rows=BIAS_LUT_ROWS, ultra=True)

@@ -1,13 +1,13 @@
-"""Steps of a client in integers: positions of perturbations, and coefficients along them.
+"""Steps of a client in integers: positions of perturbations, and coefficients.
 
-A step uses P1 perturbations of the first part and, behind each, P2 of the second. With s positions for one of the
-first part and t for one of the second, perturbation i of the first part is at ``p + i (s + P2 t)``, and perturbation j
-of the second part that belongs to it at ``p + i (s + P2 t) + s + j t``. The next step begins at ``p + P1 (s + P2 t)``.
+A step uses P1 perturbations of the first part and, for each, P2 of the second. A perturbation of the first part takes s
+positions, of the second t. Perturbation i of the first part is at ``p + i (s + P2 t)``; its perturbation j of the
+second part is at ``p + i (s + P2 t) + s + j t``. The next step begins at ``p + P1 (s + P2 t)``.
 
-The loss is evaluated on each side for every pair (i, j). The difference is the slope along both perturbations (FedSPZO,
-equations 5 and 6): the first part moves along i by the sum of c[i, j] over j, the second along (i, j) by c[i, j]. Only
-c is sent. Scalars of a step are signed bytes q with a common shift, c = q * 2**shift; the client itself moves by these
-rounded values, so that server and client agree.
+The loss is evaluated on each side for every pair (i, j). The difference is the projected gradient along both
+perturbations (FedSPZO, equations 5 and 6): the first part moves along i by the sum of c[i, j] over j, the second along
+(i, j) by c[i, j]. Only c is sent, as signed bytes q with a common shift a step, c = q * 2**shift. The client moves by
+these rounded values, too, so server and client agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..fixed import Integers
 
 LARGEST = 127
 LARGEST_SHIFT = 24
-"""Largest shift; every scalar then fits 32 bits."""
+"""Largest shift: every scalar then fits 32 bits."""
 LARGEST_COUNT = 255
 
 Moves = list[tuple[int, int]]
@@ -38,7 +38,7 @@ class Scalars:
     shift : int
         0 to 24.
     values : tuple of int
-        -127 to 127; for each perturbation of the first part, those of the second.
+        -127 to 127; for each perturbation of the first part its pairs.
     """
 
     shift: int
@@ -46,7 +46,13 @@ class Scalars:
 
     @classmethod
     def of(cls, coefficients: Sequence[int]) -> Scalars:
-        """Round coefficients, half to even, with the smallest shift at which the largest fits."""
+        """Coefficients rounded, half to even, with the smallest shift that fits the largest.
+
+        Raises
+        ------
+        UserError
+            If no shift fits.
+        """
         largest = max(map(abs, coefficients))
         shift = max(0, largest.bit_length() - 7)
         # 127.5 and more would be rounded to 128
@@ -54,30 +60,30 @@ class Scalars:
             shift += 1
         if shift > LARGEST_SHIFT:
             raise UserError(f"a step moves by {largest}, beyond {LARGEST << LARGEST_SHIFT}: lower the rate")
-        return cls(shift, tuple(round_to_even(one, 1 << shift) for one in coefficients))
+        return cls(shift, tuple(round_to_even(coefficient, 1 << shift) for coefficient in coefficients))
 
     @property
     def coefficients(self) -> tuple[int, ...]:
         """Integer coefficients of the moves."""
-        return tuple(one << self.shift for one in self.values)
+        return tuple(value << self.shift for value in self.values)
 
 
 def round_to_even(value: _Number, divisor: int) -> _Number:
-    """Divide an integer or an array of integers, rounded half to even."""
+    """Quotient of an integer or an array of integers, rounded half to even."""
     quotient, rest = divmod(value, divisor)
     return quotient + (2 * rest + (quotient & 1) > divisor)
 
 
 @dataclass(frozen=True)
 class StepLayout:
-    """Positions of the perturbations of a step.
+    """Positions of a step's perturbations.
 
     Parameters
     ----------
     first, second : int
         P1 and P2.
     spans : tuple of int
-        Number of positions of a perturbation of the first and of the second part.
+        Positions of a perturbation of the first and of the second part.
     """
 
     first: int
@@ -95,10 +101,10 @@ class StepLayout:
         return self.first * (self.spans[0] + self.second * self.spans[1])
 
     def positions(self, position: int) -> list[tuple[int, list[int]]]:
-        """Position of each perturbation of the first part, and positions of its perturbations of the second part."""
+        """Position of each perturbation of the first part, and positions of its pairs in the second part."""
         ours, theirs = self.spans
-        starts = [position + at * (ours + self.second * theirs) for at in range(self.first)]
-        return [(start, [start + ours + at * theirs for at in range(self.second)]) for start in starts]
+        starts = [position + index * (ours + self.second * theirs) for index in range(self.first)]
+        return [(start, [start + ours + index * theirs for index in range(self.second)]) for start in starts]
 
     def moves(self, position: int, steps: Iterable[Scalars]) -> tuple[Moves, Moves]:
         """Moves of both parts in consecutive steps from a position on."""

@@ -1,9 +1,9 @@
 """`sparse_add`: adds few corrections to a dense stream of weights (SparseAdd of sensitive-sparse ZO).
 
-The paper stores the 0.1 % of a tensor's weights to which the loss is most sensitive in 16 bits and the others in NF4,
-with the code for 0 at the positions of the sensitive ones; the sum is the tensor. A correction is an index and a Q4.12
-value; the corrections of a packet (a tensor) are sorted by index. The hardware has one adder for all lanes, as
-corrections are rare: each further correction in the same beat stalls the dense stream for a cycle.
+The paper stores the 0.1 % most sensitive weights of a tensor in 16 bits and all others in NF4, with the code for 0 at
+sensitive positions; the sum is the tensor. A correction is an index and a Q4.12 value, sorted by index within a packet
+(a tensor). Corrections are rare, so all lanes share one adder: each further correction of a beat stalls the dense
+stream for a cycle.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class SparseAddSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights per beat: 8, 16, 32 or 64. Refused: anything but 8, 16, 32, 64.
+        Weights a beat: 8, 16, 32 or 64.
     index_bits : int
-        Width of an index: corrections reach the first ``2**index_bits`` weights of a packet. Refused: above 32; one
-        with fewer than two beats.
+        Bits of an index, at most 32, for at least two beats: corrections reach the first ``2**index_bits`` weights of a
+        packet.
     queue : int
-        Corrections in the FIFO at the input: 4, 8, 16, 32 or 64. Refused: anything but 4, 8, 16, 32, 64.
+        Corrections in the input FIFO: 4, 8, 16, 32 or 64.
     tag : int
-        Width of a field that passes through with a beat unchanged, 0 to 32.
+        Bits that pass through with a beat unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "sparse_add"
@@ -58,21 +58,20 @@ class SparseAddSpec(Spec):
 
     @property
     def lane_bits(self) -> int:
-        """Number of low bits of an index that select the lane."""
+        """Low bits of an index that select the lane."""
         return self.lanes.bit_length() - 1
 
     @property
     def latency(self) -> int:
-        """Cycles of a beat from input to output: one for the sum, one to insert it into its lane."""
+        """Cycles of a beat from input to output: sum, insertion into the lane."""
         return 2
 
     @property
     def lead(self) -> int:
-        """Cycles from a correction's entry to the first in which its beat can enter: two of the FIFO, and two more."""
+        """Cycles from a correction's entry to the earliest entry of its beat: two of the FIFO, and two more."""
         return 4
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes beats, `sparse` corrections with at least one word per packet; `o` gives beats."""
         weight, last = Field("weight", Q4_12, self.lanes, doc="weight 0 in the lowest bits"), Field("last", BIT)
         index = Field(
             "index",
@@ -114,19 +113,17 @@ class SparseAddSpec(Spec):
     # -- words from tensors ------------------------------------------------------------------------------------------
 
     def sparse_words(self, indices: Integers, values: Integers, weights: int) -> Words:
-        """Words of `sparse` for one packet; without corrections, one word that adds 0.
+        """Words of `sparse` for one packet of `weights` weights; without corrections, one word that adds 0.
 
         Parameters
         ----------
         indices, values : array of int, (k,)
             Corrections in Q4.12, sorted by index.
-        weights : int
-            Number of weights of the packet.
 
         Raises
         ------
         UserError
-            If indices are not ascending or out of range, or a value is not a Q4.12 integer.
+            If indices do not ascend or are out of range, or a value is outside Q4.12.
         """
         if indices.shape != values.shape or indices.ndim != 1:
             raise UserError(f"indices {indices.shape} and values {values.shape} are not two vectors of equal length")
@@ -147,14 +144,14 @@ class SparseAddSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Run all packets that are complete in both streams.
+        """Beats of all packets complete in both streams, at most `words`.
 
-        A correction whose index is not above all previous ones of its packet, or is beyond the packet's end, is
-        dropped, and `error` is set in the packet's last beat.
+        A correction with an index not above all earlier ones, or beyond the packet's end, is dropped; `error` is then
+        set in the packet's last beat.
         """
-        given, sparse = inputs["i"], inputs["sparse"]
-        weights, errors, done = given["weight"].copy(), np.zeros_like(given["last"]), 0
-        for (start, end), (first, beyond) in self._pairs(given["last"], sparse["last"]):
+        dense, sparse = inputs["i"], inputs["sparse"]
+        weights, errors, done = dense["weight"].copy(), np.zeros_like(dense["last"]), 0
+        for (start, end), (first, beyond) in self._pairs(dense["last"], sparse["last"]):
             index, value = sparse["index"][first:beyond, 0], sparse["value"][first:beyond, 0]
             valid = (index > _highest_before(index)) & (index < (end - start) * self.lanes)
             flat = weights[start:end].reshape(-1)
@@ -162,14 +159,13 @@ class SparseAddSpec(Spec):
             errors[end - 1] = not valid.all()
             done = end
         done = min(done, words)
-        tag = {"tag": given["tag"][:done]} if self.tag else {}
-        return {"o": {"weight": weights[:done], "last": given["last"][:done], "error": errors[:done]} | tag}
+        tag = {"tag": dense["tag"][:done]} if self.tag else {}
+        return {"o": {"weight": weights[:done], "last": dense["last"][:done], "error": errors[:done]} | tag}
 
     def slots(self, inputs: dict[str, Words]) -> int:
-        """Number of cycles of all beats: one per beat, or as many as the beat has corrections.
+        """Cycles of all beats: one a beat, or one for each of the beat's corrections.
 
-        A dropped correction counts for the beat of the highest index before it; one beyond the packet, for the last
-        beat.
+        A dropped correction counts for the beat of the highest earlier index, or, beyond the packet, for the last beat.
         """
         total = 0
         for (start, end), (first, beyond) in self._pairs(inputs["i"]["last"], inputs["sparse"]["last"]):
@@ -181,7 +177,7 @@ class SparseAddSpec(Spec):
     def cycles(self, inputs: dict[str, Words]) -> int:
         """Cycles from the first input word of an idle block to its last output word, without stalls.
 
-        Corrections do not delay beats after `lead`: one arrives per cycle, and at most one is used per cycle.
+        Corrections do not delay beats after `lead`: one arrives a cycle, and at most one is used a cycle.
         """
         return self.lead + self.slots(inputs) + self.latency
 
@@ -191,5 +187,5 @@ class SparseAddSpec(Spec):
 
 
 def _highest_before(index: Integers) -> Integers:
-    """Highest index before each one; -1 before the first."""
+    """Highest earlier index for each index; -1 for the first."""
     return np.concatenate([[-1], np.maximum.accumulate(index)[:-1]])

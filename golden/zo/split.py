@@ -1,4 +1,4 @@
-"""Split of a zeroth-order step: a model cut in two parts, with perturbations of their own (FedSPZO, algorithm 1)."""
+"""Split of a zeroth-order step: a model cut in two, with perturbations for each part (FedSPZO, algorithm 1)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .model import ModelWords
 from .scalars import StepLayout
 
 MOST_PERTURBATIONS = 16
-"""Most perturbations of either part."""
+"""Largest number of perturbations of either part."""
 MOST_SLOPES = 64
-"""Most slopes of a step, whose coefficients a core keeps until all are there."""
+"""Largest number of projected gradients of a step; a core stores their coefficients until the step's end."""
 COEFFICIENT_MEMORY = MemoryShape("coefficients", MOST_SLOPES, COEFFICIENT.width)
-"""Memory of these coefficients."""
+"""Memory of a step's coefficients."""
 MOST_GAP = 63
-"""Most words between two perturbations of the second part."""
+"""Largest gap, in words, between two perturbations of the second part."""
 _Record = TypeVar("_Record")
 
 
@@ -31,9 +31,9 @@ class Split:
     Parameters
     ----------
     cut : int
-        Where the second part begins, of a network its first stage; 0 for a model that is not cut.
+        Start of the second part, for a network its first stage; 0 without a cut.
     first : int
-        P1, perturbations of the first part; of a model that is not cut, of all of it.
+        P1, perturbations of the first part, or of the uncut model.
     second : int
         P2, perturbations of the second part for each of the first; 1 without a cut.
 
@@ -58,31 +58,31 @@ class Split:
 
     @property
     def slopes(self) -> int:
-        """Loss differences of a step, one for each pair of perturbations."""
+        """Projected gradients of a step, one for each pair of perturbations."""
         return self.first * self.second
 
     def steps(self, records: Sequence[_Record]) -> list[tuple[_Record, ...]]:
-        """Group the records of consecutive steps, one for each slope, by step.
+        """Records of consecutive steps, one for each projected gradient, grouped by step.
 
         Raises
         ------
         ValueError
-            If the records are not those of whole steps.
+            If the last step is incomplete.
         """
         return list(zip(*[iter(records)] * self.slopes, strict=True))
 
     def layout(self, model: ModelWords, period: int) -> StepLayout:
-        """Positions of the perturbations of a step.
+        """Positions of a step's perturbations.
 
-        A perturbation of the first part takes as many positions as it has rows of deltas. One of the second part takes
-        as many more that those of one of the first and all that belong to it are coprime to the generator's period,
-        where there is such a number: then all positions are taken before one returns.
+        A perturbation of the first part takes a position for each of its rows of deltas. For the second part positions
+        are added until the total of a first-part perturbation and its pairs is coprime to the generator's period, if
+        possible: then all positions occur before one returns.
         """
         *first, second = (len(part.rows) for part in model.parts(self.cut))
         spans = range(second, second + MOST_GAP + 1)
-        chosen = next((one for one in spans if gcd(sum(first) + self.second * one, period) == 1), second)
+        chosen = next((span for span in spans if gcd(sum(first) + self.second * span, period) == 1), second)
         return StepLayout(self.first, self.second, (sum(first), chosen))
 
 
 WHOLE = Split()
-"""One perturbation of the whole network in a step."""
+"""One perturbation of the whole network a step."""

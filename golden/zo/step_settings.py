@@ -1,4 +1,4 @@
-"""Settings of a zeroth-order step, the same for the integer job, a core and its host; learning rates as its words."""
+"""Settings of a zeroth-order step for the integer job, a core and its host; learning rates as words."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .loss_difference import DIFFERENCE_FRACTION
 from .split import WHOLE, Split
 
 EPS_SHIFTS = range(4, 13)
-"""Shifts of eps: the perturbation is far above a last place of Q4.12 there, and far below 1."""
+"""Shifts of eps: the perturbation is far above a last place of Q4.12, and far below 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
-    """Settings that all steps of a job have in common; a step's rate is a word of its own.
+    """Settings common to all steps of a job; each step has its own rate.
 
     Parameters
     ----------
     eps_shift : int
-        ``eps = 2**-eps_shift``.
+        ``eps = 2**-eps_shift``, 4 to 12.
     shift : int
-        Bits that the product of loss difference and rate is shifted to the right, see `with_rates`.
+        Right shift of loss difference times rate, see `with_rates`.
     split : Split
         Perturbations of a step.
     scalars : bool
-        Round the coefficients of a step to the bytes of a message, see `scalars.Scalars`.
+        If true, round a step's coefficients to the bytes of a message, see `scalars.Scalars`.
     loss : str
         See `nn.arithmetic.loss`.
 
@@ -56,7 +56,7 @@ class StepSettings:
     def with_rates(
         self, rates: Sequence[float], batches: Sequence[int], perturbation: PerturbationTable
     ) -> tuple[list[int], StepSettings]:
-        """Convert learning rates of mean losses to words, and choose the shift for them.
+        """Learning rates of mean losses as words, and settings with the largest shift that fits all rates.
 
         ``c = - rate * dL / (2 eps batch slopes)`` in units of ``2**(fraction - 28)``.
 
@@ -65,13 +65,12 @@ class StepSettings:
         rates : sequence of float
             Learning rate of each step, at least 0.
         batches : sequence of int
-            Number of samples of each step.
-        perturbation : PerturbationTable
+            Samples of each step.
 
         Returns
         -------
         list of int, StepSettings
-            Rate of each step in `RATE`, and these settings with the largest shift with which all rates fit.
+            Rate of each step in `RATE`, and the new settings.
 
         Raises
         ------
@@ -90,4 +89,4 @@ class StepSettings:
             raise UserError(
                 f"a learning rate of {max(rates):g} is no 16-bit number with a shift of 0 to {LARGEST_SHIFT}"
             )
-        return [int(np.rint(np.ldexp(one, shift))) for one in exact], replace(self, shift=shift)
+        return [int(np.rint(np.ldexp(rate_word, shift))) for rate_word in exact], replace(self, shift=shift)

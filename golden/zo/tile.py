@@ -1,8 +1,8 @@
-"""`tile`: perturbs a stream of weights with its own generator; the part that is specific to zeroth order.
+"""`tile`: perturbs a stream of weights with its own generator.
 
-L weights stream through per cycle; ``tlast`` ends a perturbation. ``tuser`` has the sign (+1, -1, 0) in bits 1 to 0;
-bit 2, *again*, repeats the same perturbation after ``tlast``. One step of MeZO is a pass with plus and *again*, one
-with minus and *again*, and one without *again*; no weight has to be restored.
+L weights a cycle stream through; ``tlast`` ends a perturbation. ``tuser`` has the sign (+1, -1, 0) in bits 1 to 0; bit
+2, *again*, repeats the same perturbation after ``tlast``. A step of MeZO is a pass with plus and *again*, one with
+minus and *again*, and one without *again*; no weight has to be restored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..rng.urng import BIT, state_ports
 from .perturb import PerturbSpec
 
 AGAIN = 4
-"""Bit of ``tuser`` that repeats the perturbation."""
+"""Bit of ``tuser`` to repeat the perturbation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +32,14 @@ class TileSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights a cycle; lane j takes number j mod n. From 1 to 4096.
+        Weights a cycle, 1 to 4096; lane j takes number j mod n.
     pezo : PezoSpec
-        The generator: `pezo.strategy`, `pezo.scale.urng.bits`, ... Refused: `pezo.replay` = false on the fly: a step
-        draws a perturbation several times.
+        Generator: `pezo.strategy`, `pezo.scale.urng.bits`, ... It can replay its numbers: on the fly `pezo.replay` is
+        true, as a step draws a perturbation several times.
     eps_shift : int
-        ``eps = 2**-eps_shift``. Refused: as in perturb.
+        ``eps = 2**-eps_shift``, see `perturb`.
     overflow : "saturate" or "wrap"
-        `saturate` or `wrap`, of the perturbed weights.
+        Overflow of the perturbed weights.
     """
 
     name: ClassVar[str] = "tile"
@@ -81,11 +81,10 @@ class TileSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from input to output of a word; the first one after reset waits for the generator."""
+        """Cycles from input to output of a word; the first word after reset waits for the generator."""
         return self.perturb.latency
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: weights in and out; `load` and `scan` of the generator."""
         weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
         return {
             **state_ports(),
@@ -99,22 +98,22 @@ class TileSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Perturb weights, word for word."""
+        """Perturbed weights of each word, at most `words` words."""
         return {"o": self.perturbed({name: column[:words] for name, column in inputs["i"].items()}, 0)}
 
-    def perturbed(self, given: Words, start: int) -> Words:
-        """Output for these words if the generator's position and mark are at `start`."""
-        last, user = given["last"][:, 0], given["user"][:, 0]
+    def perturbed(self, fields: Words, start: int) -> Words:
+        """Output for these words with the generator's position and mark at `start`."""
+        last, user = fields["last"][:, 0], fields["user"][:, 0]
         again = last * (user & AGAIN) // AGAIN
         numbers = self.pezo.words_at(start + walk(again, last - again, len(last)))
         delta = self.perturb.delta(numbers["number"][:, : self.perturb.used], numbers.get("scale"))
         sign = ((user & 3) ^ 2) - 2
-        return {"weight": self.perturb.apply(given["weight"], delta, sign[:, None]), "last": given["last"]}
+        return {"weight": self.perturb.apply(fields["weight"], delta, sign[:, None]), "last": fields["last"]}
 
     def cycles(self, last: Integers) -> int:
         """Cycles from the first input word of a job to its last output word, without stalls.
 
-        One per word, the generator's replay or mark after each `last` but the final one, and the lanes' latency.
+        One a word, the generator's replay or mark after each `last` but the final one, and the lanes' latency.
         """
         return len(last) + int(last[:-1].sum()) * self.pezo.replay_cycles + self.latency
 
@@ -124,11 +123,13 @@ class TileSpec(Spec):
         The copies are the outputs of two passes through the RTL: `draw_perturbation`, scaled, rounded and added.
         """
         passes = self.passes(weights)
-        plus, minus = (self.perturbed(one["i"], position)["weight"].reshape(-1)[: len(weights)] for one in passes[:2])
+        plus, minus = (
+            self.perturbed(words["i"], position)["weight"].reshape(-1)[: len(weights)] for words in passes[:2]
+        )
         return plus, minus, position + len(passes[0]["i"]["last"])
 
     def passes(self, weights: Integers) -> list[dict[str, Words]]:
-        """Words of one step: plus and minus with *again*, then a pass that does not change the weights."""
+        """Words of one step: plus and minus with *again*, then a pass without a change."""
         count = cycles_of(len(weights), self.lanes)
         padded = np.zeros(count * self.lanes, np.int64)
         padded[: len(weights)] = weights

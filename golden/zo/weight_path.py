@@ -1,11 +1,11 @@
 """`weight_path`: weights for the multipliers of a zeroth-order accelerator, from NF4 codes to ``w +- eps z``.
 
-NF4 codes are dequantised to Q4.12, the sensitive weights are added (sensitive-sparse ZO stores them in 16 bits, with
-the code for 0 at their positions), and the sum is perturbed (PeZO, equation 1). The path is a pipeline of
-`nf4_dequant`, `sparse_add` and `perturb`; perturbed weights are not stored, so that nothing has to be restored.
+NF4 codes are dequantised to Q4.12, sensitive weights are added (sensitive-sparse ZO stores them in 16 bits, with code 0
+at their positions), and the sum is perturbed (PeZO, equation 1). The path is a pipeline of `nf4_dequant`, `sparse_add`
+and `perturb`. Perturbed weights are not stored, so nothing has to be restored.
 
-A block's scale is the largest magnitude among its Q4.12 weights, in Q4.12. Level times scale, rounded half to even to
-the scale's last place, is then Q4.12 with a single rounding.
+A block's scale is the largest magnitude among its Q4.12 weights, in Q4.12. Level times scale is rounded once, half to
+even, to Q4.12.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ class WeightPathSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights per cycle: 8, 16, 32 or 64. Refused: anything but 8, 16, 32, 64.
+        Weights a cycle: 8, 16, 32 or 64.
     scales : int
-        Scales that come with a beat; 1 where every block is a whole number of beats. From 1 to 64.
+        Scales of a beat, 1 to 64; 1 if every block is a whole number of beats.
     index_bits : int
-        Bits of a correction's index. Refused: as in sparse_add.
+        Bits of a correction's index, see `sparse_add`.
     queue : int
-        Depth of the FIFO of corrections. Refused: as in sparse_add.
+        Corrections in the input FIFO, see `sparse_add`.
     numbers : int
-        Numbers per cycle of the source of perturbations, 1 to 4096.
+        Numbers a cycle of the perturbation source, 1 to 4096.
     number : str
-        Format of a number. Refused: as in perturb.
+        Format of a number, see `perturb`.
     odd : bool
         True if an integer y represents ``y + 1/2`` last places.
     scale : str
-        Format of the factor that comes with the numbers; empty if they are already scaled. Refused: as in perturb.
+        Format of the factor beside the numbers, see `perturb`; empty for already scaled numbers.
     eps_shift : int
-        ``eps = 2**-eps_shift``. Refused: as in perturb.
+        ``eps = 2**-eps_shift``, see `perturb`.
     overflow : "saturate" or "wrap"
-        `saturate` or `wrap`, of the perturbed weights.
+        Overflow of the perturbed weights.
     """
 
     name: ClassVar[str] = "weight_path"
@@ -113,8 +113,7 @@ class WeightPathSpec(Spec):
         return self.dequant.latency + self.add.latency + self.perturb.latency
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: codes, corrections and numbers in, weights out."""
-        dequant, add, perturb = (one.streams() for one in (self.dequant, self.add, self.perturb))
+        dequant, add, perturb = (spec.streams() for spec in (self.dequant, self.add, self.perturb))
         last = Field("last", BIT, doc="last beat of a packet, a tensor")
         select = tuple(item for item in dequant["i"].fields if item.name == "select")
         codes = (
@@ -162,7 +161,7 @@ class WeightPathSpec(Spec):
         scales : array of int, (blocks,)
             Largest magnitude of each block, Q4.12.
         block : int
-            Weights per block; the last one may have fewer.
+            Weights of a block; the last one may have fewer.
         indices, values : array of int, (k,)
             Corrections in Q4.12, sorted by index.
         sign : int
@@ -171,8 +170,7 @@ class WeightPathSpec(Spec):
         Raises
         ------
         UserError
-            If shapes or ranges do not fit, indices are not ascending, or a beat has weights of more than `scales`
-            blocks.
+            If shapes or ranges do not fit, indices do not ascend, or a beat has weights of more than `scales` blocks.
         """
         count = codes.size
         if codes.ndim != 1 or not count or block < 1 or scales.shape != (cycles_of(count, block),):
@@ -203,7 +201,7 @@ class WeightPathSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Run all packets; a beat whose sign is 0 or -2 is not perturbed and takes no numbers."""
+        """Weights of all packets, at most `words` words; a beat with sign 0 or -2 takes no numbers."""
         codes = inputs["codes"]
         plain = {name: column for name, column in codes.items() if name in ("code", "scale", "select")}
         dense = self.dequant.run({"i": plain | {"tag": codes["last"]}}, len(codes["last"]))["o"]["value"]
@@ -223,7 +221,7 @@ class WeightPathSpec(Spec):
         }
 
     def cycles(self, inputs: dict[str, Words]) -> int:
-        """Cycles from the entry of an idle block's first word to the exit of its last, at full speed."""
+        """Cycles from the entry of an idle block's first word to the exit of its last, without back-pressure."""
         slots = self.add.slots({"i": inputs["codes"], "sparse": inputs["sparse"]})
         start = max(self.dequant.latency, self.add.lead)
         return start + slots + self.add.latency + self.perturb.latency
