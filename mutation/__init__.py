@@ -1,1 +1,1 @@
-"""Mutation testing: single faults in a block's RTL, the bench that should see them, and proofs that nothing could."""
+"""Mutation testing: single faults in RTL, detection by benches or rules, and proofs of equivalence for the rest."""

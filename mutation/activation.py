@@ -1,9 +1,8 @@
-"""Proof that a fault never does anything: its bit always has the value that the fault gives it.
+"""Proof that a fault is never active: its bit always has the faulty value.
 
-Up to the first cycle in which a fault changes a bit, a mutant runs as the original does. Where the original never gets
-there, whatever its inputs, the mutant is equivalent. That takes the original alone, of which much is left out if one
-bit is asked for: it decides faults of counters and flags that the block's parameters keep from their last values,
-where a comparison of two whole blocks ends in nothing.
+Until a fault first changes a bit, the mutant behaves as the original. If the original can never reach this point, the
+mutant is equivalent. The proof needs only the original, reduced to the cone of one bit: it decides faults of counters
+and flags whose last values are unreachable with the given parameters, where an equivalence proof stays open.
 """
 
 from __future__ import annotations
@@ -19,22 +18,13 @@ from .netlist_passes import WATCH
 
 _RULE = "active"
 _ACTIVE_AT = {"const0": 1, "const1": 0, "cnot0": 0, "cnot1": 1}
-"""Value at which a fault does something: of its bit, or of the bit that controls it."""
+"""Value of the bit, or of its control bit, at which the fault changes something."""
 
 
 def never_active(made: CellNetlist, fault: CellFault, seconds: int) -> bool:
-    """Tell whether a proof is found that a fault never changes its bit.
+    """True if a proof is found that a fault never changes its bit, with free memory and multiplier results.
 
-    What memories and multipliers give is taken to be anything.
-
-    Parameters
-    ----------
-    made : CellNetlist
-        The block without a fault.
-    fault : CellFault
-        The fault.
-    seconds : int
-        Time for each search, see `prover.prove`.
+    `seconds` limits each search, see `prover.prove`.
     """
     if fault.mode not in _ACTIVE_AT:
         return False
@@ -49,7 +39,7 @@ def never_active(made: CellNetlist, fault: CellFault, seconds: int) -> bool:
                 f"hierarchy -top {top}",
                 f"{WATCH} {BROKEN}{_RULE} {fault.cell} {fault.port} {bit} {_ACTIVE_AT[fault.mode]}",
                 f"rename {top} {TOP}",
-                "setundef -init -zero",  # as a mutant's registers begin
+                "setundef -init -zero",  # same initial values as a mutant
                 "write_rtlil watched.il",
             ],
             folder,

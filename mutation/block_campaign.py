@@ -1,4 +1,4 @@
-"""Campaign of mutation testing of a block: each fault is seen by the bench, proved equivalent, or survives."""
+"""Mutation campaign of a block: each fault is killed by the bench, proved equivalent, or survives."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from .record import Result, judged
 from .step_equivalence import StepEquivalence
 
 TOGETHER = 64
-"""Faults in one design: it is built once for all of them."""
+"""Faults per design, which is built once."""
 LONGER = 8
-"""Times the words with which the bench runs again with a fault that it has not seen."""
+"""Factor on the words for a second bench run, with faults that the first run missed."""
 
 
 @dataclass(frozen=True)
 class BlockSettings(CampaignSettings):
-    """Settings of a campaign of a block.
+    """Settings of a block campaign.
 
     Parameters
     ----------
     words : int
-        About how many words each phase of the bench takes.
+        Approximate words of each bench phase.
     seconds : int
-        Time for each proof of equivalence.
-    simulator : "icarus" or "verilator"
-    components : tuple of str
-        Python files, of whose cells there is a sample each, see `faults.list_faults`; by default one of all cells.
+        Time limit of each equivalence proof.
+    simulator : "icarus" or "verilator" components : tuple of str
+        Python files, each with its own sample of faults in its cells, see `faults.list_faults`; default: all cells
+        together.
     """
 
     words: int = 1000
@@ -53,19 +53,12 @@ class BlockSettings(CampaignSettings):
 
 
 class BlockCampaign(Campaign[BlockSettings]):
-    """Faults of a block: the bench runs with all of them, then a longer one and proofs with those that pass.
-
-    Parameters
-    ----------
-    spec : Spec
-        The block.
-    settings, path, force
-        See `Campaign`.
+    """Faults of a block: the bench runs with all, then a longer bench and proofs with the undetected ones.
 
     Raises
     ------
     UserError
-        If the simulator is not there; and see `Campaign`.
+        If the simulator is missing; see also `Campaign`.
     """
 
     def __init__(self, spec: Spec, settings: BlockSettings, path: Path, force: bool = False) -> None:
@@ -87,18 +80,18 @@ class BlockCampaign(Campaign[BlockSettings]):
             plan = self._plan(times)
             numbers = [*left()]
             for first in range(0, len(numbers), TOGETHER):
-                some = {number: faults[number] for number in numbers[first : first + TOGETHER]}
-                self.record.keep(self._killed(some, plan), on_result)
+                batch = {number: faults[number] for number in numbers[first : first + TOGETHER]}
+                self.record.keep(self._killed(batch, plan), on_result)
         self.record.keep(self._proved(left()), on_result)
 
     def _plan(self, times: int) -> dict[str, Any]:
-        """Plan the bench with so many times the words of the settings."""
+        """Bench plan with `times` the words of the settings."""
         settings = self._settings
         phases = scenario(self._spec, np.random.default_rng(settings.seed), times * settings.words)
         return bench_plan(self._spec, self._made.emitted, phases, settings.seed, compared=True)
 
     def _killed(self, faults: dict[int, CellFault], plan: dict[str, Any]) -> Iterator[Result]:
-        """Run the bench on a design with many faults: those that it sees."""
+        """Run the bench on a design with many faults; yields the detected ones."""
         start = time.monotonic()
         design = mutants(self._made, list(faults.values()))
         values = range(1, len(faults) + 1)
@@ -113,7 +106,7 @@ class BlockCampaign(Campaign[BlockSettings]):
                 yield Result(number, fault, "killed", by, detail, seconds=each)
 
     def _proved(self, faults: dict[int, CellFault]) -> Iterator[Result]:
-        """Compare the block with each mutant by proofs, as many at a time as there are cores."""
+        """Try equivalence proofs of all mutants, on all processor cores."""
         if not faults:
             return iter(())
         original, proof = mutant(self._made, None), StepEquivalence(mutants(self._made, list(faults.values())))
@@ -130,8 +123,8 @@ class BlockCampaign(Campaign[BlockSettings]):
         return judged(judge, faults)
 
     def _compared(self, original: Emitted, fault: CellFault) -> Equivalence:
-        """Compare the block with a mutant from the reset on, with all their registers."""
-        found = equivalence(original, mutant(self._made, fault), self._settings.seconds)
-        if found.status == "open" and never_active(self._made, fault, self._settings.seconds):
+        """Equivalence from reset, with all registers of block and mutant."""
+        result = equivalence(original, mutant(self._made, fault), self._settings.seconds)
+        if result.status == "open" and never_active(self._made, fault, self._settings.seconds):
             return Equivalence("equivalent", "never active")
-        return found
+        return result

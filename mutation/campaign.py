@@ -1,4 +1,4 @@
-"""Campaign of mutation testing: what those of blocks, of parts with rules and of whole cores share."""
+"""Base of mutation campaigns: for blocks, for submodules with rules, and for cores."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class CampaignSettings:
     Parameters
     ----------
     faults : int
-        How many; of each component, where there are some.
+        Number of faults, per component where components are given.
     seed : int
-        Seed of the sample of faults, and of all that is to see them.
+        Seed of the fault sample and of the stimulus.
     """
 
     faults: int = 40
@@ -36,19 +36,16 @@ Settings = TypeVar("Settings", bound=CampaignSettings)
 
 
 class Campaign(ABC, Generic[Settings]):
-    """Faults and the results so far; `run` goes on where an earlier run of the same campaign ended.
+    """Faults and results; `run` continues an interrupted campaign.
 
     Parameters
     ----------
-    name : str
-        What the faults are in.
-    parameters : dict
-        Its parameters.
-    settings : CampaignSettings
+    name, parameters : str, dict
+        Name and parameters of the design.
     path : Path
         File of the results; see `Record`.
     force : bool
-        Start again, whatever the file holds.
+        Ignore an existing file.
 
     Attributes
     ----------
@@ -62,17 +59,17 @@ class Campaign(ABC, Generic[Settings]):
     """
 
     _components: tuple[str, ...]
-    """Python files, of whose cells there is a sample each, see `faults.list_faults`; none for one of all cells."""
+    """Python files, each with its own sample of faults in its cells, see `faults.list_faults`; () samples all cells."""
 
     def __init__(
         self, name: str, parameters: dict[str, Any], settings: Settings, path: Path, force: bool = False
     ) -> None:
-        # before the minutes that the netlist may take
+        # before the netlist, which may take minutes
         refuse_other_file(path, force)
         self._settings, self._made = settings, self._netlist()
         header: dict[str, Any] = {
             "block": name,
-            # as they are read back: tuples are lists
+            # as read back from JSON: tuples become lists
             **json.loads(json.dumps({"parameters": parameters} | asdict(settings))),
             "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
             "version of the bench": self._bench(),
@@ -80,40 +77,35 @@ class Campaign(ABC, Generic[Settings]):
         self.record = Record(path, header, force)
 
     def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
-        """Run what is left of the campaign.
+        """Run the remaining faults; returns all results in the order of the faults.
 
         Parameters
         ----------
         on_result : callable
             Called with each new result.
 
-        Returns
-        -------
-        list of Result
-            All results, in the order of the faults.
-
         Raises
         ------
         UserError
-            If what is to see the faults objects without one.
+            If the bench or a rule fails without a fault.
         """
         samples = [
             list_faults(self._made, self._settings.faults, self._settings.seed, component)
             for component in self._components or ("",)
         ]
-        # a cell that several files made may be in the sample of each
+        # a cell created by several files may be in several samples
         faults = list(dict.fromkeys(chain.from_iterable(samples)))
         self._run(faults, on_result)
         return [self.record.results[number] for number in range(len(faults))]
 
     @abstractmethod
     def _netlist(self) -> CellNetlist:
-        """Make the netlist in which the faults are."""
+        """Netlist to put faults into."""
 
     @abstractmethod
     def _bench(self) -> str:
-        """Digest of what is to see the faults."""
+        """Digest of the sources and data that detect faults."""
 
     @abstractmethod
     def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:
-        """Find the results that are left, and add them to the record."""
+        """Compute the missing results and add them to the record."""

@@ -1,4 +1,4 @@
-"""Channels of a design: its streams, and the channels of its AXI buses."""
+"""Channels of a design: streams, and the channels of AXI buses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AXI_CHANNEL = re.compile(r"(\w+_(?:aw|w|b|ar|r))valid")
 
 @dataclass(frozen=True)
 class Channel:
-    """Stream or channel of AXI: its `valid` and `ready`, its payload, and whether its words go into the design."""
+    """Stream or AXI channel: names of `valid`, `ready` and payload wires; `inward` for inputs of the design."""
 
     valid: str
     ready: str
@@ -22,16 +22,8 @@ class Channel:
 
 
 def channels(design: Emitted, ways: Mapping[str, str]) -> list[Channel]:
-    """List the channels of a design.
-
-    Parameters
-    ----------
-    design : Emitted
-        The design.
-    ways : mapping of str to str
-        Its ports, each "input" or "output".
-    """
-    found = [
+    """Channels of a design; `ways` maps its ports to "input" or "output"."""
+    result = [
         Channel(port.valid, port.ready, tuple(wire.name for wire in port.wires), ways[port.valid] == "input")
         for port in design.ports.values()
         if port.valid
@@ -40,10 +32,10 @@ def channels(design: Emitted, ways: Mapping[str, str]) -> list[Channel]:
         valid, ready = match[0], f"{match[1]}ready"
         rest = (name for name in ways if name.startswith(match[1]) and name not in (valid, ready))
         if ready in ways:
-            found.append(Channel(valid, ready, tuple(rest), ways[valid] == "input"))
-    return found
+            result.append(Channel(valid, ready, tuple(rest), ways[valid] == "input"))
+    return result
 
 
 def valid_of(design: Emitted, ways: Mapping[str, str]) -> dict[str, str]:
-    """Name, for each output that is a channel's payload, the `valid` without which no neighbour takes it."""
-    return {name: one.valid for one in channels(design, ways) if not one.inward for name in one.payload}
+    """The `valid` of each payload output: while low, no receiver reads the payload."""
+    return {name: channel.valid for channel in channels(design, ways) if not channel.inward for name in channel.payload}

@@ -1,7 +1,7 @@
-"""Registers of an and-inverter graph that are 0 in every run, by a ternary simulation: inputs may be anything.
+"""Registers of an and-inverter graph with constant value 0, by ternary simulation with free inputs.
 
-It takes seconds for a whole core, and tells bits of addresses that no stage uses, columns of memories to which no 1 is
-written, and what depends on them alone. What is 0 only because of how several bits belong together it does not tell.
+Takes seconds for a whole core. Finds address bits without a user, memory columns without a written 1, and everything
+derived from them. Relations between several bits are not found.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 _ZERO, _ONE = 1, 2
-"""Values that a variable may have in some cycle of some run: one of them, or both."""
+"""Possible values of a variable over all cycles and runs, as a bit set."""
 _BOTH = _ZERO | _ONE
 
 
 def always_zero(
     registers: Mapping[int, int], gates: Mapping[int, tuple[int, int]], held: Iterable[int] = ()
 ) -> set[int]:
-    """Find registers that are never 1.
+    """Registers that are never 1.
 
     Parameters
     ----------
     registers : mapping of int to int
-        Literals of next values by the variables of registers, which begin at 0.
+        Next-value literals by register variable; registers start at 0.
     gates : mapping of int to pair of int
-        Literals of operands by the variables of and-gates, of which each comes behind those on which it depends.
+        Operand literals by gate variable, in topological order.
     held : iterable of int
-        Variables of inputs that are 0. All other variables are inputs that may be anything.
+        Input variables fixed at 0; all other inputs are free.
     """
     readers = defaultdict(list)
     for gate, operands in gates.items():
@@ -45,17 +45,17 @@ def always_zero(
         may[gate] = of(a) & of(b) & _ONE | (of(a) | of(b)) & _ZERO
     changed = [register for register, after in registers.items() if of(after) & _ONE]
     while changed:
-        one = changed.pop()
-        if one in registers:
-            if may[one] == _BOTH:
+        variable = changed.pop()
+        if variable in registers:
+            if may[variable] == _BOTH:
                 continue
-            may[one] = _BOTH
+            may[variable] = _BOTH
         else:
-            a, b = gates[one]
-            values = may[one] | of(a) & of(b) & _ONE | (of(a) | of(b)) & _ZERO
-            if values == may[one]:
+            a, b = gates[variable]
+            values = may[variable] | of(a) & of(b) & _ONE | (of(a) | of(b)) & _ZERO
+            if values == may[variable]:
                 continue
-            may[one] = values
-        changed += readers[one]
-        changed += (register for register in registers_of[one] if of(registers[register]) & _ONE)
+            may[variable] = values
+        changed += readers[variable]
+        changed += (register for register in registers_of[variable] if of(registers[register]) & _ONE)
     return {register for register in registers if may[register] == _ZERO}

@@ -1,4 +1,4 @@
-"""Campaign of mutation testing of a whole core: its faults are exercised by jobs in the compiled simulator."""
+"""Mutation campaign of a core, exercised by jobs in the compiled simulator."""
 
 from __future__ import annotations
 
@@ -23,49 +23,42 @@ from .record import Result, Status, judged
 from .step_equivalence import StepEquivalence
 
 TOGETHER = 400
-"""Faults in one design: it is built once for all of them."""
+"""Faults per design, which is built once."""
 Verdict = tuple[Status, str, str]
-"""Status of a fault, by what, and the details."""
+"""Status of a fault, its judge, and details."""
 Stage = Callable[[int], Verdict | None]
-"""Judges the fault of a number; None where it stays open."""
+"""Judges a fault by number; None leaves it open."""
 
 
 @dataclass(frozen=True)
 class CoreSettings(CampaignSettings):
-    """Settings of a campaign of a core.
+    """Settings of a core campaign.
 
     Parameters
     ----------
     components : tuple of str
-        Python files, of whose cells there is a sample each, see `faults.list_faults`; by default one of all cells.
+        As in `BlockSettings`.
     """
 
     components: tuple[str, ...] = ()
 
 
 class CoreCampaign(Campaign[CoreSettings]):
-    """Faults of a core that has trials.
+    """Faults of a core with stress tests.
 
-    They meet the trials of `trials.exercise`, and among them the proofs of `StepEquivalence`: that of steps behind the
-    shortest job, that of registers behind all that takes seconds. What passes all trials is undecided: a search through
-    time takes too long for whole cores.
-
-    Parameters
-    ----------
-    spec : CoreSpec
-        The core.
-    settings, path, force
-        See `Campaign`.
+    Faults face the tests of `trials.exercise` and the proofs of `StepEquivalence`: the proof of steps after the
+    shortest job, the proof of registers after all fast tests. Faults without a verdict are undecided: a bounded search
+    takes too long for whole cores.
 
     Raises
     ------
     UserError
-        If a tool is missing, or the core has no trials; and see `Campaign`.
+        If a tool is missing, or the core has no stress tests; see also `Campaign`.
     """
 
     def __init__(self, spec: CoreSpec, settings: CoreSettings, path: Path, force: bool = False) -> None:
         compiler()
-        # what a job updates is compared as it is written
+        # parameter updates are compared at their write
         self._spec, self._components = observable(spec), settings.components
         self._room = Path(inspect.getfile(type(trials_of(spec)))).parent
         super().__init__(spec.name, asdict(self._spec), settings, path, force)
@@ -87,9 +80,9 @@ class CoreCampaign(Campaign[CoreSettings]):
     def _exercise(
         self, together: Sequence[CellFault], first: int, left: list[int], on_result: Callable[[Result], None]
     ) -> None:
-        """Build a design with faults and judge those that are left, as many at a time as there are processors.
+        """Build a design with faults and judge the open ones, on all processor cores.
 
-        All meet one stage before any meets the next: what is found in seconds does not wait for what takes minutes.
+        All faults pass a stage before any enters the next: results of seconds do not wait for minutes.
         """
         spent = dict.fromkeys(left, 0.0)
 
@@ -108,11 +101,11 @@ class CoreCampaign(Campaign[CoreSettings]):
         self.record.keep((result(number, ("undecided", "", "")) for number in passed), on_result)
 
     def _stages(self, design: Emitted) -> Iterator[Stage]:
-        """Give what faults meet, each made ready only when it is next: what takes minutes is last."""
+        """Stages in order of cost, each prepared only when reached."""
         program = build(design.verilog, self._spec.name, self._spec.memory_ports, faults=True)
         exercise = Exercise(program, self._spec, self._settings.seed)
         quick = exercise.quick()
-        # most faults are seen by the first job; of the rest a proof of milliseconds decides many
+        # the first job detects most faults; a proof of milliseconds then decides many others
         yield _seen(next(quick))
         proof = StepEquivalence(design)
         yield _proved(proof.within_steps)
@@ -123,8 +116,8 @@ class CoreCampaign(Campaign[CoreSettings]):
 
 def _seen(comparison: Comparison) -> Stage:
     def stage(mutant: int) -> Verdict | None:
-        found = comparison.difference(mutant)
-        return ("killed", comparison.kind, found) if found else None
+        difference = comparison.difference(mutant)
+        return ("killed", comparison.kind, difference) if difference else None
 
     return stage
 

@@ -1,12 +1,10 @@
-"""A core with faults as an and-inverter graph, in which a mutant makes a step beside the core, with the same inputs.
+"""A core with faults as an and-inverter graph, with a mutant's step beside the core on the same inputs.
 
-A block is compared in the same way: what is called the core here is either of them.
+Blocks are compared in the same way. Only differing logic is visited: a fault with a local effect takes milliseconds.
 
-What is the same in both is not looked at, so that a fault whose effect stays small takes milliseconds.
-
-Memories and signed multipliers are left out. What a memory's port or a multiplier gives is a free word, the same in
-both runs where what it is given is, and otherwise not; what is written must be the same. That is sound: memories that
-have always been written the same hold the same. A product with 0 is 0, and so are registers that `always_zero` finds.
+Memories and signed multipliers are cut. The result of a memory port or multiplier is a free word, shared by both runs
+if their operands agree; written data must agree. This is sound: memories with equal writes have equal contents.
+Products with 0 are 0, and so are the registers found by `always_zero`.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ from .netlist_passes import OPEN_MEMORIES, OPEN_PRODUCTS
 _GIVES = "_gives"
 
 Pair = tuple[int, int]
-"""Literals of the same bit in the core and beside it."""
+"""Literals of the same bit in core and mutant."""
 
 
 @dataclass
 class _Part:
-    """A memory's port or a multiplier that is left out: outputs with what it is given, inputs with what it gives."""
+    """A cut memory port or multiplier: output numbers of its operands, input variables of its result."""
 
     given: list[int] = field(default_factory=list)
     gives: list[int] = field(default_factory=list)
@@ -42,16 +40,16 @@ class _Part:
 
 @dataclass(frozen=True)
 class StepDifferences:
-    """Differences in one step of both runs.
+    """Differences after one step of both runs.
 
     Parameters
     ----------
     seen : set of pair
-        Of outputs and of what is written to memories.
+        Differing outputs and memory writes.
     after : dict of int to int
-        Literals beside the core, by register, of the next values that differ.
+        Mutant literals of differing next values, by register.
     state : set of pair
-        Next values that differ.
+        Differing next values.
     """
 
     seen: set[Pair]
@@ -60,17 +58,12 @@ class StepDifferences:
 
 
 class CoreGraph:
-    """Core with many faults.
-
-    Parameters
-    ----------
-    design : Emitted
-        From `faults.mutants`.
+    """Core with many faults, from `faults.mutants`.
 
     Attributes
     ----------
     graph : Graph
-        In which all literals are.
+        Graph of all literals.
     """
 
     def __init__(self, design: Emitted) -> None:
@@ -84,7 +77,7 @@ class CoreGraph:
             return [tuple(map(int, next(lines).split())) for _ in range(count)]
 
         _, inputs, latches, outputs, ands = map(int, next(lines).split()[1:])
-        # of the file: variables of inputs, registers and gates, and literals of all that they depend on
+        # from the file: input, register and gate variables, and the literals they depend on
         self._inputs = [one // 2 for (one,) in numbers(inputs)]
         self._next = {one // 2: value for one, value in numbers(latches)}
         self._outputs = [one for (one,) in numbers(outputs)]
@@ -95,45 +88,45 @@ class CoreGraph:
         self.graph = Graph()
         self._register = {one: self.graph.leaf() for one in self._next}
         self._at_leaf = {leaf >> 1: one for one, leaf in self._register.items()}
-        # of each step: literals of the core by variable of the file, as far as they were asked for
+        # per step: core literals by file variable, built on demand
         self._core: list[dict[int, int]] = []
         self._others: dict[tuple[int, int], int] = {}
-        # of registers that the mutant has beside the core's: leaves
+        # leaves of the mutant's second copies of registers
         self._second: dict[int, int] = {}
 
     def _name(self, design: Emitted, lines: list[str]) -> None:
-        """Find the parts that are left out, the input that chooses a fault, and the channels' outputs."""
-        told = [line.split() for line in lines if line.startswith(("input ", "output "))]
-        own = {(kind, name): int(at) for kind, at, _, name in told}
-        seen_while = valid_of(design, {name: kind for kind, _, _, name in told})
+        """Find cut parts, the fault selector input, and channel outputs."""
+        wires = [line.split() for line in lines if line.startswith(("input ", "output "))]
+        numbers = {(kind, name): int(at) for kind, at, _, name in wires}
+        seen_while = valid_of(design, {name: kind for kind, _, _, name in wires})
         self._parts: dict[str, _Part] = defaultdict(_Part)
         self._mutant, self._valid, self._part_of = {}, {}, {}
-        for kind, at, bit, name in told:
+        for kind, at, bit, name in wires:
             part = name.rpartition("_")[0]
             if name == PORT:
                 self._mutant[self._inputs[int(at)]] = int(bit)
             elif kind == "input" and name.endswith(_GIVES):
                 self._parts[part].gives.append(self._inputs[int(at)])
-            elif kind == "output" and ("input", part + _GIVES) in own:
+            elif kind == "output" and ("input", part + _GIVES) in numbers:
                 self._parts[part].given.append(int(at))
                 self._part_of[int(at)] = part
             elif kind == "output" and name in seen_while:
-                self._valid[int(at)] = own["output", seen_while[name]]
+                self._valid[int(at)] = numbers["output", seen_while[name]]
 
     def _read_by(self) -> dict[int, list[tuple[str, int]]]:
-        """Find what reads each variable: gates and registers by their variables, outputs by their numbers."""
-        found = defaultdict(list)
+        """Readers of each variable: gates and registers by variable, outputs by number."""
+        readers = defaultdict(list)
         for made, operands in self._operands.items():
             for one in operands:
-                found[one >> 1].append(("gate", made))
+                readers[one >> 1].append(("gate", made))
         for register, after in self._next.items():
-            found[after >> 1].append(("register", register))
+            readers[after >> 1].append(("register", register))
         for at, output in enumerate(self._outputs):
-            found[output >> 1].append(("output", at))
-        return found
+            readers[output >> 1].append(("output", at))
+        return readers
 
     def core(self, step: int, literal: int) -> int:
-        """Make a literal of the file in a step of the core."""
+        """Core literal of a file literal in a step."""
         while len(self._core) <= step:
             self._core.append(dict.fromkeys((0, *self._mutant, *self._zero), FALSE))
         values, left = self._core[step], [literal >> 1]
@@ -154,7 +147,7 @@ class CoreGraph:
         return values[literal >> 1] ^ literal & 1
 
     def steps(self, number: int) -> Iterator[StepDifferences]:
-        """Run a mutant for one step from any state, and the core from its state for as many as are asked for."""
+        """Step a mutant once from an arbitrary state, then step the core from both resulting states."""
         beside = self._fault(number)
         step = 0
         while True:
@@ -163,24 +156,24 @@ class CoreGraph:
             beside, step = dict(found.after), step + 1
 
     def miter(self, number: int, doubled: set[int], most: int | None = None) -> tuple[int, dict[int, int], set[int]]:
-        """Run a mutant beside the core from any two states that differ in some registers at most.
+        """Run a mutant beside the core from two states that may differ in `doubled` registers.
 
         Parameters
         ----------
         number : int
             Number of the fault, from 1.
         doubled : set of int
-            Those registers.
+            Registers with a second copy.
         most : int, optional
-            Registers beyond which no more are looked for whose next values the result depends on; by default all are.
+            Limit on the registers whose next values are included; default: all.
 
         Returns
         -------
         int
-            Literal that is 1 where outputs or next values of other registers differ.
+            Literal, 1 where outputs or next values of other registers differ.
         dict of int to int
-            Literals of next values by the variables of leaves, for `Graph.aiger`, of the nearest registers on which
-            that depends; others can have any value.
+            Next-value literals by leaf variable, for `Graph.aiger`, of the nearest registers in the literal's cone;
+            further registers are free.
         set of int
             Registers that may differ next.
         """
@@ -206,11 +199,11 @@ class CoreGraph:
         return output, registers, doubled | set(found.after)
 
     def _fault(self, number: int) -> dict[int, int]:
-        """Literals of the input that chooses a fault, where they are not those of the core."""
+        """Differing literals of the fault selector input."""
         return {one: TRUE for one, bit in self._mutant.items() if number >> bit & 1}
 
     def _step(self, step: int, beside: dict[int, int]) -> StepDifferences:
-        """Make a step beside the core, of which literals of some leaves are given."""
+        """Step the mutant beside the core; `beside` holds its differing literals."""
         values = dict(beside)
         left: list[int] = []
         seen: set[int] = set()
@@ -266,7 +259,7 @@ class CoreGraph:
         return StepDifferences(shown, {one: other for one, (_, other) in pairs.items()}, set(pairs.values()))
 
     def _other(self, step: int, variable: int) -> int:
-        """Make a leaf of what a part gives where it is not given the same."""
+        """Leaf for a result bit of a cut part whose operands differ."""
         found = self._others.get((step, variable))
         if found is None:
             found = self._others[step, variable] = self.graph.leaf()
@@ -274,7 +267,7 @@ class CoreGraph:
 
 
 def _write_graph(design: Emitted, folder: Path) -> None:
-    """Write a core as an and-inverter graph: ``model.aag``, with the names of inputs and outputs in ``model.map``."""
+    """Convert a core to an and-inverter graph, ``model.aag``, with input and output names in ``model.map``."""
     (folder / "design.il").write_text(design.rtlil, encoding="utf-8")
     yosys.run(
         [

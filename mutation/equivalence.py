@@ -1,9 +1,8 @@
-"""Sequential equivalence of a block and a mutant, for all inputs and all times: by a miter, which the prover proves.
+"""Sequential equivalence of a block and a mutant for all inputs and all times, by a miter and the prover.
 
-A difference that no neighbour of the block can see is none: a payload is compared while its `valid` is high, and what
-drives the block keeps the rules of a handshake. Memories too large to be mapped to registers are left out of both:
-what they give is the same free word on both sides, and what they are given is compared. That is sound, because two
-memories that have always been given the same give the same; a difference may be one that the whole does not have.
+Differences invisible to neighbours are ignored: a payload is compared only while its `valid` is high, and inputs obey
+the handshake rules. Memories too large for registers are cut on both sides: results are a shared free word, operands
+are compared. This is sound, since memories with equal operands have equal results; a counterexample may be spurious.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .channels import channels, valid_of
 from .netlist_passes import OPEN_MEMORIES
 
 MAPPED_BITS = 4096
-"""Bits of a block's memories up to which they are mapped to registers."""
+"""Limit of memory bits for mapping to registers."""
 _RULE = "difference"
 _PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", re.MULTILINE)
 _MEMORY = re.compile(r"^  memory width (\d+) size (\d+)", re.MULTILINE)
@@ -30,17 +29,16 @@ _MEMORY = re.compile(r"^  memory width (\d+) size (\d+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Result of a proof of equivalence.
+    """Result of an equivalence proof.
 
     Parameters
     ----------
     status : "equivalent", "different" or "open"
-        Open: neither a proof nor a counterexample within the time, or a counterexample that depends on what memories
-        give.
+        Open: no proof and no counterexample within the time, or a counterexample that depends on memory contents.
     engine : str
         Method of the proof, see `prover.Proof`.
     cycles : int
-        Cycles of the shortest input that was found to tell the two apart; 0 where there is none.
+        Length of the shortest distinguishing input found, else 0.
     """
 
     status: Literal["equivalent", "different", "open"]
@@ -49,14 +47,9 @@ class Equivalence:
 
 
 def equivalence(original: Emitted, mutant: Emitted, seconds: int) -> Equivalence:
-    """Prove that a mutant gives what the original gives, or find inputs that tell them apart.
+    """Prove that a mutant equals the original, or find distinguishing inputs, within `seconds`.
 
-    Parameters
-    ----------
-    original, mutant : Emitted
-        From `faults.mutant`, with the same ports.
-    seconds : int
-        Time for the proof.
+    Both designs come from `faults.mutant` and have the same ports.
     """
     cut = sum(int(width) * int(size) for width, size in _MEMORY.findall(original.rtlil)) > MAPPED_BITS
     with tempfile.TemporaryDirectory(prefix="fabtune-miter-") as name:
@@ -65,14 +58,14 @@ def equivalence(original: Emitted, mutant: Emitted, seconds: int) -> Equivalence
             (folder / f"{role}.il").write_text(design.rtlil, encoding="utf-8")
         top = original.top
         opened = ["memory_collect", "memory_nordff", "opt_clean", OPEN_MEMORIES] if cut else []
-        found = []
-        for role in ("gold", "gate"):  # one at a time: both have the same name until they are renamed
+        port_lists = []
+        for role in ("gold", "gate"):  # one at a time: both modules have the same name at first
             read = [f"read_rtlil {role}.il", f"hierarchy -top {top}"]
             write = [f"rename {top} {role}", f"write_verilog -noattr {role}.v", f"write_rtlil {role}.il"]
             yosys.run([*read, *opened, *write], folder)
-            found.append(_PORT.findall((folder / f"{role}.v").read_text(encoding="utf-8")))
-        ports, others = found
-        if sorted(ports) != sorted(others):  # a fault that leaves a memory without a use
+            port_lists.append(_PORT.findall((folder / f"{role}.v").read_text(encoding="utf-8")))
+        ports, others = port_lists
+        if sorted(ports) != sorted(others):  # the fault leaves a memory unused
             return Equivalence("open")
         (folder / "miter.v").write_text(_miter(original, ports), encoding="utf-8")
         yosys.run(
@@ -94,7 +87,7 @@ def equivalence(original: Emitted, mutant: Emitted, seconds: int) -> Equivalence
 
 
 def _miter(design: Emitted, ports: list[tuple[str, str, str]]) -> str:
-    """Write the miter: both designs with the same inputs, and an output that is high while they differ."""
+    """Verilog miter: both designs on the same inputs, and an output that is high while they differ."""
     inputs = [(f"[{high or 0}:0]", name) for way, high, name in ports if way == "input"]
     outputs = [(f"[{high or 0}:0]", name) for way, high, name in ports if way == "output"]
     ways = {name: way for way, _, name in ports}

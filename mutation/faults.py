@@ -1,4 +1,4 @@
-"""Single faults of a block's netlist, as Yosys's `mutate` pass lists and applies them, one or many in a design."""
+"""Single faults in a block's netlist, listed and applied by Yosys's `mutate` pass, alone or many per design."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from ..hw.top import TopWrapper
 from ..hw.verilog import Emitted, component, emit
 
 PORT = "mutant"
-"""Input of a design with many faults, which chooses one."""
+"""Input of a design with many faults, selects the active fault."""
 _ROOT = Path(__file__).parents[1]
 _SOURCE = re.compile(r'^(\s*attribute \\src )"(.*)"$', re.MULTILINE)
 _FILE = re.compile(r"\b(hw/[\w/]+\.py):\d")
 _TOP_FILE = "hw/top.py"
-"""The top module, with whose lines what it instantiates is marked too."""
+"""The top module; its source lines also mark everything it instantiates."""
 _MADE_BY = "made_by"
-"""Attribute of a cell: the Python files with whose lines it was made, without those of the instances around it."""
+"""Cell attribute: Python files that created the cell, without the files of enclosing instances."""
 _OWN_CELL = re.compile(r'(?:  attribute \\src "(.*)"\n)?(?:  attribute (?!\\src).*\n)*  cell \$.*$', re.MULTILINE)
 _COMPONENT = re.compile(rf'  attribute \\{_MADE_BY} "(.*)"\n(?:  attribute .*\n)*  cell \S+ (\S+)$', re.MULTILINE)
 _CELL = re.compile(r"^  cell (\S+) (\S+)$", re.MULTILINE)
 _SAMPLED_OF_A_CELL = 10
-"""Faults for each cell up to which Yosys draws a sample; it does not end where few are left to draw from."""
+"""Faults per cell up to which Yosys samples; close to the total the sampling does not terminate."""
 _ALL = 10**8
 _CLOCKS = ("CLK", "RD_CLK", "WR_CLK")
-"""Ports without faults: an and-inverter graph has no clock, and would take a changed one for the same."""
+"""Ports without faults: an and-inverter graph has no clock, and would ignore a changed clock."""
 _UNCLOCKED = re.compile(r"^  cell \$memrd_v2 (\S+)\n(?:    .*\n)*?    parameter \\CLK_ENABLE (?:1'0|0)$", re.MULTILINE)
 _OF_CLOCKED = ("EN", "ARST", "SRST")
-"""Ports that have no meaning where a memory is read without a clock, and which Yosys wants as they are there."""
+"""Ports without meaning on asynchronous memory reads, required unchanged by Yosys."""
 _CELLS = "{} t:$meminit* %d"
-"""Selection of the cells with faults: all but the initial contents of memories, whose many bits are constants."""
+"""Cells with faults: all but initial memory contents, whose many bits are constants."""
 _ONE_INITIAL = "setattr -unset init a:init t:$*dff* %co1:+[Q] %d"
-"""Pass: leave initial values at the wires that registers drive.
+"""Pass that keeps initial values only on wires driven by registers.
 
-Other names of such a wire have them too, and Yosys stops where one of two becomes constant first.
+Aliases of such a wire carry them too, and Yosys fails when one of two becomes constant first.
 """
 _MODES = {
     "inv": "inverted",
@@ -56,12 +56,12 @@ _MODES = {
 
 @dataclass(frozen=True)
 class CellNetlist:
-    """Netlist of a block, flat and of word-level cells, in which single faults are made.
+    """Flat netlist of word-level cells of a block, to put single faults into.
 
     Parameters
     ----------
     emitted : Emitted
-        The same block as it is emitted: names of the top module and its ports.
+        The emitted block, with the names of the top module and its ports.
     text : str
         RTLIL.
     """
@@ -72,26 +72,24 @@ class CellNetlist:
 
 @dataclass(frozen=True)
 class CellFault:
-    """Single fault: one bit of one port of one cell.
+    """Single fault: cell, port, bit.
 
     Parameters
     ----------
     mode : "inv", "const0", "const1", "cnot0" or "cnot1"
-        What becomes of the bit; with ``cnot0`` and ``cnot1`` it is inverted where another bit of the port, `control`,
-        is 0 or 1.
+        Inverted, stuck at 0 or 1, or inverted while the `control` bit of the same port is 0 or 1.
     cell, kind : str
-        The cell's name and type, for instance ``$add``.
+        Name and type of the cell, for instance ``$add``.
     port : str
-        The cell's port.
+        Port of the cell.
     bit, control : int
-        Bits of the port; `control` is -1 where the mode has none.
+        Bits of the port; `control` is -1 where unused.
     wire : str
-        Named wire and bit of it to which the port is connected, ``o_valid[0]``; empty where there is none.
+        Named wire and bit at the port, ``o_valid[0]``, or empty.
     source : str
-        Lines of Python that made the cell, and the instances around it: ``hw/zo/perturb.py:63``, several with ``|``
-        between them.
+        Python lines of the cell and its enclosing instances, ``hw/zo/perturb.py:63``, joined with ``|``.
     files : tuple of str
-        Components to which the cell belongs: the Python files that made it, without those of the instances.
+        Python files that created the cell, without the files of enclosing instances.
     """
 
     mode: str
@@ -105,7 +103,7 @@ class CellFault:
     files: tuple[str, ...]
 
     def command(self, module: str) -> str:
-        """Write the pass that makes the fault."""
+        """Yosys pass that applies the fault."""
         control = f" -ctrlbit {self.control}" if self.control >= 0 else ""
         place = f"-module {module} -cell {self.cell} -port {self.port} -portbit {self.bit}"
         return f"mutate -mode {self.mode} {place}{control}"
@@ -118,11 +116,7 @@ class CellFault:
 
 
 def netlist(spec: Spec) -> CellNetlist:
-    """Make the netlist of a block.
-
-    It is that of `hw.verilog.emit` with the lines of Python that made each cell, and without the steps that only adapt
-    the text to its readers.
-    """
+    """Netlist of a block: as emitted by `hw.verilog.emit`, with source lines, without purely textual passes."""
     emitted = emit(spec)
     with names_from_source():
         wrapper = TopWrapper(component(spec), spec)
@@ -131,7 +125,7 @@ def netlist(spec: Spec) -> CellNetlist:
 
 
 def prepared(text: str, top: str) -> str:
-    """Prepare RTLIL for faults: flat, without processes and without logic that nothing depends on."""
+    """RTLIL prepared for faults: flat, without processes and without unused logic."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(_SOURCE.sub(_short, text), encoding="utf-8")
@@ -147,7 +141,7 @@ def prepared(text: str, top: str) -> str:
                 "opt",
                 "wreduce",
                 "opt",
-                # all registers begin at 0, so that a fault at a register's output need not move an initial value
+                # registers start at 0: a fault at a register's output then needs no moved initial value
                 "zinit -all",
                 "setattr -unset init w:*",
                 "opt_clean",
@@ -160,37 +154,35 @@ def prepared(text: str, top: str) -> str:
 
 
 def _short(match: re.Match[str]) -> str:
-    """Leave of an attribute with source lines those of fabtune, relative to its root: the sample depends on them."""
+    """Reduce source attributes to fabtune's lines, relative to its root: the fault sample depends on them."""
     places = match[2].split("|")
-    # not all of the root: an environment with Amaranth may lie in it
-    own = dict.fromkeys(place.removeprefix(f"{_ROOT}/") for place in places if place.startswith(f"{_ROOT}/hw/"))
-    return f'{match[1]}"{"|".join(own)}"'
+    # only `hw`: the root may contain an environment with Amaranth
+    lines = dict.fromkeys(place.removeprefix(f"{_ROOT}/") for place in places if place.startswith(f"{_ROOT}/hw/"))
+    return f'{match[1]}"{"|".join(lines)}"'
 
 
 def _marked(match: re.Match[str]) -> str:
-    """Mark a cell with the file that made it: behind `flatten` its lines are with those of all instances around it."""
+    """Mark a cell with its file, as `flatten` adds the lines of all enclosing instances."""
     files = dict.fromkeys(_FILE.findall(match[1] or ""))
     return f'  attribute \\{_MADE_BY} "{" ".join(files)}"\n{match[0]}'
 
 
 def list_faults(made: CellNetlist, count: int, seed: int, component: str = "") -> list[CellFault]:
-    """List faults, sampled evenly over the cells; the same for the same netlist, count, seed and component.
+    """Faults sampled evenly over the cells; deterministic in netlist, count, seed and component.
 
     Parameters
     ----------
-    made : CellNetlist
-        The netlist.
     count : int
-        How many; fewer where there are no more.
+        Maximum of faults.
     seed : int
-        Seed of the sample; Yosys takes 31 bits of it.
+        Seed of the sample, modulo 2**31.
     component : str
-        File of the Python that made the cells, ``hw/nn/mac.py``, to which the sample is confined; by default all.
+        Python file, ``hw/nn/mac.py``, whose cells are sampled; default: all cells.
 
     Raises
     ------
     UserError
-        If no cell comes from that file, with the files from which there are.
+        If no cell comes from this file, with the known files.
     """
     cells = "*"
     if component:
@@ -215,69 +207,60 @@ def list_faults(made: CellNetlist, count: int, seed: int, component: str = "") -
             if whole:
                 lines = np.random.default_rng(seed).permutation(lines).tolist()
             listed = dict.fromkeys(_parse(line, kinds, components) for line in lines)
-            found = [
+            usable = [
                 fault
                 for fault in listed
                 if fault.port not in _CLOCKS and not (fault.cell in unclocked and fault.port in _OF_CLOCKED)
             ]
-            if len(found) >= count or len(lines) < asked:
-                return found[:count]
+            if len(usable) >= count or len(lines) < asked:
+                return usable[:count]
             asked *= 2
 
 
 def _components(made: CellNetlist) -> dict[str, tuple[str, ...]]:
-    """Files that made each cell, by the cell's name."""
+    """Python files of each cell, by cell name."""
     return {cell: tuple(files.split()) for files, cell in _COMPONENT.findall(made.text)}
 
 
 def _parse(line: str, kinds: dict[str, str], components: dict[str, tuple[str, ...]]) -> CellFault:
     words = line.split()[1:]
-    told: dict[str, str] = {}
+    options: dict[str, str] = {}
     sources = []
     for option, value in zip(words[::2], words[1::2], strict=True):
         if option == "-src":
             sources += value.split("|")
         else:
-            told[option.removeprefix("-")] = value
+            options[option.removeprefix("-")] = value
     return CellFault(
-        mode=told["mode"],
-        cell=told["cell"],
-        kind=kinds.get(told["cell"]) or kinds[f"\\{told['cell']}"],
-        port=told["port"],
-        bit=int(told["portbit"]),
-        control=int(told.get("ctrlbit", -1)),
-        wire=f"{told['wire']}[{told['wirebit']}]" if "wire" in told else "",
-        source="|".join(dict.fromkeys(one for one in sources if not one.startswith(_TOP_FILE))),
-        files=components.get(told["cell"]) or components.get(f"\\{told['cell']}", ()),
+        mode=options["mode"],
+        cell=options["cell"],
+        kind=kinds.get(options["cell"]) or kinds[f"\\{options['cell']}"],
+        port=options["port"],
+        bit=int(options["portbit"]),
+        control=int(options.get("ctrlbit", -1)),
+        wire=f"{options['wire']}[{options['wirebit']}]" if "wire" in options else "",
+        source="|".join(dict.fromkeys(source for source in sources if not source.startswith(_TOP_FILE))),
+        files=components.get(options["cell"]) or components.get(f"\\{options['cell']}", ()),
     )
 
 
 def mutant(made: CellNetlist, fault: CellFault | None) -> Emitted:
-    """Make the block with a fault in it; without one, the block as its mutants are made from it.
-
-    Returns
-    -------
-    Emitted
-        Verilog and RTLIL with the ports of the block as it is emitted.
-    """
+    """Verilog and RTLIL of the block with a fault, or of the equally processed block without; same ports as emitted."""
     return _with(made, [fault.command(made.emitted.top)] if fault else [])
 
 
 def mutants(made: CellNetlist, faults: Sequence[CellFault]) -> Emitted:
-    """Make the block with many faults in it, of which one or none is there at a time.
+    """The block with many faults, at most one active at a time.
 
-    Returns
-    -------
-    Emitted
-        As `mutant` gives it, with one input more, `PORT`: at 1 the first of the faults is there, at 2 the second, at 0
-        none. It is to keep its value from before the first edge of the clock.
+    As `mutant`, with the additional input `PORT`: value n activates fault n, counted from 1; 0 activates none. The
+    input must be stable from before the first clock edge.
     """
     top, width = made.emitted.top, len(faults).bit_length()
     return _with(made, [f"{fault.command(top)} -ctrl {PORT} {width} {at}" for at, fault in enumerate(faults, 1)])
 
 
 def _with(made: CellNetlist, commands: list[str]) -> Emitted:
-    """Make the block after commands of Yosys that put faults into its netlist."""
+    """Apply Yosys commands that insert faults into the netlist."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "netlist.il").write_text(made.text, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""And-inverter graph: gates are made where they are not there yet, and a part of it is written as a file for ABC.
+"""And-inverter graph with shared gates, exported to ABC as AIGER.
 
-A variable is a leaf, an input or a register, or a gate. A literal is twice a variable, plus 1 where it is inverted; 0
-and 1 are constants.
+A variable is a leaf (input or register) or a gate. A literal is twice a variable, plus 1 if inverted; 0 and 1 are
+constants.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ FALSE, TRUE = 0, 1
 
 
 class Graph:
-    """Graph without two gates of the same operands, in which an operand's variable is lower than its gate's."""
+    """Graph without duplicate gates; an operand's variable is lower than its gate's."""
 
     def __init__(self) -> None:
-        # literals of the operands by variable; a leaf has none
+        # operand literals by variable; None for a leaf
         self._operands: list[tuple[int, int] | None] = [None]
         self._known: dict[tuple[int, int], int] = {}
 
     def leaf(self) -> int:
-        """Make a leaf: its literal."""
+        """Literal of a new leaf."""
         self._operands.append(None)
         return 2 * len(self._operands) - 2
 
     def both(self, a: int, b: int) -> int:
-        """Make a gate: the literal of ``a & b``."""
+        """Literal of ``a & b``."""
         if a > b:
             a, b = b, a
         if a == FALSE or a ^ b == 1:
@@ -39,52 +39,52 @@ class Graph:
         return made
 
     def choose(self, which: int, a: int, b: int) -> int:
-        """Make the literal of ``which ? a : b``."""
+        """Literal of ``which ? a : b``."""
         return self.both(self.both(which, a) ^ 1, self.both(which ^ 1, b) ^ 1) ^ 1
 
     def differ(self, pairs: Iterable[tuple[int, int]]) -> int:
-        """Make a literal that is 1 where those of a pair differ."""
+        """Literal, 1 where any pair differs."""
         same = TRUE
         for a, b in sorted(pairs):
             same = self.both(same, self.choose(a, b, b ^ 1))
         return same ^ 1
 
     def leaves(self, literals: Iterable[int], known: set[int]) -> list[int]:
-        """Find the leaves on which literals depend, in order, without what is known; what is found is added to that."""
-        found, left = [], [one >> 1 for one in literals]
-        while left:
-            one = left.pop()
-            if one and one not in known:
-                known.add(one)
-                operands = self._operands[one]
+        """Leaves in the cone of literals, ordered, except `known` variables; visited variables are added to `known`."""
+        leaves, stack = [], [variable >> 1 for variable in literals]
+        while stack:
+            variable = stack.pop()
+            if variable and variable not in known:
+                known.add(variable)
+                operands = self._operands[variable]
                 if operands:
-                    left += (operand >> 1 for operand in operands)
+                    stack += (operand >> 1 for operand in operands)
                 else:
-                    found.append(one)
-        return sorted(found)
+                    leaves.append(variable)
+        return sorted(leaves)
 
     def aiger(self, output: int, registers: Mapping[int, int] | None = None) -> bytes:
-        """Write, in AIGER's binary form, what a literal depends on.
+        """Cone of a literal in binary AIGER.
 
         Parameters
         ----------
         output : int
-            The literal, which becomes the output.
+            Literal of the output.
         registers : mapping of int to int
-            Literals of next values by a leaf's variable: these leaves are registers, which begin at 0. By default all
-            leaves are inputs.
+            Next-value literals by leaf variable: these leaves become registers that start at 0. All other leaves are
+            inputs.
         """
         after = registers or {}
         gates, leaves = self._cone(output, after)
-        inputs, latches = ([one for one in leaves if (one in after) == kept] for kept in (False, True))
-        new = {one: at for at, one in enumerate([0, *inputs, *latches, *gates])}
+        inputs, latches = ([variable for variable in leaves if (variable in after) == kept] for kept in (False, True))
+        new = {variable: at for at, variable in enumerate([0, *inputs, *latches, *gates])}
 
         def literal(old: int) -> int:
             return 2 * new[old >> 1] | old & 1
 
         count = len(inputs) + len(latches) + len(gates)
         head = [f"aig {count} {len(inputs)} {len(latches)} 1 {len(gates)}"]
-        head += [str(literal(one)) for one in (*(after[latch] for latch in latches), output)]
+        head += [str(literal(variable)) for variable in (*(after[latch] for latch in latches), output)]
         body = bytearray()
         for gate in gates:
             low, high = sorted(map(literal, self._operands[gate] or ()))
@@ -93,19 +93,19 @@ class Graph:
         return "\n".join([*head, ""]).encode() + bytes(body)
 
     def _cone(self, output: int, after: Mapping[int, int]) -> tuple[list[int], list[int]]:
-        """Gates and leaves on which a literal depends, at once or through registers, each in order."""
-        found, left = {0}, [output >> 1]
-        while left:
-            one = left.pop()
-            if one not in found:
-                found.add(one)
-                left += (operand >> 1 for operand in self._operands[one] or (after.get(one, FALSE),))
-        every = sorted(found - {0})
-        return [one for one in every if self._operands[one]], [one for one in every if not self._operands[one]]
+        """Gates and leaves in the sequential cone of a literal, each ordered."""
+        visited, stack = {0}, [output >> 1]
+        while stack:
+            node = stack.pop()
+            if node not in visited:
+                visited.add(node)
+                stack += (operand >> 1 for operand in self._operands[node] or (after.get(node, FALSE),))
+        every = sorted(visited - {0})
+        return [node for node in every if self._operands[node]], [node for node in every if not self._operands[node]]
 
 
 def _variable_length(number: int) -> bytes:
-    """Write a number in groups of seven bits, the lowest first, all but the last with the eighth bit set."""
+    """AIGER number: groups of 7 bits, lowest first, bit 7 set on all but the last."""
     groups = []
     while number > 127:
         groups.append(number & 127 | 128)

@@ -1,23 +1,23 @@
-"""Passes that open a netlist for comparisons of faults: memories and multipliers taken out, signals made outputs."""
+"""Yosys passes that open a netlist for fault comparisons: cut memories and multipliers, signals as outputs."""
 
 from typing import Any
 
 from ..hw import yosys
 
 TABLE_BITS = 1024
-"""Bits of a memory that is never written up to which it is left where others are taken out."""
+"""Size limit in bits of read-only tables that stay in the netlist."""
 OPEN_MEMORIES, OPEN_PRODUCTS, WATCH = (
     f"{yosys.CALL} {__name__} {name}" for name in ("open_memories", "open_products", "watch")
 )
-"""Commands of `yosys.run`; the last one takes the arguments of `watch`."""
+"""Commands for `yosys.run`; the last takes the arguments of `watch`."""
 
 
 def open_memories(design: Any) -> None:
-    """Take the memories out of the top module, each a ``$mem_v2`` with asynchronous reads.
+    """Cut the memories, each a ``$mem_v2`` with asynchronous reads, out of the top module.
 
-    What a port gives becomes an input, of which a bit is 0 until a 1 has been written in its column, where the contents
-    at the start have none. What the memory is given becomes outputs: an address for each port that is read, and what is
-    written, where it is. A port that is read is called ``memoryNUMBERportPORT``. See `TABLE_BITS` for what stays.
+    The result of a read port ``memoryNUMBERportPORT`` becomes an input, with each bit masked to 0 until a 1 has been
+    written to its column or is in the initial contents. Operands become outputs: read addresses, and write data with
+    addresses. Small read-only tables stay, see `TABLE_BITS`.
     """
     from pyosys import libyosys as ys
 
@@ -33,14 +33,14 @@ def open_memories(design: Any) -> None:
         width, address = (cell.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "ABITS"))
         enable, data, where = port("WR_EN"), port("WR_DATA"), port("WR_ADDR")
         written, name = ys.SigSpec(), f"memory{number}"
-        for one in range(where.size() // address):
-            enables = enable.extract(one * width, width)
-            any_enabled = top.ReduceOr(ys.IdString(f"$any{number}_{one}"), enables)
+        for index in range(where.size() // address):
+            enables = enable.extract(index * width, width)
+            any_enabled = top.ReduceOr(ys.IdString(f"$any{number}_{index}"), enables)
             written.append(
                 top.Mux(
-                    ys.IdString(f"$where{number}_{one}"),
+                    ys.IdString(f"$where{number}_{index}"),
                     ys.SigSpec(ys.Const(0, address)),
-                    where.extract(one * address, address),
+                    where.extract(index * address, address),
                     any_enabled,
                 )
             )
@@ -49,15 +49,15 @@ def open_memories(design: Any) -> None:
         reads, gives = port("RD_ADDR"), port("RD_DATA")
         top.remove(cell)
         _give(top, name, {"enable": enable, "data": stored, "written": written})
-        for one in range(reads.size() // address):
-            taken = _take(top, f"{name}port{one}", {"address": reads.extract(one * address, address)}, width)
-            seen = top.And(ys.IdString(f"$seen{number}_{one}"), taken, columns)
-            top.connect(gives.extract(one * width, width), seen)
+        for index in range(reads.size() // address):
+            taken = _take(top, f"{name}port{index}", {"address": reads.extract(index * address, address)}, width)
+            seen = top.And(ys.IdString(f"$seen{number}_{index}"), taken, columns)
+            top.connect(gives.extract(index * width, width), seen)
     top.fixup_ports()
 
 
 def _is_logic(memory: Any) -> bool:
-    """Tell whether a memory is a small table that is never written, as Yosys makes of a switch."""
+    """True for a small read-only table, as Yosys creates for a switch."""
     from pyosys import libyosys as ys
 
     width, words = (memory.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "SIZE"))
@@ -65,7 +65,7 @@ def _is_logic(memory: Any) -> bool:
 
 
 def _columns(top: Any, memory: Any, name: str, stored: Any) -> Any:
-    """Make a register of each column of a memory, which is 1 if any of its words may have a 1 there."""
+    """A register per memory column, 1 if any word may have a 1 there."""
     from pyosys import libyosys as ys
 
     width = memory.getParam(ys.IdString("\\WIDTH")).as_int()
@@ -85,9 +85,9 @@ def _columns(top: Any, memory: Any, name: str, stored: Any) -> Any:
 
 
 def open_products(design: Any) -> None:
-    """Take the signed multipliers, which are those of data, out of the top module.
+    """Cut the signed multipliers, the data multipliers, out of the top module.
 
-    What one gives becomes an input, which is 0 where an operand is, and its operands outputs.
+    Results become inputs, masked to 0 if an operand is 0; operands become outputs.
     """
     from pyosys import libyosys as ys
 
@@ -105,7 +105,7 @@ def open_products(design: Any) -> None:
 
 
 def _give(top: Any, name: str, given: dict[str, Any]) -> None:
-    """Make outputs ``NAME_PORT`` of what a part that is taken out of a module is given."""
+    """Outputs ``NAME_PORT`` for the operands of a cut part."""
     from pyosys import libyosys as ys
 
     for port, signal in given.items():
@@ -116,7 +116,7 @@ def _give(top: Any, name: str, given: dict[str, Any]) -> None:
 
 
 def _take(top: Any, name: str, given: dict[str, Any], width: int) -> Any:
-    """Make an input ``NAME_gives`` of what a part gives that is taken out of a module, and outputs as `_give`."""
+    """Input ``NAME_gives`` for the result of a cut part, and outputs as in `_give`."""
     from pyosys import libyosys as ys
 
     _give(top, name, given)
@@ -126,16 +126,16 @@ def _take(top: Any, name: str, given: dict[str, Any], width: int) -> Any:
 
 
 def watch(design: Any, output: str, name: str, port: str, bit: str, value: str) -> None:
-    """Make an output of the top module: its name, a cell, a port, a bit of it, and the value at which it is high."""
+    """Output of the top module, high when a bit of a cell's port has `value`."""
     from pyosys import libyosys as ys
 
     top = design.top_module()
     cell = next(cell for cell in top.cells_.values() if cell.name.str() in (name, f"\\{name}"))
-    found = cell.getPort(ys.IdString(f"\\{port}")).extract(int(bit), 1)
+    signal = cell.getPort(ys.IdString(f"\\{port}")).extract(int(bit), 1)
     wire = top.addWire(ys.IdString(f"\\{output}"), 1)
     wire.port_output = True
     if value == "1":
-        top.connect(ys.SigSpec(wire), found)
+        top.connect(ys.SigSpec(wire), signal)
     else:
-        top.addNot(ys.IdString(f"$watch_{output}"), found, ys.SigSpec(wire))
+        top.addNot(ys.IdString(f"$watch_{output}"), signal, ys.SigSpec(wire))
     top.fixup_ports()

@@ -1,4 +1,4 @@
-"""Record of a campaign: a file of JSON lines, the first with what the results depend on, then one for each fault."""
+"""Record of a campaign: JSON lines, first a header with everything the results depend on, then a line per fault."""
 
 from __future__ import annotations
 
@@ -27,21 +27,19 @@ class Result:
     Parameters
     ----------
     number : int
-        The fault's number in the campaign.
-    fault : CellFault
-        The fault.
-    status : "killed", "equivalent", "survived" or "undecided"
-        Survived: the bench passes, and there are inputs that tell the mutant from the block. Undecided: the bench
-        passes, and there is neither a proof of equivalence nor such inputs within the time.
+        Number of the fault in the campaign.
+    fault : CellFault status : "killed", "equivalent", "survived" or "undecided"
+        Survived: the bench passes, but distinguishing inputs exist. Undecided: the bench passes, and neither an
+        equivalence proof nor distinguishing inputs were found in time.
     by : str
-        What killed it: ``mismatch``, a wrong word; ``objection`` of the bench, for instance a word that did not come;
-        ``time``, no end. Or the engine of the proof of equivalence.
+        Cause of a kill: ``mismatch``, a wrong word; ``objection`` of the bench, for instance a missing word; ``time``,
+        a hang. For equivalent faults the engine of the proof.
     detail : str
-        The first mismatch or objection.
+        First mismatch or objection.
     cycles : int
-        Of a survivor: cycles of an input that shows it.
+        For a survivor, length of a distinguishing input.
     seconds : float
-        Time that it took.
+        Run time.
     """
 
     number: int
@@ -54,33 +52,33 @@ class Result:
 
 
 class Record:
-    """File with the results of a campaign, to which results are added as they come.
+    """File of a campaign's results, extended with each result.
 
     Parameters
     ----------
     path : Path
-        The file; it and its folder are made with the first result.
+        The file, created with its folder at the first result.
     header : dict
-        What the results depend on, in plain JSON, by names that a user knows.
+        Everything the results depend on, as plain JSON under user-visible names.
     force : bool
-        Replace a file that is there.
+        Replace an existing file.
 
     Attributes
     ----------
     results : dict of int to Result
-        By the number of the fault, those of earlier runs too.
+        All results by fault number, including earlier runs.
 
     Raises
     ------
     UserError
-        If the file is not a campaign's, or one of another campaign.
+        If the file is not a campaign record, or belongs to another campaign.
     """
 
     def __init__(self, path: Path, header: dict[str, Any], force: bool = False) -> None:
         self._path, self._header = path, header
         self.results: dict[int, Result] = {}
         self._begun = False
-        # a run that was ended in the middle of a line has left a part of it
+        # an interrupted run may leave an incomplete last line
         self._lines = path.read_bytes().split(b"\n")[:-1] if path.exists() and not force else []
         if path.exists() and not force:
             self._continue()
@@ -89,20 +87,20 @@ class Record:
         campaign, results = read_record(self._path, self._lines)
         if other := [name for name in self._header if campaign.get(name) != self._header[name]]:
             raise UserError(f"{self._path} is of a campaign with another {' and '.join(other)}: {REMEDY}")
-        self.results = {one.number: one for one in results}
+        self.results = {result.number: result for result in results}
 
     def left(self, numbers: Iterable[int]) -> list[int]:
-        """List those of some faults' numbers that have no result yet."""
+        """Fault numbers without a result."""
         return [number for number in numbers if number not in self.results]
 
     def keep(self, results: Iterable[Result], on_result: Callable[[Result], None]) -> None:
-        """Add results as they come, and call a function with each."""
+        """Add results as they arrive, and pass each to `on_result`."""
         for result in results:
             self.add(result)
             on_result(result)
 
     def add(self, result: Result) -> None:
-        """Append a result; the first one makes the file, or leaves out the part of a line with which it ends."""
+        """Append a result; the first one creates the file, or drops an incomplete last line."""
         self.results[result.number] = result
         if not self._begun:
             lines = self._lines or [json.dumps({"campaign": self._header}).encode()]
@@ -114,21 +112,21 @@ class Record:
 
 
 def refuse_other_file(path: Path, force: bool) -> None:
-    """Refuse a file that `Record` would refuse whatever the campaign, before the minutes that its netlist may take.
+    """Reject a file that `Record` would reject, before the netlist, which may take minutes.
 
     Raises
     ------
     UserError
-        If a file that may not be replaced is not a campaign's.
+        If an existing file is not a campaign record and `force` is off.
     """
     if path.exists() and not force:
         read_record(path)
 
 
 def judged(judge: Callable[[int], Result | None], numbers: Iterable[int]) -> Iterator[Result]:
-    """Judge faults, as many at a time as there are processors, in the order in which they are done.
+    """Judge faults on all processor cores; yields results in order of completion.
 
-    Where `judge` gives None, there is no result yet.
+    None from `judge` means no result yet.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         running = [pool.submit(judge, number) for number in numbers]
@@ -141,26 +139,26 @@ def judged(judge: Callable[[int], Result | None], numbers: Iterable[int]) -> Ite
 
 
 def read_record(path: Path, lines: Sequence[bytes] | None = None) -> tuple[dict[str, Any], list[Result]]:
-    """Read what a campaign's results depend on, and the results; `lines` are those of the file where they are known.
+    """Header and results of a campaign's file; `lines` are its lines, if already read.
 
     Raises
     ------
     UserError
-        If the file is not a campaign's.
+        If the file is not a campaign record.
     """
     try:
-        told, *rest = (json.loads(line) for line in (path.read_bytes().split(b"\n")[:-1] if lines is None else lines))
-        results = [Result(**{**one, "fault": _fault(**one["fault"])}) for one in rest]
-        campaign: dict[str, Any] = dict(told["campaign"])
+        header, *rest = (json.loads(line) for line in (path.read_bytes().split(b"\n")[:-1] if lines is None else lines))
+        results = [Result(**{**row, "fault": _fault(**row["fault"])}) for row in rest]
+        campaign: dict[str, Any] = dict(header["campaign"])
         campaign["block"]
     except (ValueError, TypeError, KeyError):
         raise UserError(f"{path} is not the record of a campaign: {REMEDY}") from None
     return campaign, results
 
 
-def _fault(files: list[str], **told: Any) -> CellFault:
-    """Make a fault of what JSON tells, which has no tuples."""
-    return CellFault(files=tuple(files), **told)
+def _fault(files: list[str], **fields: Any) -> CellFault:
+    """Fault from JSON, which has no tuples."""
+    return CellFault(files=tuple(files), **fields)
 
 
 @dataclass(frozen=True)
@@ -170,9 +168,9 @@ class Score:
     Parameters
     ----------
     faults, killed, equivalent, undecided, survived : int
-        Numbers of faults, of all and by status.
+        Number of faults, in total and by status.
     by : dict of str to int
-        Killed faults by what killed them.
+        Killed faults by cause.
     """
 
     faults: int
@@ -184,13 +182,12 @@ class Score:
 
     @property
     def score(self) -> float:
-        """Share of killed mutants among those that are not proved equivalent; 1 where there are none."""
+        """Killed fraction of the faults not proved equivalent; 1 without any."""
         distinct = self.faults - self.equivalent
         return self.killed / distinct if distinct else 1.0
 
 
 def score_of(results: Iterable[Result]) -> Score:
-    """Count results."""
     found = list(results)
     count = {status: sum(one.status == status for one in found) for status in Status.__args__}  # type: ignore[attr-defined]
     killers = [one.by for one in found if one.status == "killed"]
@@ -199,7 +196,7 @@ def score_of(results: Iterable[Result]) -> Score:
 
 
 def scores_by_component(results: Iterable[Result]) -> dict[str, Score]:
-    """Count results by the Python files that made the cells; a cell that several made counts for each."""
-    found = list(results)
-    files = sorted({file for one in found for file in one.fault.files})
-    return {file: score_of(one for one in found if file in one.fault.files) for file in files}
+    """Scores by Python file; a cell created by several files counts for each."""
+    all_results = list(results)
+    files = sorted({file for result in all_results for file in result.fault.files})
+    return {file: score_of(result for result in all_results if file in result.fault.files) for file in files}

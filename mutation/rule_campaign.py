@@ -1,4 +1,4 @@
-"""Campaign of mutation testing of a part that has no bench: its faults meet the rules that are proved of it."""
+"""Mutation campaign of a submodule without a bench: its proved rules must detect the faults."""
 
 from __future__ import annotations
 
@@ -19,33 +19,28 @@ from .record import Result, judged
 
 @dataclass(frozen=True)
 class RuleSettings(CampaignSettings):
-    """Settings of a campaign of a part with rules.
+    """Settings of a campaign of a submodule with rules.
 
     Parameters
     ----------
     seconds : int
-        Time for each search of a rule's proof, see `prover.prove`.
+        Time limit of each search in a rule's proof, see `prover.prove`.
     """
 
     seconds: int = 60
 
 
 class RuleCampaign(Campaign[RuleSettings]):
-    """Faults of a part, each killed by a rule that it breaks.
+    """Faults of a submodule, each killed by a rule that it breaks.
 
-    The faults are in the cells that the part's own file made. Where all rules hold of a mutant it is equivalent if they
-    fix every output in every cycle, as the formal module says with ``COMPLETE``; else it is undecided.
+    Faults are in the cells created by the submodule's own file. A mutant that satisfies all rules is equivalent if the
+    formal module sets ``COMPLETE``, that is, if the rules fix every output in every cycle; otherwise it is undecided.
 
     Parameters
     ----------
     name : str
-        The part, see `proofs.proved_names`.
+        The submodule, see `proofs.proved_names`.
     settings, path, force
-        See `Campaign`.
-
-    Raises
-    ------
-    UserError
         See `Campaign`.
     """
 
@@ -79,10 +74,10 @@ class RuleCampaign(Campaign[RuleSettings]):
         return Result(number, fault, "equivalent" if complete else "undecided", "rules", seconds=seconds)
 
     def _unproved(self, fault: CellFault | None) -> dict[str, str]:
-        """Rules that are not proved with a fault, and whether they are broken or open."""
+        """Status, broken or open, of the unproved rules with a fault."""
         text, cut = mutant(self._made, fault).rtlil, getattr(self._module, "CUT", ())
-        found: dict[str, str] = {}
+        statuses: dict[str, str] = {}
         for proof in prove_text(text, self._rules, self._rules, cut, self._settings.seconds):
             if proof.status != "proved":
-                found[proof.rule] = proof.status
-        return found
+                statuses[proof.rule] = proof.status
+        return statuses

@@ -1,18 +1,16 @@
-"""Equivalence of a core or block and its mutants for all inputs, without a comparison of two whole ones.
+"""Equivalence of a core or block and its mutants for all inputs, without comparing two complete designs.
 
-Within some steps from any state: the mutant makes a step beside the core; then the core alone goes on from both
-states. Where outputs are the same all the while, and the states are the same after some steps, the mutant is
-equivalent: by induction, its state is at any time one that the core cannot tell from its own. With one step, outputs
-and next state are the same; more allow a difference in registers that do not matter, such as the address of a write
-that is not enabled. That is decided in milliseconds. It is not necessary: a mutant that differs only in states which
-are never reached is not found equivalent.
+Within some steps from any state: the mutant takes one step beside the core, then the core alone continues from both
+states. If all outputs agree and the states agree after some steps, the mutant is equivalent by induction. With one
+step, outputs and next state agree; more steps allow differences in irrelevant registers, such as the address of a
+disabled write. A decision takes milliseconds. The condition is sufficient only: a mutant that differs only in
+unreachable states is not recognised.
 
-Within some registers from the reset: the mutant runs beside the core, and has a second copy of the few registers that
-the fault changes at once, or through others. Where outputs and all other registers never differ, the mutant is
-equivalent. Tried are sets of registers from which the difference could only go on to more than as many again: a delay
-line or the bits of a counter, and not a part of them. The prover first knows the nearest registers on which that
-depends and takes the others to have any value; then those that ABC's localization (`gla`) finds to matter in the first
-cycles, wherever they are in the core. See `core_graph` for what is left out.
+Within some registers from reset: the mutant runs beside the core, with second copies of the few registers that the
+fault changes, directly or through others. If outputs and all other registers never differ, the mutant is equivalent.
+Register sets are tried when the difference spreads to more than twice as many registers: a whole delay line or counter
+rather than a part of it. The prover first includes the nearest registers and frees all others; then the registers that
+ABC's localization (`gla`) finds relevant in the first cycles. `core_graph` describes the cuts.
 """
 
 from __future__ import annotations
@@ -28,65 +26,53 @@ from ..sim.formal.prover import prove_output
 from .core_graph import CoreGraph, Pair
 
 CONFLICTS = 100_000
-"""Conflicts after which the search for a difference within steps is given up."""
+"""SAT conflict limit of the proof within steps."""
 SECONDS = 20
-"""Seconds after which it is given up, too: a few conflicts of a whole core can take minutes."""
+"""Time limit of the same search: a few conflicts on a whole core can take minutes."""
 STEPS = 8
-"""Steps that are tried."""
+"""Maximum of steps."""
 MOST_DIFFERENT = 1000
-"""Registers that may differ: where there are more, neither proof goes on."""
+"""Maximum of differing registers for either proof."""
 NEAREST = 200
-"""Registers that the prover knows at first; it finishes the distance from the difference at which it is."""
+"""Registers included first, completed to full distance from the difference."""
 PROOF_SECONDS = 10
-"""Seconds for each of its searches."""
+"""Time limit of each search of the prover."""
 CYCLES = 40
-"""Cycles in which localization finds what matters: in more it gets slow, and whole commands take hundreds."""
+"""Cycles of the localization; more get slow, and whole commands take hundreds."""
 LOCALIZATION_SECONDS = 20
-"""Seconds for it."""
+"""Time limit of the localization."""
 _EQUIVALENT = "UNSATISFIABLE"
 
 
 class StepEquivalence:
-    """Core or block with many faults, in which `equivalent` compares one with none.
-
-    Parameters
-    ----------
-    design : Emitted
-        It with its faults, from `faults.mutants`.
-    """
+    """Core or block with many faults, from `faults.mutants`; `equivalent` compares a fault with none."""
 
     def __init__(self, design: Emitted) -> None:
         self._core = CoreGraph(design)
-        self._building = Lock()  # several faults are judged at a time, in one graph
+        self._building = Lock()  # several faults are judged in parallel on a shared graph
 
     def equivalent(self, number: int) -> str:
-        """Tell whether a mutant is equivalent: the method of the proof, nothing where there is none.
-
-        Parameters
-        ----------
-        number : int
-            Number of the fault, from 1.
-        """
+        """Method of the equivalence proof of a fault, numbered from 1; "" without proof."""
         return self.within_steps(number) or self.within_registers(number)
 
     def within_steps(self, number: int) -> str:
-        """Try the proof within steps alone, see `equivalent`."""
+        """Only the proof within steps, see `equivalent`."""
         seen: set[Pair] = set()
         steps = self._core.steps(number)
         for step in range(1, STEPS + 1):
             with self._building:
-                found = next(steps)
-            seen |= found.seen
-            if len(seen) + len(found.state) > MOST_DIFFERENT:
+                differences = next(steps)
+            seen |= differences.seen
+            if len(seen) + len(differences.state) > MOST_DIFFERENT:
                 break
-            if self._never(seen | found.state):
+            if self._never(seen | differences.state):
                 return f"{step}-step induction"
             if not self._never(seen):
                 break
         return ""
 
     def _never(self, pairs: set[Pair]) -> bool:
-        """Tell whether no state and no inputs are found in which the literals of a pair differ."""
+        """True if no state and inputs exist for which a pair of literals differs."""
         if not pairs:
             return True
         with self._building:
@@ -98,7 +84,7 @@ class StepEquivalence:
             return _EQUIVALENT in run_abc(folder, ["read_aiger miter.aig", "strash", f"sat -C {CONFLICTS}"], SECONDS)
 
     def within_registers(self, number: int) -> str:
-        """Try the proof within registers alone, see `equivalent`."""
+        """Only the proof within registers, see `equivalent`."""
         doubled: set[int] = set()
         while True:
             with self._building:
@@ -121,7 +107,9 @@ class StepEquivalence:
 
 
 def _proved(model: bytes, localized: bool = False) -> str:
-    """Tell how it is proved that a model's output is never 1, of all of it or of the part that matters."""
+    """Method of the proof that a model's output is never 1, on the whole model or after localization; ""
+    without proof.
+    """
     with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
         folder = Path(name)
         (folder / (WHOLE if localized else PART)).write_bytes(model)

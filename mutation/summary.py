@@ -1,4 +1,4 @@
-"""Summary of campaigns: the table of ``docs/mutation.md``, made of their records."""
+"""Summary of campaigns: the table of ``docs/mutation.md``, from their records."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from .record import Result, Score, read_record, score_of
 
 _COLUMNS = ("faults", "killed", "equivalent", "undecided", "survived")
 _VERSIONS = ("version of the RTL", "version of the bench")
-"""Digests in a record's header: those of the sources on which the campaign was measured."""
+"""Header digests of the sources that the campaign measured."""
 _DIGITS = 8
-"""Digits of a digest that the table shows."""
+"""Digits shown of a digest."""
 
 
 def summary(folder: Path) -> str:
-    """Write a table of the campaigns whose records lie in a folder, and each fault that was not seen, in Markdown.
-
-    Beside its counts each campaign has the digests of the RTL and of the bench that it was measured on.
+    """Markdown table of a folder's campaign records, with digests of RTL and bench, and a list of all undetected
+    faults.
 
     Raises
     ------
     UserError
-        If there is no record, or a file that is none.
+        If the folder has no record, or a file is not a record.
     """
     found: dict[str, list[Result]] = {}
     versions: dict[str, list[str]] = {}

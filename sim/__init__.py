@@ -1,1 +1,1 @@
-"""cocotb benches, the simulator runner, and the comparison of captures with golden."""
+"""cocotb benches, the simulator runner, formal proofs, and the comparison of captures with golden models."""

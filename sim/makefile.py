@@ -1,7 +1,7 @@
-"""Makefile around Verilator's own: all designs share the precompiled header of Verilator's runtime.
+"""Wrapper of Verilator's makefile: all designs share the precompiled header of Verilator's runtime.
 
-Verilator precompiles two headers for each design. To read those of its runtime takes nearly all of that time, and they
-are the same for every design: `sim.compiled.objects` keeps what the compiler makes of them.
+Verilator precompiles two headers for each design. Nearly all of that time goes into its runtime headers, equal for
+every design: `sim.compiled.objects` caches the result.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 _KINDS = {"fast": "$(OPT_FAST)", "slow": "$(OPT_SLOW)"}
-"""Verilator's kinds of sources, with their optimisation: a header is precompiled for each."""
-# `private`: the precompiled header is made without itself
+"""Verilator's kinds of sources with their optimisation; each needs a precompiled header."""
+# `private`: the header itself is compiled without it
 _MAKEFILE = "\n".join(
     [
         "override VK_PCH_H = runtime",
@@ -30,11 +30,11 @@ _MAKEFILE = "\n".join(
 
 
 def make_command(cxx: str, folder: Path) -> tuple[str, ...]:
-    """Command line that compiles what Verilator wrote into a folder, with a compiler; variables and targets may follow.
+    """Command that compiles Verilator's output in `folder`; variables and targets may follow.
 
-    The command runs in that folder, in which a makefile and what it reads are written now.
+    Writes the makefile and its inputs; the command must run in `folder`.
     """
     (folder / "shared.mk").write_text(_MAKEFILE, encoding="utf-8")
-    for kind in _KINDS:  # for a compiler that does not take what is precompiled
+    for kind in _KINDS:  # fallback if the compiler rejects the precompiled header
         (folder / f"runtime.{kind}").write_text('#include "verilated.h"\n', encoding="utf-8")
     return "make", "-j", "2", "-f", "shared.mk", f"CXX={cxx}", f"LINK={cxx}"

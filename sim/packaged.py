@@ -1,4 +1,4 @@
-"""A core as a package has it, compiled from its Verilog, with the host driver on it: for tests of the user's own."""
+"""The core of a package, compiled from its Verilog, with the host driver: for the user's own tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .compiled.session import Dram
 
 @dataclass(frozen=True)
 class PackagedCore:
-    """Core of a package in the compiled simulation.
+    """A package's core in the compiled simulator.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class PackagedCore:
     device : SimulatedDevice
         Registers, memory and interrupt.
     driver : Core
-        The host driver on them, as on a board.
+        Host driver on the device, as on a board.
     test : SelfTest
-        That of the package where it is for simulation, else a random one.
+        The package's self-test if it is made for simulation, else a random one.
     """
 
     spec: CoreSpec
@@ -39,34 +39,34 @@ class PackagedCore:
     test: SelfTest
 
     def selftest(self) -> list[str]:
-        """Run the core's self-test; names of its stages, all of which have been right.
+        """Run the self-test; returns the names of its passed stages.
 
         Raises
         ------
         UserError
-            Naming the first stage that is not right.
+            For the first failing stage.
         """
         return self.test.run(self.driver)
 
 
 def packaged_core(folder: Path | str, dram: Dram | None = None, seed: int = 0, limit: int = LIMIT) -> PackagedCore:
-    """Compile the Verilog of a package, unless that was done before, and put the host driver on it.
+    """Compile a package's Verilog, cached, and attach the host driver.
 
     Parameters
     ----------
     folder : Path or str
-        Folder of `fabtune package`.
+        Output folder of `fabtune package`.
     dram : Dram, optional
-        Behaviour of the memory: latency, stalls, row misses.
+        Memory behaviour: latency, stalls, row misses.
     seed : int
-        Seed of the memory's random latencies and of all stalls.
+        Seed of random latencies and stalls.
     limit : int
-        Cycles that a command may take at most.
+        Cycle limit of a command.
 
     Raises
     ------
     UserError
-        If the folder is no package of a core, or a tool is missing.
+        If the folder is not a core's package, or a tool is missing.
     """
     spec = load_core(folder)
     sources = sorted(Path(folder, "ip", "src").glob("*.v"))
@@ -75,5 +75,5 @@ def packaged_core(folder: Path | str, dram: Dram | None = None, seed: int = 0, l
     verilog = "\n".join(source.read_text(encoding="utf-8") for source in sources)
     device = SimulatedDevice(build(verilog, top_module(folder), spec.memory_ports), dram, seed, limit)
     driver = Core(spec.registers, device, device, device.interrupt, address=spec.address)
-    there = (Path(folder) / PLACE).is_file()
-    return PackagedCore(spec, device, driver, packaged_test(spec, Path(folder)) if there else selftest_of(spec))
+    has_test = (Path(folder) / PLACE).is_file()
+    return PackagedCore(spec, device, driver, packaged_test(spec, Path(folder)) if has_test else selftest_of(spec))

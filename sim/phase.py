@@ -1,4 +1,4 @@
-"""Phases of a bench and the steps of a host: what is done with a block, and what golden expects of it."""
+"""Phases of a bench and host steps: stimulus and expected results."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ..golden.fixed import Integers
 
 @dataclass(frozen=True)
 class Step:
-    """One access of a host to a core's registers, or one use of one of its wires.
+    """One host access to a core's registers, or one action on a wire.
 
     Parameters
     ----------
     kind : str
-        "write" (`value`, bytes by `strobe`) and "read" a register at the byte address `at`. Of the wire `at`: "set" an
-        input, "pulse" it for a cycle, "get" an output, "count" the cycles of the phase in which it was high, wait
-        "until" it is high, at most `value` cycles.
+        "write" (`value`, bytes by `strobe`) and "read" access the register at byte address `at`. On wire `at`: "set" an
+        input, "pulse" it for a cycle, "get" an output, "count" its high cycles in the phase, or wait "until" it is
+        high, for at most `value` cycles.
     at : int or str
-        Byte address of a register, or name of a wire.
+        Byte address of a register, or wire name.
     value : int
-        Value to write or set; for "until" the most cycles.
+        Value to write or set; for "until" the cycle limit.
     strobe : int
-        Neighbouring bytes of a word: those that are written, or those of a read's answer that are compared.
+        Adjacent bytes of a word to write, or to compare in a read.
     early : bool
-        Of an access: whether the next one, of the same kind, is sent without waiting for this one's answer.
+        Send the next access, of the same kind, without waiting for the answer.
     """
 
     kind: Literal["write", "read", "set", "pulse", "get", "count", "until"]
@@ -37,39 +37,38 @@ class Step:
 
 
 ANSWERING = ("write", "read", "get", "count")
-"""Kinds of steps that give a word of `HOST`: ``response`` and ``value``, 0 where there is none."""
+"""Kinds of steps that add a word to `HOST`: ``response`` and ``value``, 0 where not defined."""
 HOST = "host"
 """Name of the answers among a phase's expected words."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of a bench: all inputs are taken and all expected outputs given before the next begins.
+    """One section of a bench: it ends when all inputs are accepted and all expected outputs received.
 
     Parameters
     ----------
     inputs : dict of str to Words
-        For each input stream or sideband its words; a sideband's are as many as its stream's transfers.
+        Words for each input stream or sideband; a sideband has as many as its stream has transfers.
     expected : dict of str to Words
-        For each output stream what must come out.
+        Expected words of each output stream.
     reset : bool
-        Whether the block is reset first.
+        Reset the block first.
     cycles : int, optional
-        Cycles at full speed, exactly, where that is a public fact; the bench asserts it.
+        Exact cycles at full speed, where specified; the bench asserts them.
     quiet : bool
-        Whether no stream may offer a word afterwards; a source always does.
+        No stream may offer a word afterwards; not for sources, which always do.
     memory : dict of int to array of int
-        Bytes that are put behind the buses first, by address.
+        Initial memory bytes by address.
     kept : dict of str to int
-        For each name in `expected` that is no stream: the address at which its words, bytes, lie in memory afterwards.
+        For each name in `expected` other than a stream: memory address of its words, bytes, after the phase.
     responses : tuple of (int, int, int)
-        Ranges of addresses, first and end, and the response that the memory gives to accesses there, by default OKAY;
-        the first range counts. With SLVERR and DECERR nothing is written.
+        Address ranges, first and end, and the memory's response to accesses there, default OKAY; the first matching
+        range counts. With SLVERR and DECERR nothing is written.
     script : tuple of Step
-        What the host does once the streams have moved.
+        Host steps after the streams.
     midway : tuple of int
-        Where the bench's test of a reset interrupts: in which step of the script, and from how many to how many cycles
-        after the step's start.
+        Interruption by the bench's reset test: script step, and range of cycles after its start.
     """
 
     inputs: dict[str, Words] = field(default_factory=dict)

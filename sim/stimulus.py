@@ -1,4 +1,4 @@
-"""Building blocks of stimuli: random lengths and activations, and the scenario of simple streaming blocks."""
+"""Building blocks of stimuli: random lengths, activations, and the scenario of simple streaming blocks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
 def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[int]:
-    """Draw lengths of 1 to `longest`, `words` in all; 1, 2 and the longest are each as frequent as all the others.
+    """Random lengths of 1 to `longest` with sum `words`; 1, 2 and `longest` are as frequent as all others together.
 
-    A short packet behind a long one arrives while the block still works on the long one.
+    Short packets arrive while the block still works on a long one.
     """
     lengths: list[int] = []
     while (left := words - sum(lengths)) > 0:
@@ -27,7 +27,7 @@ def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[i
 
 
 def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
-    """Draw Q8.16 numbers, for each sample (first axis) of any size or small ones; 2 % are 0 or at either end."""
+    """Q8.16 numbers, large or small per sample (first axis); 2 % are 0 or extreme."""
     values = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True)
     shift = rng.choice([0, 5, 9], (shape[0], *(1 for _ in shape[1:])))
     ends = rng.choice([Q8_16.minimum, Q8_16.maximum, 0], shape)
@@ -35,24 +35,24 @@ def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Inte
 
 
 def tie_activations(rng: np.random.Generator, shape: tuple[int, ...], shift: int = Q4_12.fraction - 1) -> Integers:
-    """Draw small multiples of ``2**shift``, by default of half a step behind the product with a Q4.12 integer.
+    """Small multiples of ``2**shift``, by default half a rounding step of a product with a Q4.12 integer.
 
-    Sums of such products are often ties: half-way between two numbers behind the rounding.
+    Sums of such products often tie.
     """
     return rng.integers(-3, 3, shape, endpoint=True) << shift
 
 
 def near_tie_activations(rng: np.random.Generator, shape: tuple[int, ...], terms: int) -> Integers:
-    """Draw numbers as `tie_activations`, of which one in so many is a power of two beyond.
+    """As `tie_activations`, with one number in `terms` off by a power of two.
 
-    Where such a one is multiplied by a last place, the sum of so many terms is beyond a tie by a single bit.
+    Multiplied by a last place, it moves a sum of `terms` products off a tie by a single bit.
     """
     beyond = rng.random(shape) < 1 / terms
     return tie_activations(rng, shape) + (beyond << rng.integers(Q4_12.fraction - 1, size=shape))
 
 
 def end_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
-    """Draw the largest Q8.16 numbers of either sign."""
+    """The extreme Q8.16 numbers of either sign."""
     return rng.choice([Q8_16.minimum, Q8_16.maximum], shape)
 
 
@@ -62,18 +62,16 @@ def two_jobs(
     words: int,
     stimulus: Callable[[AnySpec, np.random.Generator, int], dict[str, Words]],
 ) -> list[Phase]:
-    """Make one job after reset, then a second one without a reset.
+    """A job after reset, then a second job without a reset.
 
     Parameters
     ----------
     spec : Spec
-        Golden's parameters; its `run` gives what is expected, its `latency` the cycles of the first job.
-    rng : Generator
-        Source of all random words.
-    words : int
-        About how many words a job gives.
+        Its `run` gives the expected words, its `latency` the cycles of the first job.
+    rng : Generator words : int
+        Approximate output words of a job.
     stimulus : callable
-        Random input of one job, by spec, generator and number of words. It is empty for a source.
+        Random input of one job, from spec, generator and number of words; empty for a source.
     """
     first, second = stimulus(spec, rng, words), stimulus(spec, rng, words)
     before, both = spec.run(first, words), spec.run(joined([first, second]), 2 * words)

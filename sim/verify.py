@@ -1,4 +1,4 @@
-"""Verify a block's RTL against its golden model, every bit of every word."""
+"""Verify a block's RTL against its golden model, bit by bit."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ class Verdict:
     Parameters
     ----------
     cycles : int
-        Clock cycles simulated in all of the bench's tests.
+        Simulated clock cycles of all bench tests.
     compared, mismatches : int
-        Numbers compared with golden's, and those that differ.
-    simulator : str
-        Name of the simulator.
-    failures : tuple of str
-        Objections of the bench: a hang, a broken handshake, a latency that is not the spec's.
+        Numbers compared with the golden model, and differing numbers.
+    simulator : str failures : tuple of str
+        Failures of the bench: a hang, a broken handshake, a wrong latency.
     differences : tuple of str
-        The first mismatches.
+        First mismatches.
     """
 
     cycles: int
@@ -43,7 +41,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differs, there are no objections, and something was compared."""
+        """True without differences and failures, if anything was compared."""
         return not self.mismatches and not self.failures and self.compared > 0
 
 
@@ -60,17 +58,14 @@ def verify(
 
     Parameters
     ----------
-    spec : Spec
-        Golden's parameters.
-    simulator : "verilator" or "icarus"
-    words : int
-        About how many words each phase of the scenario takes.
+    spec : Spec simulator : "verilator" or "icarus" words : int
+        Approximate words of each phase.
     seed : int
-        Seed of the stimulus and the stalls.
+        Seed of stimulus and stalls.
     rtl : Spec, optional
-        Parameters of the RTL where they are to differ from golden's, to prove that the difference is seen.
+        Different parameters for the RTL, to prove that the bench detects the difference.
     waves : Path, optional
-        File for the waveforms: ``.fst`` or ``.vcd``.
+        Waveform file, ``.fst`` or ``.vcd``.
     power_up : int, optional
         See `simulate`.
     """

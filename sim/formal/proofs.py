@@ -83,7 +83,7 @@ def prove_block(
 
 
 def prove_blocks(names: Sequence[str], seconds: int = 120, keep: Path | None = None) -> Iterator[tuple[str, Proof]]:
-    """Prove blocks in parallel, one per processor core; yields each name with its proofs, in order.
+    """Prove blocks on all processor cores; yields each name with its proofs, in order.
 
     Parameters
     ----------

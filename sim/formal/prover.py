@@ -79,12 +79,10 @@ def prove(
     keep: Path | None = None,
     large: bool = False,
 ) -> Iterator[Proof]:
-    """Prove a checker's rules in parallel, one per processor core; yields the results in order.
+    """Prove a checker's rules on all processor cores; yields the results in order.
 
     Parameters
     ----------
-    checker : Checker
-        Checker with its rules; the handshake rules are added.
     cut : collection of str
         Names from `CUTS`. Proofs remain valid for the whole design; a counterexample may be spurious.
     rules : collection of str

@@ -1,1 +1,1 @@
-"""Stimulus and benches of the NF4 blocks."""
+"""Benches and rules of the NF4 blocks."""

@@ -1,4 +1,4 @@
-"""Rules of `nf4_dequant`: one word out for each word in, at most as many inside as it has stages."""
+"""Rules of `nf4_dequant`: an output word for each input word, at most as many inside as pipeline stages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: Nf4DequantSpec) -> None:
-    """Add the rules."""
     inside = checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.takes("i", inside == 0)
     checker.progress(1)

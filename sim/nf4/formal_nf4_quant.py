@@ -1,4 +1,4 @@
-"""Rules of `nf4_quant`: a code for each value, blocks end where they ended, their scale stays, and nothing hangs."""
+"""Rules of `nf4_quant`: a code for each value, same block ends, one scale a block, and no hang."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..formal.checker import Checker
 
 
 class SmallSpec(Nf4QuantSpec):
-    """Quantiser with a short FIFO and a short buffer, which is slower and for the rest the same."""
+    """Quantiser with a short FIFO and buffer: slower, otherwise equal."""
 
     waiting: ClassVar[int] = 2
     preparation: ClassVar[int] = 4
@@ -21,15 +21,15 @@ SPEC = SmallSpec(length=2)
 CUT = ("multipliers", "memory:*values*")
 LARGE = True
 _SLOW = 60
-"""Cycles without a code that are too many: twice the turn for thresholds, and the stages before and behind it."""
+"""First forbidden number of cycles without a code: two threshold computations, plus the pipeline stages around them."""
 
 
 def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
-    """Add the rules; the number of blocks inside. Counts of words follow from the lengths of the blocks, at once."""
+    """Returns the number of blocks inside. Word counts follow from the block lengths."""
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
     longest = spec.words(spec.length)
     taken, given = checker.packets("i", 1, longest), checker.packets("o", 1, longest)
-    # two blocks at a time: a third waits until the first has left
+    # at most two blocks: a third waits until the first has left
     blocks = checker.words("i", "o", capacity=2, only="last")
     checker.assume(~(i.valid & (blocks > 1)))
     first, second = (Signal(range(longest + 1), name=f"{name}_length") for name in ("first", "second"))

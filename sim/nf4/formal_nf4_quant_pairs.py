@@ -1,4 +1,4 @@
-"""Rules of `nf4_quant` with two values a word: those with one, and where a word's second value does not count."""
+"""Rules of `nf4_quant` with two values a word: as with one, plus the position of unused second values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CUT, LARGE = formal_nf4_quant.CUT, True
 
 
 def check(checker: Checker, spec: Nf4QuantSpec) -> None:
-    """Add the rules: of both blocks inside it is known whether their last word has a single value."""
+    """The reference stores for both blocks inside whether their last word has a single value."""
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
     checker.assume(~i.valid | ~i.payload.single | i.payload.last)
     blocks = formal_nf4_quant.check(checker, spec)

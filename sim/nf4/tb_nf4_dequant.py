@@ -1,4 +1,4 @@
-"""Bench of `nf4_dequant`: all codes, scales of all sizes, many products are ties or near one; then a second job."""
+"""Bench of `nf4_dequant`: all codes, scales of all magnitudes, many products at or near ties; two jobs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...golden.nf4.nf4_dequant import SCALE, Nf4DequantSpec
 
 
 def stimulus(spec: Nf4DequantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make any codes; scales 0, small ones, whose products are often ties, near ties, any, and the largest."""
+    """Random codes; scales: 0, small with frequent ties, near ties, random, maximal."""
     fields: dict[str, Integers] = {}
     for item in spec.streams()["i"].fields:
         shape = (words, item.lanes)
         values = rng.integers(0, item.format.maximum, shape, endpoint=True)
         if item.name == "scale":
             values >>= rng.integers(0, item.format.width, shape)
-            # times 2**k, k to 15: products whose lost bits are exactly a half are common
+            # multiples of 2**14: products often tie
             values = np.where(rng.random(shape) < 0.25, values & ~0x3FFF, values)
             codes = fields["code"][:, rng.integers(spec.lanes, size=item.lanes)]
             values = np.where(rng.random(shape) < 0.25, near_tie_scales(codes, rng), values)
@@ -28,17 +28,11 @@ def stimulus(spec: Nf4DequantSpec, rng: np.random.Generator, words: int) -> dict
 
 
 def near_tie_scales(codes: Integers, rng: np.random.Generator) -> Integers:
-    """Draw scales whose products with the levels of codes are a single bit beside a tie, on either side.
-
-    Parameters
-    ----------
-    codes : array of int
-    rng : Generator
-    """
-    # a level is an odd number times 2**zeros: modulo a power of two the odd number has an inverse
+    """Scales whose products with the levels of `codes` are a single bit off a tie, on either side."""
+    # a level is an odd number times 2**zeros; odd numbers are invertible modulo a power of two
     zeros = np.array([(level & -level).bit_length() - 1 if level else 0 for level in LEVELS.tolist()])
     odd = (LEVELS >> zeros) | 1
-    inverse = np.array([pow(one, -1, 1 << LEVEL_FRACTION) for one in odd.tolist()])
+    inverse = np.array([pow(number, -1, 1 << LEVEL_FRACTION) for number in odd.tolist()])
     bit = np.maximum(rng.integers(LEVEL_FRACTION, size=codes.shape), zeros[codes])
     product = (1 << LEVEL_FRACTION - 1) + rng.choice([-1, 1], codes.shape) * (1 << bit)
     low = (product >> zeros[codes]) * inverse[codes] % (1 << LEVEL_FRACTION)

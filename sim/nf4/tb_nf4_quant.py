@@ -1,4 +1,4 @@
-"""Bench of `nf4_quant`: blocks of all lengths, of zeros, with -128.0, with ties, of neighbours; the spec's cycles."""
+"""Bench of `nf4_quant`: blocks of all lengths, of zeros, with -128.0, ties and neighbours; exact cycles."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..phase import Phase
 from ..stimulus import random_lengths, two_jobs
 
 _KINDS = 6
-"""Kinds of blocks of any values; those of neighbours come behind them."""
+"""Kinds of blocks with any word width; blocks of neighbours come last."""
 
 
 def stimulus(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0.
+    """Blocks of all lengths: random, activations, zeros, with -128.0, ties, and integers near 0.
 
-    Where a word has two values, also blocks of words whose magnitudes differ by one.
+    With two values a word, also words of neighbouring magnitudes.
     """
     counts = random_lengths(rng, words, spec.words(spec.length))
     odd = [int(rng.integers(spec.values) or spec.values * count > spec.length) for count in counts]
@@ -31,7 +31,7 @@ def stimulus(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> dict[s
     last = last_flags(counts)
     if spec.values == 1:
         return {"i": {"value": np.concatenate(blocks)[:, None], "last": last}}
-    # a value that does not count may be any: the last one again, or the largest magnitude of all
+    # an unused value is arbitrary: the last value again, or the largest magnitude
     fillers = [rng.choice([block[-1], Q8_16.minimum], is_odd) for block, is_odd in zip(blocks, odd, strict=True)]
     values = np.concatenate([part for pair in zip(blocks, fillers, strict=True) for part in pair])
     single = np.zeros_like(last)
@@ -48,7 +48,7 @@ def _block(rng: np.random.Generator, length: int, kind: int) -> Integers:
         return np.zeros(length, np.int64)
     if kind == 3:
         return rng.choice([Q8_16.minimum, Q8_16.minimum + 1, 0, Q8_16.maximum], length)
-    if kind == 4:  # at the thresholds of the scale that stands first, and one above them
+    if kind == 4:  # at the thresholds of the first value's scale, and 1 above
         scale = int(rng.integers(0, SCALE.maximum, endpoint=True))
         borders = (scale * THRESHOLDS) >> THRESHOLD_FRACTION
         values = rng.choice(borders, length) + rng.integers(0, 2, length)
@@ -63,7 +63,7 @@ def _block(rng: np.random.Generator, length: int, kind: int) -> Integers:
 
 
 def scenario(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of whole blocks; the first one's cycles are what the spec's `cycles` gives."""
+    """Two jobs of whole blocks; exact cycles of the first."""
     first, second = two_jobs(spec, rng, words, stimulus)
     lengths = [spec.values * (end - start) for start, end in packets_of(first.inputs["i"]["last"])]
     return [replace(first, cycles=spec.cycles(lengths)), second]

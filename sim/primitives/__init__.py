@@ -1,1 +1,1 @@
-"""Rules of the parts that all blocks are made of."""
+"""Rules of primitives used by all blocks."""

@@ -1,4 +1,4 @@
-"""Rules of the FIFO: no overflow, no word lost or made, and the words come out as they went in, in order."""
+"""Rules of the FIFO: no overflow, no word lost or invented, and order preserved."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ DEPTH, WIDTH = 4, 2
 
 
 def part() -> Fifo:
-    """Make a FIFO of four words of two bits; a word's bits are alike, so that two are as good as any number."""
+    """Four words of two bits: all bits take the same path, so two stand for any width."""
     return Fifo(WIDTH, DEPTH)
 
 
 def check(checker: Checker, part: Fifo) -> None:
-    """Add the rules."""
     checker.words("i", "o", capacity=DEPTH + 1, drained=DEPTH + 3)
     checker.progress(4)
     checker.in_order("i", "o", DEPTH + 1)

@@ -1,4 +1,4 @@
-"""Rules of the FIFO whose `ready` is a register: those of the FIFO inside, which always has room for what is taken."""
+"""Rules of the FIFO with registered `ready`: as of the inner FIFO, which has space for every accepted word."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ DEPTH, WIDTH = 2, 2
 
 
 def part() -> ReadyFifo:
-    """Make a FIFO of two words of two bits, and one on offer; a word's bits are alike."""
+    """Two words of two bits, plus the offered word; two bits stand for any width."""
     return ReadyFifo(WIDTH, DEPTH)
 
 
 def check(checker: Checker, part: ReadyFifo) -> None:
-    """Add the rules; what is counted is what the FIFO has, which never keeps words to itself while none is on offer."""
-    given, inside, words = checker.streams["i"], probe_of(part), parts_of(part).words
+    """The counter equals the inner FIFO's level, and the FIFO offers a word whenever it has one."""
+    input_port, inside, words = checker.streams["i"], probe_of(part), parts_of(part).words
     level = probe_of(words).level
     held = (level + 1)[: len(level)]
     checker.lemmas_together(
@@ -26,7 +26,7 @@ def check(checker: Checker, part: ReadyFifo) -> None:
             "offered": (held <= 1) | words.o.valid,
         }
     )
-    checker.rule("taken_room", ~(given.valid & given.ready) | words.i.ready)
+    checker.rule("taken_room", ~(input_port.valid & input_port.ready) | words.i.ready)
     checker.words("i", "o", capacity=DEPTH + 1, drained=DEPTH + 3)
     checker.progress(4)
     checker.in_order("i", "o", DEPTH + 1)

@@ -1,4 +1,4 @@
-"""Rules of `RoundSaturate`: equal, for all inputs, to a description by remainder and comparison."""
+"""Rules of `RoundSaturate`: equal for all inputs to a reference by remainder and comparison."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ WIDTH, DROP = 40, 12
 
 
 def part() -> RoundSaturate:
-    """Make the narrowing of a sum of products to Q4.12."""
+    """Rounding of a sum of products to Q4.12."""
     return RoundSaturate(WIDTH, DROP, Q4_12)
 
 
 def check(checker: Checker, part: RoundSaturate) -> None:
-    """Add the rules."""
     m = checker.m
     value, clipped = clamped(half_even(m, checker.ports["i"], part.drop), part.target)
     expected, over = Signal(signed(part.target.width), name="expected"), Signal(name="over")
     m.d.comb += [expected.eq(value), over.eq(clipped)]
-    # a reset clears registers in the middle of the pipeline: what was given before it is not looked for
-    one = Signal(init=1, name="one")
-    m.d.comb += one.eq(1)
-    known = delayed(m, one, part.LATENCY, "known")
+    # a reset clears registers inside the pipeline: inputs before a reset are not checked
+    high = Signal(init=1, name="one")
+    m.d.comb += high.eq(1)
+    known = delayed(m, high, part.LATENCY, "known")
     for name, described in (("o", expected), ("clipped", over)):
         checker.rule(name, ~known | (checker.ports[name] == delayed(m, described, part.LATENCY, name)))

@@ -1,1 +1,1 @@
-"""Stimulus and benches of random-number generators."""
+"""Benches and rules of the random-number generators."""

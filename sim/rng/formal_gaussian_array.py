@@ -1,8 +1,8 @@
-"""Rules of `gaussian_array`: a word in every cycle but those of loads, marks and replays, whose number is exact.
+"""Rules of `gaussian_array`: a word in every cycle except during loads, marks and replays of exact length.
 
-A single generator has all of the control: its registers are the ring that turns. The words themselves are those of
-`grng`, whose rules follow them; that a turn brings back the mark's state is left to the bench, as the ring of 68 bits
-is too long for a proof in seconds. `pezo` has the same ring, and there it is proved.
+A single generator contains the whole control: its registers form the rotating ring. The rules of `grng` cover the
+words. The bench checks that a replay restores the marked state: a 68-bit ring is too long for a proof in seconds, and
+`pezo`, with the same kind of ring, has this proof.
 """
 
 from __future__ import annotations
@@ -15,5 +15,4 @@ SPEC = GaussianArraySpec(n=1)
 
 
 def check(checker: Checker, spec: GaussianArraySpec) -> None:
-    """Add the rules."""
     offers(checker, spec.replay_cycles)

@@ -1,7 +1,7 @@
-"""Rules of `grng`: a number in every cycle, that of golden's registers, none of which ever freezes.
+"""Rules of `grng`: the golden number in every cycle, and no register ever freezes.
 
-The registers have one width only. Numbers of the form "tree" are compared with the logic of "select", and the other
-way round, which golden says are equal.
+The widths are fixed. Numbers of form "tree" are compared with the logic of "select" and vice versa; both forms are
+equal by specification.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from ..formal.checker import Checker
 
 SPEC = GrngSpec()
 EQUAL = {"tree": "select", "select": "tree"}
-"""The other form with the same numbers."""
+"""The other form of the same numbers."""
 
 
 def check(checker: Checker, spec: GrngSpec) -> None:
-    """Add the rules."""
     m, moves = checker.m, checker.moves("o")
     checker.rule("offered", checker.streams["o"].valid)
     alive = []
     contents = [Signal(bits, name=f"contents_{k}") for k, bits in enumerate(WIDTHS)]
     for k, (content, seed, lfsr) in enumerate(zip(contents, spec.seeds, spec.lfsrs, strict=True)):
-        # golden's register has the complement, and is frozen at 0
+        # the golden register holds the complement, and freezes at 0
         state = Signal(lfsr.bits, init=seed ^ lfsr.period, name=f"state_{k}")
         with m.If(moves):
             m.d.sync += state.eq(Cat((state & row).xor() for row in lfsr.transition()))

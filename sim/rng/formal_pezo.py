@@ -1,7 +1,7 @@
-"""Rules of `pezo` on the fly: golden's words from reset and from any load, mark or replay on.
+"""Rules of `pezo` on the fly: golden words from reset and after any load, mark or replay.
 
-One number of four bits and its factor: the ring of their state has eight bits. How several registers rotate is proved
-of `urng`.
+One number of 4 bits and its factor: the state ring has 8 bits. The rules of `urng` cover the rotation of several
+registers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,5 @@ SPEC = PezoSpec(scale=ScaleSpec(urng=UrngSpec(n=1, bits=4, allow_power_of_two=Tr
 
 
 def check(checker: Checker, spec: PezoSpec) -> None:
-    """Add the rules."""
     offers(checker, spec.replay_cycles)
     sequence(checker, spec, spec.can_replay)

@@ -1,6 +1,6 @@
-"""Rules of `pool`: golden's rows from reset and from any load, mark or replay on, and a load reads the old address.
+"""Rules of `pool`: golden rows from reset and after any load, mark or replay; a load scans out the old address.
 
-Seven rows have an LFSR as their address, as the default's 511 have.
+Seven rows use an LFSR address, as the default of 511 rows does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ SPEC = PoolSpec(size=21, p=3, bits=4)
 
 
 def check(checker: Checker, spec: PoolSpec) -> None:
-    """Add the rules."""
     offers(checker)
     sequence(checker, spec, replays=True)
     if spec.lfsr:

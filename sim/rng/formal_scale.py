@@ -1,6 +1,6 @@
-"""Rules of `scale`: golden's factors from reset and from any load on, and a load reads the old state.
+"""Rules of `scale`: golden factors from reset and after any load; a load scans out the old state.
 
-The factors of three numbers of four bits differ; their 15 positions are a table.
+The factors of three 4-bit numbers vary; their 15 positions form a table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ SPEC = ScaleSpec(urng=UrngSpec(n=3, bits=4))
 
 
 def check(checker: Checker, spec: ScaleSpec) -> None:
-    """Add the rules."""
     offers(checker)
     sequence(checker, spec, replays=False)
     if spec.varies:

@@ -1,7 +1,7 @@
-"""Rules of `urng`: golden's words from reset and from any load on, a load reads the old state, no number ever stops.
+"""Rules of `urng`: golden words from reset and after any load; a load scans out the old state; no number freezes.
 
-Three registers of four bits have all of the control, two bits a step both kinds of a register's inputs; their 15
-positions are a table.
+Three 4-bit registers contain the whole control, two bits a step both kinds of register inputs; their 15 positions form
+a table.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ SPEC = UrngSpec(n=3, bits=4, leap=2)
 
 
 def check(checker: Checker, spec: UrngSpec) -> None:
-    """Add the rules.
-
-    Rules ``alive`` (no number is 0 but where a load put it: zeros rotate, and none comes or goes) and ``moves`` (from
-    reset on no word is that before it).
+    """Rules ``alive`` (a number is 0 only by a load: zeros rotate, none appears or vanishes) and ``moves`` (from reset
+    no word repeats the previous word).
     """
     offers(checker)
     sequence(checker, spec, replays=False)

@@ -1,6 +1,6 @@
-"""Rules of a source of numbers: the words, loads, marks and replays of golden, position by position.
+"""Rules of a number source: words, loads, marks and replays against the golden model, position by position.
 
-A source is proved with so few positions that golden's whole sequence is a table in the checker.
+The period in a proof is so short that the whole golden sequence is a table in the checker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Source = UrngSpec | ScaleSpec | PoolSpec | PezoSpec
 
 
 def withholding(checker: Checker) -> Value:
-    """Tell whether a load withholds the words: from its first bit to the one marked last, gaps included."""
+    """High while a load suspends words: from its first bit to the bit marked last, gaps included."""
     load, under_way = checker.streams["load"], Signal(name="under_way")
     with checker.m.If(checker.moves("load")):
         checker.m.d.sync += under_way.eq(~load.payload.last)
@@ -26,7 +26,7 @@ def withholding(checker: Checker) -> Value:
 
 
 def turning(checker: Checker, cycles: int) -> Value:
-    """Tell whether no word is to be expected as a mark or a replay takes its cycles, as the reset does."""
+    """High during the cycles of a mark or replay, and after reset."""
     m, left = checker.m, Signal(range(cycles + 1), init=cycles, name="turns_left")
     with m.If(left != 0):
         m.d.sync += left.eq(left - 1)
@@ -36,16 +36,9 @@ def turning(checker: Checker, cycles: int) -> Value:
 
 
 def offers(checker: Checker, cycles: int = 0) -> None:
-    """Check that there is a word in every cycle but those of a load, a mark or a replay.
+    """Rules ``offered`` (a word in every cycle outside loads, marks and replays), ``load_taken``, and the handshake.
 
-    Rules ``offered`` and ``load_taken`` and those of the handshake: only a load withdraws a word.
-
-    Parameters
-    ----------
-    checker : Checker
-        Of a block with streams `load` and `o`.
-    cycles : int
-        Cycles of a mark or a replay.
+    Only a load may withdraw a word; `cycles` is the duration of a mark or replay.
     """
     away = withholding(checker)
     turns = turning(checker, cycles) if cycles else Const(0, 1)
@@ -55,18 +48,17 @@ def offers(checker: Checker, cycles: int = 0) -> None:
 
 
 def sequence(checker: Checker, spec: Source, replays: bool) -> None:
-    """Check the words against golden's, wherever a load, a mark or a replay leads.
+    """Rules ``sequence`` (golden word of the position, after any load, mark or replay) and ``scan`` (a load scans out
+    the old state).
 
-    Rules ``sequence`` (a word is that of its position), ``scan`` (a load reads the old state). A load of fewer bits
-    than the state has leads nowhere that golden knows: there they hold from the next whole one on.
+    A load shorter than the state has no golden position: the rules then resume with the next complete load.
 
     Parameters
     ----------
-    checker : Checker
     spec : Source
-        The block's; `spec.period` positions become a table.
+        Spec of the block; its `spec.period` positions become a table.
     replays : bool
-        The block has `replay` and `mark`.
+        The block has inputs `replay` and `mark`.
     """
     m, port, load = checker.m, checker.streams["o"], checker.streams["load"]
     words = spec.run({}, spec.period)["o"]
@@ -75,7 +67,7 @@ def sequence(checker: Checker, spec: Source, replays: bool) -> None:
     size = len(spec.serial(0))
     position, mark = (Signal(range(spec.period), name=name) for name in ("position", "marked"))
     known, loading = Signal(init=1, name="known"), Signal(name="loading")
-    # what the shift chain holds: the state of the position, and in a load the bits that have entered
+    # contents of the shift chain: the position's state, during a load also the entered bits
     chain, entered = Signal(size, name="chain"), Signal(range(size + 1), name="entered")
     now = Signal(size, name="chain_now")
     m.d.comb += now.eq(Mux(loading, chain, Array(serial)[position]))
@@ -111,11 +103,10 @@ def sequence(checker: Checker, spec: Source, replays: bool) -> None:
 
 
 def frozen(checker: Checker, bits: int, word: int) -> None:
-    """Check that a loaded state of 0 stays 0: rule ``frozen``, all words are that of state 0 up to the next load.
+    """Rule ``frozen``: a loaded state of 0 stays 0, its word is repeated until the next load.
 
     Parameters
     ----------
-    checker : Checker
     bits : int
         Bits of the state.
     word : int

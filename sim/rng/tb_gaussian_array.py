@@ -1,4 +1,4 @@
-"""Bench of `gaussian_array`: that of `pezo`, whose ports it has; then states of other seeds."""
+"""Bench of `gaussian_array`: the bench of `pezo`, which has the same ports; then states of other seeds."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..phase import Phase
 from .tb_pezo import replays_and_loads
 
 OTHER_SEEDS = 4
-"""Seeds of which a state is loaded."""
+"""Number of seeds to load a state from."""
 
 
 def scenario(spec: GaussianArraySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """A plain run after reset, then replays, loads and replays; then words from states of other seeds.
+    """A plain run after reset, replays, loads and replays; then words from states of other seeds.
 
-    Registers of one width, which repeat together, have other contents at the same time with another seed.
+    Registers of equal width repeat together, but start from other contents with another seed.
     """
     phases = replays_and_loads(spec, rng, words)
     for _ in range(OTHER_SEEDS):
         other = replace(spec, seed=int(rng.integers(1 << 30)))
         first = int(rng.integers(spec.period))
-        there = other.words_at(first + np.arange(words // OTHER_SEEDS))
-        phases += [Phase(load_words(other.serial(first))), Phase({}, {"o": there})]
+        numbers = other.words_at(first + np.arange(words // OTHER_SEEDS))
+        phases += [Phase(load_words(other.serial(first))), Phase({}, {"o": numbers})]
     return phases

@@ -1,4 +1,4 @@
-"""Bench of `grng`: numbers from reset on, then on from where they stopped."""
+"""Bench of `grng`: numbers from reset, then the continuation."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from ...golden.rng.grng import GrngSpec
 
 
 def stimulus(spec: GrngSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Give nothing: a source has no input."""
+    """A source has no input."""
     return {}

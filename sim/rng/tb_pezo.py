@@ -1,4 +1,4 @@
-"""Bench of `pezo`: words from reset; a mark; replays; a position loaded, the old state read; replays from there."""
+"""Bench of `pezo`: words from reset, a mark, replays, a loaded position with state read-back, further replays."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from .tb_pool import random_replays
 
 
 def stimulus(spec: Generator, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make sidebands for perturbations drawn up to three times, where the configuration can replay."""
+    """Sidebands for perturbations drawn up to three times, if the configuration can replay."""
     return random_replays(rng, words, shortest=1 + spec.replay_cycles // 4) if spec.can_replay else {}
 
 
 def scenario(spec: PezoSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Phases of `replays_and_loads`."""
     return replays_and_loads(spec, rng, words)
 
 
 def replays_and_loads(spec: Generator, rng: np.random.Generator, words: int) -> list[Phase]:
-    """A plain run after reset, then replays, a load with the old state read back, and replays from there."""
+    """A plain run after reset, then replays, a load with read-back of the old state, and replays from there."""
     plain = Phase({}, spec.run({}, words), reset=True, cycles=words + spec.latency)
     phases, position = [plain], words
     if spec.can_replay:
-        # a word of its own makes the mark, so that the replays that follow are relative to it
+        # a separate word sets the mark, the origin of the following replays
         to_mark = {"mark": {"bit": np.ones((1, 1), np.int64)}}
         phases.append(Phase(to_mark, {"o": spec.words_at(np.array([position]))}))
         position += 1
     replays, more = stimulus(spec, rng, words), stimulus(spec, rng, words)
     walked = position + replayed(replays, words + 1)
-    # the ring is still turning from the mark when the phase begins
+    # the ring still rotates from the mark when the phase begins
     cycles = spec.replay_cycles + spec.cycles(replays, words)
     phases.append(Phase(replays, {"o": spec.words_at(walked[:-1])}, cycles=cycles))
     target = int(rng.integers(spec.period))
     load = load_words(spec.serial(target))
     phases.append(Phase(load, {"scan": {"bit": spec.serial(int(walked[-1]))[:, None]}}))
-    there = spec.words_at(target + replayed(more, words))
-    phases.append(Phase(more, {"o": there}, cycles=spec.cycles(more, words)))
+    numbers = spec.words_at(target + replayed(more, words))
+    phases.append(Phase(more, {"o": numbers}, cycles=spec.cycles(more, words)))
     return phases

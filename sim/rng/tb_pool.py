@@ -1,4 +1,4 @@
-"""Bench of `pool`: rows with replays and marks from reset; an address loaded, the old one read; more from there."""
+"""Bench of `pool`: rows with replays and marks from reset; a loaded address with read-back; more from there."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ from ..phase import Phase
 
 
 def random_replays(rng: np.random.Generator, words: int, shortest: int = 1) -> dict[str, Words]:
-    """Make sidebands for perturbations of random length, each drawn one to three times; both at once now and then.
+    """Sidebands `replay` and `mark` for perturbations of random length, drawn one to three times.
 
-    Parameters
-    ----------
-    rng : Generator
-        Source of lengths and draws.
-    words : int
-        Words of the stream that the sidebands go with.
-    shortest : int
-        Words of the shortest perturbation.
+    Both bits are sometimes set at once. `words` is the length of the accompanied stream, `shortest` the minimal length
+    of a perturbation.
     """
     replay, mark = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
     end = -1
@@ -35,13 +29,13 @@ def random_replays(rng: np.random.Generator, words: int, shortest: int = 1) -> d
 
 
 def scenario(spec: PoolSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Rows with replays after reset; an address loaded, the old one read back; rows with replays from there."""
+    """Rows with replays after reset; a loaded address with read-back of the old one; rows with replays from there."""
     first, second = random_replays(rng, words), random_replays(rng, words)
     target = int(rng.integers(spec.rows))
     here = int(replayed(first, words + 1)[-1])
-    there = spec.words_at(target + replayed(second, words))
+    rows = spec.words_at(target + replayed(second, words))
     return [
         Phase(first, spec.run(first, words), reset=True, cycles=words),
         Phase(load_words(spec.serial(target)), {"scan": {"bit": spec.serial(here)[:, None]}}),
-        Phase(second, {"o": {"number": there}}, cycles=words),
+        Phase(second, {"o": {"number": rows}}, cycles=words),
     ]

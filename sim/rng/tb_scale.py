@@ -1,4 +1,4 @@
-"""Bench of `scale`: factors from reset; a far state loaded while the old one is read back; factors from there."""
+"""Bench of `scale`: factors from reset; a distant state loaded, the old state read back; factors from there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ..phase import Phase
 
 
 def scenario(spec: ScaleSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Factors after reset; a far position loaded, the old state read back meanwhile; factors from there."""
     first = Phase({}, spec.run({}, words), reset=True, cycles=words)
     if not spec.varies:
         return [first]

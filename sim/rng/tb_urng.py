@@ -1,4 +1,4 @@
-"""Bench of `urng`: from reset; a far state loaded while the old one is read back; numbers from there."""
+"""Bench of `urng`: numbers from reset; a distant state loaded, the old state read back; numbers from there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from ..phase import Phase
 
 
 def scenario(spec: UrngSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Numbers after reset; a far position loaded, the old state read back meanwhile; numbers from there."""
     target = int(rng.integers(spec.period))
     load = load_words(spec.serial(target))
     read_back = {"scan": {"bit": spec.serial(words)[:, None]}}
-    there = {"o": {"number": spec.words_at(target + np.arange(words))}}
-    return [Phase({}, spec.run({}, words), reset=True, cycles=words), Phase(load, read_back), Phase({}, there)]
+    numbers = {"o": {"number": spec.words_at(target + np.arange(words))}}
+    return [Phase({}, spec.run({}, words), reset=True, cycles=words), Phase(load, read_back), Phase({}, numbers)]
