@@ -1,1 +1,1 @@
-"""Import of users' networks: a file or module to a graph, and behind it layers and transformer operations."""
+"""Import of users' networks: a file or module as a graph, then as layers or transformer operations."""

@@ -1,4 +1,4 @@
-"""Check of a user's module: what it gives for a sample does not depend on how many samples are in the batch."""
+"""Check of a user's module: outputs of a sample do not depend on the number of samples in the batch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .exported_graph import is_users, shown
 from .on_host import evaluated
 
 _SAMPLES, _MORE = 2, 3
-"""Samples of the first run, which are those with which a module is exported, and of the second."""
+"""Samples of the first run, as many as of an export, and of the second run."""
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
-"""Largest difference, relative to the largest output: a batch of another size is rounded otherwise."""
+"""Largest difference relative to the largest output: rounding depends on the batch size."""
 _SHAPING = frozenset(("size", "stride", "shape", "repeats", "end", "split_size", "split_sizes"))
 """Arguments of operators that may grow with the number of samples."""
 
@@ -27,9 +27,9 @@ _SHAPING = frozenset(("size", "stride", "shape", "repeats", "end", "split_size",
 def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
     """Refuse a module that computes with the size of its batch.
 
-    An export holds one size, and a network here takes any. The module runs on random samples and on the same ones among
-    more, in float64, or in its own type if it has tensors of that type alone. Both runs have the same operators with
-    the same numbers but for shapes, and give the same values.
+    An export has one batch size, but a network here takes any. The module runs on random samples, then on the same
+    samples within a larger batch. Both runs use float64, or the module's own type if it creates tensors of this type.
+    Both runs must have the same operators with the same numbers, except for shapes, and give the same values.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
         With the layer in which outputs first differ.
     """
     with evaluated(module), torch.no_grad():
-        for dtype in (torch.float64, next((one.dtype for one in module.parameters()), torch.float32)):
+        for dtype in (torch.float64, next((parameter.dtype for parameter in module.parameters()), torch.float32)):
             samples = torch.randn(_MORE, *input_shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
-            calls, some = _Calls(name), samples[:_SAMPLES]
+            calls, first_samples = _Calls(name), samples[:_SAMPLES]
             try:
                 with calls:
-                    first = _outputs(module, some)
+                    first = _outputs(module, first_samples)
                 with calls.again:
                     second = _outputs(module, samples)
             except UserError:
@@ -69,7 +69,7 @@ def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
 
 
 class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Mode that records the operators of a run with their numbers, or compares those of another run with them.
+    """Mode that records the operators of a run with their numbers, or compares another run with the record.
 
     Parameters
     ----------
@@ -90,10 +90,9 @@ class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _Calls(self._name, self._calls)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator."""
-        names = [one.name for one in func._schema.arguments]
-        given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
-        call = func, {key: one for key, one in given.items() if _is_number(one)}
+        names = [argument.name for argument in func._schema.arguments]
+        arguments = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
+        call = func, {key: value for key, value in arguments.items() if _is_number(value)}
         if self._expected is not None:
             before = self._expected[len(self._calls) : len(self._calls) + 1]
             if not before or not _alike(before[0], call):
@@ -112,10 +111,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _alike(first: tuple[Any, dict[str, Any]], second: tuple[Any, dict[str, Any]]) -> bool:
-    """Tell whether two calls are of one operator with the same numbers, of which shapes may grow with the samples."""
+    """True for two calls of one operator with equal numbers, except that shapes may grow with the samples."""
     if first[0] is not second[0] or first[1].keys() != second[1].keys():
         return False
-    return all(_grown(own, second[1][key], key in _SHAPING) for key, own in first[1].items())
+    return all(_grown(value, second[1][key], key in _SHAPING) for key, value in first[1].items())
 
 
 def _grown(first: Any, second: Any, shaping: bool) -> bool:
@@ -125,7 +124,7 @@ def _grown(first: Any, second: Any, shaping: bool) -> bool:
 
 
 def _users_line() -> str:
-    """Line of the user's file that runs."""
+    """Line of the user's file that is executing."""
     frame: Any = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
@@ -133,23 +132,23 @@ def _users_line() -> str:
 
 
 def _outputs(module: nn.Module, samples: Tensor) -> Any:
-    """Outputs of a module whose floats have the type of the samples."""
+    """Outputs of a module, with floats in the type of the samples."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    typed = {own: one.to(samples.dtype) for own, one in tensors.items() if one.is_floating_point()}
+    typed = {name: tensor.to(samples.dtype) for name, tensor in tensors.items() if tensor.is_floating_point()}
     return torch.func.functional_call(module, typed, (samples,))
 
 
 def _differ(first: Tensor, second: Tensor) -> bool:
-    """Tell whether the first samples have other values in a larger batch."""
+    """True if the first samples have other values in a larger batch."""
     if not _comparable(first, second):
         return True
-    expected, found = (one.nan_to_num(0.0, 1.0, -1.0) for one in (first, second[:_SAMPLES]))
+    expected, actual = (values.nan_to_num(0.0, 1.0, -1.0) for values in (first, second[:_SAMPLES]))
     largest = max(1e-30, float(expected.abs().amax())) if expected.numel() else 0.0
-    return bool(((found - expected).abs() > _TOLERANCES[first.dtype] * largest).any())
+    return bool(((actual - expected).abs() > _TOLERANCES[first.dtype] * largest).any())
 
 
 def _comparable(first: Any, second: Any) -> bool:
-    """Tell whether two values are of batches of samples."""
+    """True if two values are batches of samples."""
     return (
         isinstance(first, Tensor)
         and isinstance(second, Tensor)
@@ -160,8 +159,8 @@ def _comparable(first: Any, second: Any) -> bool:
 
 
 def _place(module: nn.Module, samples: Tensor) -> str:
-    """Layer in which values first differ, or before which they do."""
-    titles = {one: title for title, one in module.named_modules()}
+    """Layer in which, or before which, values first differ."""
+    titles = {child: title for title, child in module.named_modules()}
     first, second = (_passed(module, samples[:count]) for count in (_SAMPLES, _MORE))
     for (layer, when, value), (other, _, again) in zip(first, second, strict=False):
         if layer is other and titles[layer] and _comparable(value, again) and _differ(value, again):
@@ -170,15 +169,15 @@ def _place(module: nn.Module, samples: Tensor) -> str:
 
 
 def _passed(module: nn.Module, samples: Tensor) -> list[tuple[nn.Module, str, Any]]:
-    """First input and the output of each layer in their order in time."""
+    """First input and output of each layer, in order of execution."""
     passed: list[tuple[nn.Module, str, Any]] = []
     with ExitStack() as hooks:
         for layer in module.modules():
             before = layer.register_forward_pre_hook(
-                lambda own, given: passed.append((own, "before", given[:1] and given[0]))
+                lambda child, inputs: passed.append((child, "before", inputs[:1] and inputs[0]))
             )
-            behind = layer.register_forward_hook(lambda own, _, made: passed.append((own, "in", made)))
+            after = layer.register_forward_hook(lambda child, _, output: passed.append((child, "in", output)))
             hooks.enter_context(before)
-            hooks.enter_context(behind)
+            hooks.enter_context(after)
         _outputs(module, samples)
     return passed

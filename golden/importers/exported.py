@@ -1,4 +1,4 @@
-"""Modules of PyTorch and programs of `torch.export` as graphs of operators that all give a new tensor."""
+"""PyTorch modules and programs of `torch.export` as graphs of operators without side effects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .graph import first_line
 from .on_host import as_written, evaluated
 
 _BATCH = 2
-"""Samples with which a module is exported: more than one, so that a view that mixes them is seen."""
+"""Samples of an export: more than one, to detect views that mix samples."""
 
 
 class SampleError(UserError):
@@ -32,12 +32,12 @@ class SampleError(UserError):
 
 
 def exported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> ExportedProgram:
-    """Export a module, with operators that all give a new tensor.
+    """Exported program in which every operator returns a new tensor.
 
     Parameters
     ----------
     module : nn.Module or ExportedProgram
-        Takes a batch of samples; as it is in evaluation mode, or was when it was exported. Not modified.
+        Takes a batch of samples. A module is exported in evaluation mode, and not modified.
     input_shape : tuple of int
         Shape of one sample as the module takes it.
     name : str
@@ -70,11 +70,11 @@ def sample_shape(program: ExportedProgram, name: str) -> Shape:
     Raises
     ------
     UserError
-        If the program has not one input of floats, whose first size alone may be open, and one output.
+        Unless the program has one output and one input of floats, with fixed sizes except for the batch.
     """
-    given = [one for one in program.graph_signature.input_specs if one.kind is InputKind.USER_INPUT]
-    outputs = [one for one in program.graph_signature.output_specs if one.kind is OutputKind.USER_OUTPUT]
-    for several, what in ((given, "takes {} inputs"), (outputs, "gives {} outputs")):
+    inputs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    outputs = [spec for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+    for several, what in ((inputs, "takes {} inputs"), (outputs, "gives {} outputs")):
         if len(several) != 1:
             raise UserError(f"{name} {what.format(len(several))}: a network here has one")
     sample = _sample(program)
@@ -91,17 +91,17 @@ def sample_shape(program: ExportedProgram, name: str) -> Shape:
 def _sample(program: ExportedProgram) -> Tensor:
     names = program.graph_signature.user_inputs
     (sample,) = (node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in names)
-    found: Tensor = sample
-    return found
+    tensor: Tensor = sample
+    return tensor
 
 
 def _functional(program: ExportedProgram, name: str) -> ExportedProgram:
-    """Program of operators that all give a new tensor, for a fixed number of samples: its own, or 2 where it takes any.
+    """Program in which every operator returns a new tensor, for its fixed batch size, or for 2 samples if it takes any.
 
     Raises
     ------
     UserError
-        If it does not take 2, or was exported in training mode.
+        If it does not take 2 samples, or was exported in training mode.
     """
     sample = _sample(program)
     if not isinstance(sample.shape[0], int):
@@ -111,23 +111,23 @@ def _functional(program: ExportedProgram, name: str) -> ExportedProgram:
         except Exception as error:
             raise UserError(f"{name} takes no batch of 2 samples: {first_line(error)}") from error
     program = program.run_decompositions({})
-    for one in program.graph_signature.output_specs:
-        if one.kind is OutputKind.BUFFER_MUTATION:
-            raise UserError(f"{name} changes {one.target} when it runs: export it in evaluation mode, after eval()")
+    for spec in program.graph_signature.output_specs:
+        if spec.kind is OutputKind.BUFFER_MUTATION:
+            raise UserError(f"{name} changes {spec.target} when it runs: export it in evaluation mode, after eval()")
     return program
 
 
 def _check_kind(module: nn.Module, name: str) -> None:
-    """Refuse modules that are no Python code, or whose weights are not values."""
-    for title, one in module.named_modules():
-        kind, where = type(one), f"{name}{title and f', layer {title}'}"
-        if isinstance(one, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+    """Refuse modules without Python code, and modules without plain weights."""
+    for title, child in module.named_modules():
+        kind, where = type(child), f"{name}{title and f', layer {title}'}"
+        if isinstance(child, torch.jit.ScriptModule | torch.jit.ScriptFunction):
             raise UserError(f"{where} is TorchScript: give the module from which it was scripted or traced")
         if ".quantized" in kind.__module__ or ".quantizable" in kind.__module__:
             raise UserError(f"{where} is quantised ({kind.__name__}): give the module in float, before that")
-        if hasattr(one, "_orig_mod"):
+        if hasattr(child, "_orig_mod"):
             raise UserError(f"{where} is compiled: give the module as it is before torch.compile")
-        if isinstance(one, nn.DataParallel):
+        if isinstance(child, nn.DataParallel):
             raise UserError(f"{where} is {kind.__name__}: give the module in it, its attribute module")
 
 
@@ -146,30 +146,30 @@ def _check_weights(tensors: Mapping[str, Tensor], name: str) -> None:
 def _check_inputs(module: nn.Module, name: str) -> None:
     kinds = inspect.Parameter
     needed = [
-        one.name
-        for one in inspect.signature(module.forward).parameters.values()
-        if one.default is kinds.empty and one.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+        parameter.name
+        for parameter in inspect.signature(module.forward).parameters.values()
+        if parameter.default is kinds.empty and parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
     ]
     if len(needed) > 1:
         raise UserError(f"{name} takes {len(needed)} inputs ({', '.join(needed)}): a network here has one")
 
 
 def _example(module: nn.Module, input_shape: Shape) -> Tensor:
-    dtype = next((one.dtype for one in module.parameters()), torch.float32)
+    dtype = next((parameter.dtype for parameter in module.parameters()), torch.float32)
     return torch.zeros(_BATCH, *input_shape, dtype=dtype)
 
 
 def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
-    """Run a module once: its own mistakes have plain messages here, and a place."""
+    """Run a module once: a mistake of its author gets a plain message with its place."""
     entered: list[str] = [""]
     hooks = [
-        one.register_forward_pre_hook(lambda *_, title=title: entered.append(title))
-        for title, one in module.named_modules()
+        child.register_forward_pre_hook(lambda *_, title=title: entered.append(title))
+        for title, child in module.named_modules()
     ]
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = module(_example(module, input_shape))
+            output = module(_example(module, input_shape))
     except Exception as error:
         place = _place_of_error(error) or (f"{name}, layer {entered[-1]}" if entered[-1] else name)
         shape = " x ".join(map(str, input_shape))
@@ -177,10 +177,10 @@ def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
     finally:
         for hook in hooks:
             hook.remove()
-    if not isinstance(made, Tensor):
-        count = f"a {type(made).__name__}"
-        if isinstance(made, tuple | list | dict):
-            count = f"{len(made)} outputs" + (" by name" if isinstance(made, dict) else "")
+    if not isinstance(output, Tensor):
+        count = f"a {type(output).__name__}"
+        if isinstance(output, tuple | list | dict):
+            count = f"{len(output)} outputs" + (" by name" if isinstance(output, dict) else "")
         raise UserError(f"{name} gives {count}: a network here has one, the logits")
 
 
@@ -188,7 +188,7 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram
     try:
         with _without_messages(), _without_hints():
             program = torch.export.export(module, (_example(module, input_shape),), strict=False)
-            # operators in place become such that give a new tensor; all others stay as they are
+            # only operators in place are replaced, by operators that return a new tensor
             functional: ExportedProgram = program.run_decompositions({})
             return functional
     except Exception as error:
@@ -201,7 +201,7 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram
 
 @contextmanager
 def _without_messages() -> Iterator[None]:
-    """Context without PyTorch's warnings about its own code, its log, and the graphs that it prints."""
+    """Context without PyTorch's warnings about its own code, its log, and its printed graphs."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -214,19 +214,19 @@ def _without_messages() -> Iterator[None]:
 
 @contextmanager
 def _without_hints() -> Iterator[None]:
-    """Context in which encoders of PyTorch do not look whether a mask is causal.
+    """Context in which PyTorch's encoders do not test whether a mask is causal.
 
-    An export has no values of the mask. The answer is a hint alone: the mask itself is added where it is no.
+    An export has no values of the mask. The test's result is only a hint: otherwise the encoder adds the mask itself.
     """
-    own = transformer._detect_is_causal_mask
+    detect = transformer._detect_is_causal_mask
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
     try:
         yield
     finally:
-        transformer._detect_is_causal_mask = own
+        transformer._detect_is_causal_mask = detect
 
 
 def _place_of_error(error: BaseException) -> str:
-    """Line of the user's file at which an exception was raised."""
+    """Line of the user's file at which an exception was raised; empty if it is elsewhere."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return f"{shown(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""

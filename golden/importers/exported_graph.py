@@ -1,4 +1,4 @@
-"""Graph of an exported program: a walk over its operators, with the checks and names that every network needs."""
+"""Graph of an exported program: traversal of its operators, with checks and names for every kind of network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECK = "aten._assert_tensor_metadata.default"
 
 
 class ExportedGraph(ABC):
-    """Walk over the operators of an exported program; what they are, a subclass says.
+    """Traversal of an exported program's operators; a subclass imports each operator.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class ExportedGraph(ABC):
     Attributes
     ----------
     values : dict of Node to Any
-        Tensors of the program, as the subclass has them.
+        Tensors of the program, in the subclass's form.
     """
 
     def __init__(self, program: ExportedProgram, name: str) -> None:
@@ -47,18 +47,18 @@ class ExportedGraph(ABC):
 
     @abstractmethod
     def sample(self, node: Node) -> Any:
-        """Make the value of the sample."""
+        """Value of the sample."""
 
     @abstractmethod
     def constant(self, node: Node, name: str, tensor: Tensor) -> Any:
-        """Make the value of a tensor of the module; its name is empty where the module's state has none."""
+        """Value of a tensor of the module; `name` is empty if the module's state does not name it."""
 
     @abstractmethod
     def operator(self, node: Node, title: str, place: Place) -> Any:
         """Import an operator."""
 
     def walk(self) -> tuple[Place, Any]:
-        """Import all operators, and return the output with its place for messages."""
+        """Import all operators; return the output and its place for messages."""
         self.program.graph.eliminate_dead_code()
         tensors = self._tensors()
         for node in self.program.graph.nodes:
@@ -75,26 +75,26 @@ class ExportedGraph(ABC):
         raise AssertionError("an exported program has an output")
 
     def _tensors(self) -> dict[str, tuple[str, Tensor]]:
-        """Tensors of the module by the names of their placeholders, each with its name in the state if it is there."""
+        """Tensors of the module by placeholder, each with its name in the state, if any."""
         signature, state = self.program.graph_signature, self.program.state_dict
         owned = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-        found = {}
+        tensors = {}
         for placeholder, name in {**owned, **signature.inputs_to_lifted_tensor_constants}.items():
             tensor = state[name] if name in state else self.program.constants[name]
-            found[placeholder] = (name if placeholder in owned and name in state else "", tensor)
-        return found
+            tensors[placeholder] = (name if placeholder in owned and name in state else "", tensor)
+        return tensors
 
     def _item(self, node: Node, place: Place) -> Any:
-        """Take one of several outputs."""
-        given, number = self.values[node.all_input_nodes[0]], int(str(node.args[1]))
-        if type(given) is tuple:
-            return given[number]
+        """One of several outputs."""
+        outputs, number = self.values[node.all_input_nodes[0]], int(str(node.args[1]))
+        if type(outputs) is tuple:
+            return outputs[number]
         if number:
             raise place.error("of a second output of an operator has no hardware")
-        return given
+        return outputs
 
     def _output(self, node: Node) -> tuple[Place, Any]:
-        mutated = [one for one in self.program.graph_signature.output_specs if one.kind.name != "USER_OUTPUT"]
+        mutated = [spec for spec in self.program.graph_signature.output_specs if spec.kind.name != "USER_OUTPUT"]
         if mutated:
             raise UserError(f"{self.name} changes {mutated[0].target or 'its input'} when it runs")
         (outputs,) = node.args
@@ -105,40 +105,36 @@ class ExportedGraph(ABC):
         """Arguments of an operator, with values for the tensors."""
         return aten_arguments(node, self.argument)
 
-    def argument(self, given: Any) -> Any:
+    def argument(self, argument: Any) -> Any:
         """Argument of an operator, with values for the tensors."""
-        if isinstance(given, Node):
-            return self.values[given]
-        return [self.argument(one) for one in given] if isinstance(given, list | tuple) else given
+        if isinstance(argument, Node):
+            return self.values[argument]
+        return [self.argument(item) for item in argument] if isinstance(argument, list | tuple) else argument
 
 
 def is_users(file: str) -> bool:
-    """Tell whether a file of a traceback is neither PyTorch's, nor Python's, nor of this package's own models."""
+    """True if a file of a traceback is neither PyTorch's, nor Python's, nor this package's."""
     if not os.path.isfile(file) or file.startswith((_TORCH, *_OWN)):
         return False
     return not file.startswith(_STANDARD) or file[len(_STANDARD) :].startswith(_PACKAGES)
 
 
 def shown(file: str) -> str:
-    """Path of a file, short where it is below the working directory."""
+    """Path of a file, relative if below the working directory."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
 def place_of(node: Node, name: str) -> Place:
-    """Line of the user's file at which an operator stands, and its layer where the line calls several.
+    """Line of the user's file with an operator, and its layer if the line calls several.
 
-    Parameters
-    ----------
-    node : Node
-    name : str
-        Origin of the module for messages.
+    `name` is the origin of the module for messages.
     """
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module = re.sub(r"^L\['self'\]\.?|^L__self__\.?", "", stack[-1][0]) if stack else ""
-    within = [str(one[1]).startswith("torch.nn.") for one in stack]
+    within = [str(frame[1]).startswith("torch.nn.") for frame in stack]
     title = module if within[-1:] == [True] and module else f"{module}.{node.name}".lstrip(".")
-    frames = [one for one in _FRAME.findall(node.meta.get("stack_trace") or "") if is_users(one[0])]
+    frames = [frame for frame in _FRAME.findall(node.meta.get("stack_trace") or "") if is_users(frame[0])]
     plain = ".".join(title_of(node).split(".")[:2])
     if frames:
         file, line, code = frames[-1]
@@ -153,6 +149,6 @@ def title_of(node: Node) -> str:
 
 
 def shape_of(node: Node) -> tuple[int, ...]:
-    """Shape of an operator's result, the batch included; of the first where it has several."""
+    """Shape of an operator's result with the batch; the first of several results."""
     value = node.meta["val"]
     return tuple((value[0] if isinstance(value, tuple | list) else value).shape)

@@ -1,4 +1,4 @@
-"""Shared by importers of all networks: places of operators for messages, arguments of operators, and constants."""
+"""Shared by all importers: places of operators for messages, arguments of operators, and constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import onnx
 
 _OF_STORAGE = frozenset(("cudnn_enable", "device", "layout", "memory_format", "non_blocking", "path", "pin_memory"))
-"""Arguments of ATen that change how values are computed and stored, not which."""
+"""Arguments of ATen that affect computation and storage, but not the values."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Place:
     where : str
         ``model.py:12``, or the name of the model and of the layer.
     code : str
-        What stands there; may be empty.
+        Source text of the line; may be empty.
     operator : str
-        Operator of several that a line may have.
+        The operator, if the line has several.
     """
 
     title: str
@@ -40,13 +40,13 @@ class Place:
     operator: str = ""
 
     def error(self, reason: str) -> UserError:
-        """Make the error of this place."""
-        whole = f"{self.where}: {self.operator} {reason}" if self.operator else f"{self.where}: {reason}"
-        return UserError(whole + (f" ({self.code})" if self.code else ""))
+        """Error with this place."""
+        message = f"{self.where}: {self.operator} {reason}" if self.operator else f"{self.where}: {reason}"
+        return UserError(message + (f" ({self.code})" if self.code else ""))
 
     @property
     def of_layer(self) -> Place:
-        """Place of the layer that is made of the operator."""
+        """Place of the whole layer."""
         return replace(self, operator="")
 
 
@@ -56,9 +56,8 @@ class Constant:
 
     Parameters
     ----------
-    tensor : Tensor
     name : str
-        Of the tensor of the model's state of which it is made; empty where there is no such one.
+        The tensor in the model's state from which this one is made; empty for none.
     """
 
     tensor: Tensor
@@ -66,31 +65,31 @@ class Constant:
 
 
 def constant_of(place: Place, what: str, value: Any) -> Constant | None:
-    """Argument that is a constant, or is left out."""
+    """Constant argument; None if it is left out."""
     if value is not None and not isinstance(value, Constant):
         raise place.error(f"has a {what} that is computed from the samples")
     return value
 
 
 def needed(place: Place, what: str, value: Any) -> Constant:
-    """Argument that is a constant."""
-    found = constant_of(place, what, value)
-    if found is None:
+    """Constant argument that must be present."""
+    constant = constant_of(place, what, value)
+    if constant is None:
         raise place.error(f"has no {what}")
-    return found
+    return constant
 
 
 class Arguments(Mapping[str, Any]):
-    """Arguments of an operator by name, defaults included; it notices those that nobody reads.
+    """Arguments of an operator by name, with defaults; records which arguments are read.
 
     Parameters
     ----------
     given : mapping of str to Any
-        Arguments that are there.
+        Explicit arguments.
     defaults : mapping of str to Any
-        Values of those that may be left out and have one.
+        Default values of optional arguments.
     order : sequence of str
-        Names of those that have a place, by their places.
+        Names of the positional arguments, in order.
     """
 
     def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any], order: Sequence[str] = ()) -> None:
@@ -109,29 +108,29 @@ class Arguments(Mapping[str, Any]):
         return len(self._all)
 
     def first(self, count: int) -> list[Any]:
-        """List the first arguments by their places; None for one that is left out."""
+        """The first positional arguments; None for omitted ones."""
         return [self.get(name) for name in self._order[:count]]
 
     def integers(self, place: Place, name: str) -> list[int]:
-        """List the integers of an argument, which versions of an operator have as an attribute or as a constant."""
-        given = self.get(name)
-        if isinstance(given, list):
-            return given
-        constant = constant_of(place, name, given)
+        """Integers of an argument, which is an attribute or a constant, depending on the operator's version."""
+        value = self.get(name)
+        if isinstance(value, list):
+            return value
+        constant = constant_of(place, name, value)
         return [] if constant is None else [int(number) for number in constant.tensor.reshape(-1)]
 
     def without_effect(self, *names: str) -> None:
-        """Say which arguments change no value, by what the others are."""
+        """Accept arguments that change no value, given the others."""
         for name in names:
             self._unread.pop(name, None)
 
     def check(self, place: Place) -> None:
-        """Refuse what nobody has read.
+        """Refuse explicit arguments that were not read.
 
         Raises
         ------
         UserError
-            With the first argument that is not its default, and that no layer here has.
+            With the first such argument.
         """
         for name, value in self._unread.items():
             shown = value.decode(errors="replace") if isinstance(value, bytes) else value
@@ -139,25 +138,27 @@ class Arguments(Mapping[str, Any]):
 
 
 def aten_arguments(node: Node, shown: Callable[[Any], Any]) -> Arguments:
-    """Arguments of an operator of ATen, each as the importer has it: `shown` of what stands in the graph."""
+    """Arguments of an ATen operator, each converted by `shown` from the graph's form."""
     schema = node.target._schema  # type: ignore[union-attr]
     order = [argument.name for argument in schema.arguments]
     defaults = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
-    given = {**dict(zip(order, node.args, strict=False)), **node.kwargs}
-    return Arguments({name: shown(one) for name, one in given.items() if name not in _OF_STORAGE}, defaults, order)
+    explicit = {**dict(zip(order, node.args, strict=False)), **node.kwargs}
+    return Arguments(
+        {name: shown(value) for name, value in explicit.items() if name not in _OF_STORAGE}, defaults, order
+    )
 
 
 def onnx_arguments(node: onnx.NodeProto, opset: int, shown: Callable[[str], Any] = lambda name: name) -> Arguments:
-    """Attributes and inputs of a node of ONNX by the names of its version, with the defaults of the attributes.
+    """Attributes and inputs of an ONNX node by the names of its version, with defaults of the attributes.
 
-    Inputs are as the importer has them: `shown` of their names. One that takes any number of tensors is a list.
+    `shown` converts the name of each input. An input of any number of tensors is a list.
     """
     from onnx import defs, helper
 
     schema = defs.get_schema(node.op_type, opset)
-    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
-    known = {name: one.default_value for name, one in schema.attributes.items()}
-    defaults = {name: helper.get_attribute_value(one) for name, one in known.items() if one.type}
+    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    known = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    defaults = {name: helper.get_attribute_value(attribute) for name, attribute in known.items() if attribute.type}
     order = [formal.name for formal in schema.inputs]
     inputs: dict[str, Any] = {formal: shown(name) for formal, name in zip(order, node.input, strict=False) if name}
     if schema.inputs and schema.inputs[-1].option == defs.OpSchema.FormalParameterOption.Variadic:
@@ -166,5 +167,5 @@ def onnx_arguments(node: onnx.NodeProto, opset: int, shown: Callable[[str], Any]
 
 
 def first_line(error: Exception) -> str:
-    """First line of an exception's message."""
+    """First line of an exception's message, at most 200 characters."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

@@ -1,4 +1,4 @@
-"""A user's module as its description runs: on the description's samples, and with logits as its outputs."""
+"""A user's module adapted to its description: the description's samples as inputs, logits as outputs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..models.module import NetworkModule
 
 
 class _Samples:
-    """Hook before a module: it gets the description's samples as its own.
+    """Hook before a module that converts the description's samples to the module's own.
 
     Parameters
     ----------
     order : ElementOrder
-        Way from the module's samples to the description's.
+        From the module's samples to the description's.
     """
 
     def __init__(self, order: ElementOrder) -> None:
@@ -28,26 +28,26 @@ class _Samples:
     def __call__(self, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor]:
         order, samples = self._order, inputs[0]
         turned = samples.reshape(-1, *order.turned)
-        return (turned.permute(0, *(1 + at for at in order.back)).reshape(-1, *order.given),)
+        return (turned.permute(0, *(1 + axis for axis in order.back)).reshape(-1, *order.given),)
 
 
 def _logits(_: nn.Module, __: tuple[Any, ...], outputs: Tensor) -> Tensor:
-    """Hook behind a module that ends in softmax: logarithms, whose softmax is what the module gives."""
+    """Hook after a module that ends in softmax: logarithms of the probabilities."""
     return outputs.clamp(min=torch.finfo(outputs.dtype).tiny).log()
 
 
 def adapt(module: nn.Module, own: NetworkModule) -> nn.Module:
-    """Let a user's module take the description's samples and give logits, and return it; its state stays as it is.
+    """Make a user's module take the description's samples and return logits; its state stays unchanged.
 
-    Logarithms of a softmax are logits that differ from those before it by one number for each sample, which no loss and
-    no decision sees; a module that ends in log_softmax gives them itself.
+    Logarithms of a softmax differ from the logits by one number per sample, which changes no loss and no decision. A
+    module that ends in log_softmax already returns them.
 
     Parameters
     ----------
     module : nn.Module
-        The user's.
+        The user's; adapted in place and returned.
     own : NetworkModule
-        Of its description, from `layers.network.imported`.
+        The description's module, from `layers.network.imported`.
     """
     if own.samples is not None:
         module.register_forward_pre_hook(_Samples(own.samples))
@@ -58,7 +58,7 @@ def adapt(module: nn.Module, own: NetworkModule) -> nn.Module:
 
 @contextmanager
 def as_written(module: nn.Module) -> Iterator[None]:
-    """Context in which a module gives what its author has it give, on the samples of its description."""
+    """Context in which a module's outputs are its author's, without the logarithm."""
     hooks = {key: hook for key, hook in module._forward_hooks.items() if hook is _logits}
     for key in hooks:
         del module._forward_hooks[key]
@@ -71,10 +71,10 @@ def as_written(module: nn.Module) -> Iterator[None]:
 @contextmanager
 def evaluated(module: nn.Module) -> Iterator[None]:
     """Context in which a module is in evaluation mode."""
-    modes = [(one, one.training) for one in module.modules()]
+    modes = [(child, child.training) for child in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        for one, mode in modes:
-            one.training = mode
+        for child, mode in modes:
+            child.training = mode

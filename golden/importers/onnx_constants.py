@@ -1,4 +1,4 @@
-"""Constants of an ONNX graph: initializers, and what nodes compute from constants alone."""
+"""Constants of an ONNX graph: initializers, and results of nodes that read only constants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 BATCH = -(1 << 31) + 1
-"""Stands for the open batch in what Shape gives, until a Reshape takes it: no size, no axis and no padding."""
+"""Marks the open batch in outputs of Shape, until a Reshape reads it; no valid size, axis or padding."""
 
 _ARRANGED = "Reshape Transpose Squeeze Unsqueeze Flatten Gather Slice Split Expand Identity Concat Tile"
 _COMPUTED = (
@@ -28,12 +28,12 @@ _COMPUTED = (
     "And Or Not Where Trilu Floor Ceil Max Min ReduceProd"
 )
 ARRANGED = frozenset(_ARRANGED.split())
-"""Nodes that give values of their inputs, in another order or shape."""
+"""Nodes that only reorder or reshape their inputs."""
 _BROADCAST = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Equal", "Greater", "Less", "And", "Or", "Where")
 _COPIES = ("Identity", "Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
-"""Nodes of which all values are those of the first input."""
+"""Nodes that return all values of the first input."""
 _INTEGERS = (6, 7)
-"""int32 and int64 among the types of ONNX: they hold any size."""
+"""int32 and int64 among ONNX's types: they hold any size."""
 
 
 class Constants:
@@ -42,7 +42,7 @@ class Constants:
     Parameters
     ----------
     graph : onnx.GraphProto
-        Its initializers are the first ones.
+        Provides the initializers.
     name : str
         Name of the file for messages.
     opset : int
@@ -71,7 +71,7 @@ class Constants:
         return iter(self._arrays)
 
     def tensor(self, name: str) -> Tensor:
-        """Copy of a constant, in the usual order: PyTorch has no backward views."""
+        """Copy of a constant in row-major order: PyTorch has no negative strides."""
         array = self._arrays[name]
         try:
             return torch.from_numpy(np.array(array, order="C"))
@@ -79,53 +79,54 @@ class Constants:
             raise UserError(f"{self._name}: tensor {name} is of {array.dtype}, which is not read") from None
 
     def origin(self, name: str) -> str:
-        """Name of the tensor from which a constant comes: itself, or what was copied, cast, reshaped or transposed."""
+        """Name of the tensor from which a constant is copied, cast, reshaped or transposed; else its own name."""
         return self._origins.get(name, name)
 
     def own_name(self, name: str) -> str:
-        """Name of the tensor that a constant is, as it is; empty where it was computed."""
+        """Name of the unchanged tensor that a constant is; empty if it was computed."""
         origin = self.origin(name)
         return origin if self._arrays.get(origin) is self._arrays[name] else ""
 
     def memory(self, name: str) -> tuple[Array, ...]:
-        """Parts of the file's tensors from which a constant comes: a view is one, a copy has its origin's."""
+        """Arrays of the file from which a constant comes: its own array for a view, the sources' for a copy."""
         return self._memory.get(name, (self._arrays[name],))
 
     def set(self, name: str, values: Array) -> None:
-        """Add a constant."""
         self._open = self._open or bool((values == BATCH).any())
         self._arrays[name] = values
 
-    def fold(self, node: onnx.NodeProto, given: Arguments, place: Place) -> None:
-        """Compute a node of constants, such as exporters make for the shape of a Reshape.
+    def fold(self, node: onnx.NodeProto, arguments: Arguments, place: Place) -> None:
+        """Compute a node of constants, such as exporters write for the shape of a Reshape.
 
         Raises
         ------
         UserError
-            If it computes with the size of an open batch, something that is not known, or too much.
+            If the node computes with the size of an open batch, is unknown, or gives too many values.
         """
         kind = node.op_type
         if kind not in ARRANGED and kind not in _COMPUTED.split():
             raise place.error("computes with constants alone: store the result")
         inputs = [name for name in node.input if name]
         arrays = [self._arrays[name] for name in inputs]
-        kept = arrays if kind == "Concat" else arrays[:1]
-        if kind not in ARRANGED and not (kind == "Cast" and given["to"] in _INTEGERS):
-            kept = []
-        others = [array for array in arrays if not any(array is own for own in kept)]
+        passed = arrays if kind == "Concat" else arrays[:1]
+        if kind not in ARRANGED and not (kind == "Cast" and arguments["to"] in _INTEGERS):
+            passed = []
+        others = [array for array in arrays if not any(array is source for source in passed)]
         if self._open and any(array.dtype.kind == "i" and (array == BATCH).any() for array in others):
             raise place.error("computes with the size of the batch, which is open")
-        # before anything of that size is there
-        self._folded += size_of(kind, [self._arrays[name] if name else None for name in node.input], given)
+        # checked before the allocation
+        self._folded += size_of(kind, [self._arrays[name] if name else None for name in node.input], arguments)
         if self._folded > MOST_PARAMETERS:
             raise place.error(f"computes constants of more than the limit of {MOST_PARAMETERS} values")
-        made = evaluated(node, self._opset, [self._arrays[name] if name else None for name in node.input])
-        if kind == "Identity" or (kind == "Cast" and made[0].dtype == arrays[0].dtype):
-            made = arrays[:1]
+        outputs = evaluated(node, self._opset, [self._arrays[name] if name else None for name in node.input])
+        if kind == "Identity" or (kind == "Cast" and outputs[0].dtype == arrays[0].dtype):
+            outputs = arrays[:1]
         parts = [part for name in inputs if self._arrays[name].dtype.kind == "f" for part in self.memory(name)]
-        for output, array in zip(node.output, made, strict=False):
+        for output, array in zip(node.output, outputs, strict=False):
             self._arrays[output] = array
-            if parts and not any(one is part and np.may_share_memory(array, one) for one in arrays for part in parts):
+            if parts and not any(
+                array_read is part and np.may_share_memory(array, array_read) for array_read in arrays for part in parts
+            ):
                 self._memory[output] = tuple(parts)
             if kind in _COPIES:
                 self._origins[output] = self.origin(node.input[0])
@@ -135,34 +136,34 @@ def evaluated(node: onnx.NodeProto, opset: int, arrays: Sequence[Array | None]) 
     """Outputs of one node by ONNX's reference implementation."""
     from onnx.reference import ReferenceEvaluator
 
-    axes = next((tuple(one.ints) for one in node.attribute if one.name == "axes"), None)
-    if axes and arrays[0] is not None and node.op_type in ("Squeeze", "Unsqueeze"):  # it knows later versions alone
+    axes = next((tuple(attribute.ints) for attribute in node.attribute if attribute.name == "axes"), None)
+    if axes and arrays[0] is not None and node.op_type in ("Squeeze", "Unsqueeze"):  # it knows only later versions
         return [(np.squeeze if node.op_type == "Squeeze" else np.expand_dims)(arrays[0], axes)]
     session = ReferenceEvaluator(node, opsets={"": opset})
     named = {name: array for name, array in zip(node.input, arrays, strict=False) if name}
-    with np.errstate(all="ignore"):  # what is not finite is refused where it is used
+    with np.errstate(all="ignore"):  # values that are not finite are refused at their use
         return [np.asarray(array) for array in session.run(None, named)]
 
 
-def size_of(kind: str, arrays: Sequence[Array | None], given: Arguments) -> int:
-    """Most values that a node of constants or views gives, before it is run; 0 for a view of what is there."""
-    there = [array for array in arrays if array is not None]
+def size_of(kind: str, arrays: Sequence[Array | None], arguments: Arguments) -> int:
+    """Upper limit of the values that a node of constants computes; 0 for a view. Computed before the node runs."""
+    present = [array for array in arrays if array is not None]
     match kind:
         case "ConstantOfShape":
-            return prod(map(int, there[0]))
+            return prod(map(int, present[0]))
         case "Expand":
-            return prod(np.broadcast_shapes(there[0].shape, tuple(map(int, there[1]))))
+            return prod(np.broadcast_shapes(present[0].shape, tuple(map(int, present[1]))))
         case "Tile":
-            return there[0].size * prod(map(int, there[1]))
+            return present[0].size * prod(map(int, present[1]))
         case "Range":
-            start, stop, step = map(float, there)
+            start, stop, step = map(float, present)
             return int(abs((stop - start) / step)) + 1 if step else 1
         case "Gather":
-            data, chosen = there
-            axis = given["axis"] % data.ndim
-            return prod(data.shape[:axis]) * chosen.size * prod(data.shape[axis + 1 :])
+            data, indices = present
+            axis = arguments["axis"] % data.ndim
+            return prod(data.shape[:axis]) * indices.size * prod(data.shape[axis + 1 :])
         case _ if kind in _BROADCAST:
-            return prod(np.broadcast_shapes(*(array.shape for array in there)))
+            return prod(np.broadcast_shapes(*(array.shape for array in present)))
         case _ if kind in ARRANGED and kind != "Concat":
             return 0
-    return sum(array.size for array in there)
+    return sum(array.size for array in present)

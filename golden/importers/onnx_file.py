@@ -1,4 +1,4 @@
-"""Import of an ONNX file: of a stranger's file nothing is executed, and nothing is read beyond its own folder."""
+"""Reader of ONNX files, safe for a stranger's file: none of its code runs, and nothing outside its folder is read."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
     import onnx
 
 LARGEST_FILE = 1 << 29
-"""Bytes of a file, and of its tensors outside, that are read: four times the parameters that any board holds."""
+"""Limit in bytes of a file, and of its external tensors: four times the parameters of the largest board."""
 OPSETS = range(7, 29)
-"""Versions of the operators that are read: from 7 on shapes broadcast as they do today; 28 is that of ONNX 1.23."""
+"""Supported versions of the operators: from 7 on shapes broadcast as today; ONNX 1.23 has 28."""
 STANDARD = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
 MOST_NODES = 10_000
-"""Nodes of a file: a hundred times those of a large network here."""
+"""Limit of nodes of a file: a hundred times a large network here."""
 
 
 def is_onnx(reference: str) -> bool:
-    """Tell whether a reference to a model is the name of an ONNX file."""
+    """True for the name of an ONNX file."""
     return reference.endswith(".onnx")
 
 
 def onnx_model(path: Path) -> tuple[onnx.ModelProto, int]:
-    """Read a file, and the version of its operators.
+    """Model of a file, and the version of its operators.
 
     Parameters
     ----------
     path : Path
-        ONNX, with operators of `OPSETS`. Tensors may stand in other files of its folder.
+        ONNX, with operators of `OPSETS`. External tensors may be in other files of its folder.
 
     Raises
     ------
     UserError
-        If the package onnx is not there, or the file is too large, damaged, or of another version.
+        If the package onnx is missing, or the file is too large, damaged, or of another version.
     """
     if find_spec("onnx") is None:
         raise UserError(f"{path} needs the package onnx: pip install 'fabtune[onnx]'")
@@ -47,7 +47,6 @@ def onnx_model(path: Path) -> tuple[onnx.ModelProto, int]:
 
 
 def _loaded(path: Path) -> onnx.ModelProto:
-    """Read a file and check it as the standard says."""
     import onnx
 
     if not path.is_file():
@@ -69,7 +68,6 @@ def _loaded(path: Path) -> onnx.ModelProto:
 
 
 def _opset(model: onnx.ModelProto, path: Path) -> int:
-    """Version of the standard's operators."""
     versions = {opset.version for opset in model.opset_import if opset.domain in STANDARD}
     if len(versions) != 1:
         raise UserError(f"{path} has {len(versions)} opsets of ONNX's own operators: a file has one")
@@ -82,29 +80,29 @@ def _opset(model: onnx.ModelProto, path: Path) -> int:
 
 
 def _read_outside(model: onnx.ModelProto, path: Path) -> None:
-    """Read tensors that stand in other files: only such in the folder of the model, and no more than the limit."""
+    """Read external tensors, only from the model's folder and up to the limit."""
     from onnx import external_data_helper as external
 
     for node in model.graph.node:
-        if any(external.uses_external_data(one.t) for one in node.attribute):
+        if any(external.uses_external_data(attribute.t) for attribute in node.attribute):
             raise UserError(f"{path}: node {node.name!r} has a tensor in another file: only initializers may")
     folder, total = path.resolve().parent, 0
     for tensor in model.graph.initializer:
         if not external.uses_external_data(tensor):
             continue
-        given = {entry.key: entry.value for entry in tensor.external_data}
-        place = (folder / given.get("location", "")).resolve()
-        if not place.is_relative_to(folder) or not place.is_file():
-            where = given.get("location", "")
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        file_path = (folder / entries.get("location", "")).resolve()
+        if not file_path.is_relative_to(folder) or not file_path.is_file():
+            where = entries.get("location", "")
             raise UserError(f"{path}: tensor {tensor.name} is in {where!r}, which is no file of the model's folder")
-        offset, size = (int(given.get(key, "0") or 0) for key in ("offset", "length"))
-        size = size or place.stat().st_size - offset
+        offset, size = (int(entries.get(key, "0") or 0) for key in ("offset", "length"))
+        size = size or file_path.stat().st_size - offset
         total += size
         if total > LARGEST_FILE:
             raise UserError(f"{path}: its tensors outside have more than the limit of {LARGEST_FILE} bytes")
-        if min(offset, size) < 0 or offset + size > place.stat().st_size:
-            raise UserError(f"{path}: tensor {tensor.name} is beyond the end of {given['location']}")
-        with place.open("rb") as file:
+        if min(offset, size) < 0 or offset + size > file_path.stat().st_size:
+            raise UserError(f"{path}: tensor {tensor.name} is beyond the end of {entries['location']}")
+        with file_path.open("rb") as file:
             file.seek(offset)
             tensor.raw_data = file.read(size)
         tensor.data_location = tensor.DEFAULT

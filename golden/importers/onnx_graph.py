@@ -1,4 +1,4 @@
-"""Graph of an ONNX file: a walk over its nodes, with the checks and names that every kind of network needs."""
+"""Graph of an ONNX file: traversal of its nodes, with checks and names for every kind of network."""
 
 from __future__ import annotations
 
@@ -21,31 +21,29 @@ FLOATS = (1, 11)
 
 
 class OtherSampleError(Exception):
-    """Sign of a walk that has to begin anew, with another view of the sample."""
+    """Request to restart a traversal with another view of the sample."""
 
 
 class OnnxGraph(ABC):
-    """Walk over the nodes of a file; what its operators are, a subclass says.
+    """Traversal of a file's nodes; a subclass imports each operator.
 
     Parameters
     ----------
-    model : onnx.ModelProto
     name : str
-        Name of its file for messages.
+        Name of the file for messages.
     opset : int
         Version of the operators.
 
     Attributes
     ----------
     read_names : set of str
-        Names of all tensors that a node reads, or that the file gives.
-    constants : Constants
+        Names of all tensors that a node reads, or that are outputs.
     values : dict of str to Any
-        Tensors that depend on the sample, as the subclass has them.
+        Tensors that depend on the sample, in the subclass's form.
     """
 
     most_axes = 64
-    """Most axes of a sample."""
+    """Largest number of axes of a sample."""
 
     def __init__(self, model: onnx.ModelProto, name: str, opset: int) -> None:
         self.opset, self.name = opset, name
@@ -55,30 +53,30 @@ class OnnxGraph(ABC):
 
     @abstractmethod
     def sample(self, name: str, batch: int, shape: tuple[int, ...]) -> Any:
-        """Make the value of the sample, given its name, its batch, which is 0 if it is open, and its shape."""
+        """Value of the sample; `batch` is 0 if it is open."""
 
     @abstractmethod
     def sizes(self, value: Any) -> tuple[int, ...]:
-        """Shape of a tensor, the batch first."""
+        """Shape of a tensor, with the batch first."""
 
     @abstractmethod
     def constant(self, name: str) -> Any:
-        """Constant of a name, as operators read it."""
+        """Constant by name, in the form that operators read."""
 
     @abstractmethod
     def operator(self, node: onnx.NodeProto, given: Arguments, place: Place) -> list[Any]:
-        """Import a node that reads a tensor which depends on the sample, and list its outputs."""
+        """Outputs of a node that reads a tensor depending on the sample."""
 
     def walk(self) -> tuple[Place, Any]:
-        """Import all nodes, and return the output with its place for messages."""
+        """Import all nodes; return the output and its place for messages."""
         self.constants = Constants(self._model.graph, self.name, self.opset)
         self.values: dict[str, Any] = {}
-        given = [one for one in self._model.graph.input if one.name not in self.constants]
-        outputs = [one.name for one in self._model.graph.output]
-        for what, names in (("takes {} inputs", [one.name for one in given]), ("gives {} outputs", outputs)):
+        inputs = [tensor for tensor in self._model.graph.input if tensor.name not in self.constants]
+        outputs = [tensor.name for tensor in self._model.graph.output]
+        for what, names in (("takes {} inputs", [tensor.name for tensor in inputs]), ("gives {} outputs", outputs)):
             if len(names) != 1:
                 raise UserError(f"{self.name} {what.format(len(names))} ({', '.join(names)}): a network here has one")
-        self.values[given[0].name] = self._sample(given[0])
+        self.values[inputs[0].name] = self._sample(inputs[0])
         for node in _ordered(self._model, {*self.constants, *self.values, ""}, self.name):
             place = _place_of(node, self.name)
             try:
@@ -91,36 +89,36 @@ class OnnxGraph(ABC):
             raise UserError(f"{self.name}: its output {outputs[0]} does not depend on the sample")
         return Place("output", f"{self.name}: its output {outputs[0]}"), self.values[outputs[0]]
 
-    def _sample(self, given: onnx.ValueInfoProto) -> Any:
-        kind = given.type.tensor_type
+    def _sample(self, tensor: onnx.ValueInfoProto) -> Any:
+        kind = tensor.type.tensor_type
         if kind.elem_type != 1:
-            raise UserError(f"{self.name}: the input {given.name} is no tensor of float32")
+            raise UserError(f"{self.name}: the input {tensor.name} is no tensor of float32")
         batch, *sizes = kind.shape.dim or [None]
         shape = tuple(size.dim_value for size in sizes if size is not None)
         if batch is None or not 1 <= len(shape) <= self.most_axes or min(shape) < 1:
             shown = " x ".join(one.dim_param or str(one.dim_value or "?") for one in sizes if one is not None)
             raise UserError(
-                f"{self.name}: a sample of {given.name} is of {shown or 'no'} shape: give fixed sizes, (features), "
+                f"{self.name}: a sample of {tensor.name} is of {shown or 'no'} shape: give fixed sizes, (features), "
                 "(channels, length) or (channels, height, width); only the batch may be open"
             )
         if reason := excess(shape):
-            raise UserError(f"{self.name}: a sample of {given.name} {reason}")
-        return self.sample(given.name, batch.dim_value, shape)
+            raise UserError(f"{self.name}: a sample of {tensor.name} {reason}")
+        return self.sample(tensor.name, batch.dim_value, shape)
 
     def _node(self, node: onnx.NodeProto, place: Place) -> None:
         if node.domain not in STANDARD:
             raise place.error(f"is of the domain {node.domain}, not of ONNX itself")
         _check_node(node, self._model, self.opset, place)
-        given = onnx_arguments(node, self.opset)
+        arguments = onnx_arguments(node, self.opset)
         if not any(name in self.values for name in node.input):
-            self.constants.fold(node, given, place)
+            self.constants.fold(node, arguments, place)
         elif node.op_type == "Shape":
             shape = np.array(self.sizes(self.values[node.input[0]]), np.int64)
-            self.constants.set(node.output[0], shape[given.get("start") : given.get("end")])
+            self.constants.set(node.output[0], shape[arguments.get("start") : arguments.get("end")])
         else:
-            given = onnx_arguments(node, self.opset, lambda name: self.operand(name, place))
-            found = self.operator(node, given, place)
-            self.values |= {name: value for name, value in zip(node.output, found, strict=False) if name}
+            arguments = onnx_arguments(node, self.opset, lambda name: self.operand(name, place))
+            outputs = self.operator(node, arguments, place)
+            self.values |= {name: value for name, value in zip(node.output, outputs, strict=False) if name}
 
     def operand(self, name: str, place: Place) -> Any:
         """Tensor that a node reads."""
@@ -132,22 +130,21 @@ class OnnxGraph(ABC):
 
 
 def _ordered(model: onnx.ModelProto, known: set[str], name: str) -> list[onnx.NodeProto]:
-    """Nodes, each behind those that it reads: the standard wants them so, and a file in another order is read, too.
+    """Nodes in topological order, as the standard demands; files in another order are accepted.
 
     Parameters
     ----------
-    model : onnx.ModelProto
     known : set of str
-        Names of inputs and initializers; those of all outputs are added.
+        Names of inputs and initializers; names of all outputs are added.
     name : str
-        Of the file for messages.
+        Name of the file for messages.
 
     Raises
     ------
     UserError
-        If there is a cycle, or a node reads what nothing gives.
+        If the graph has a cycle, or a node reads an unknown tensor.
     """
-    waiting, found = list(model.graph.node), list["onnx.NodeProto"]()
+    waiting, ordered = list(model.graph.node), list["onnx.NodeProto"]()
     while waiting:
         later = []
         for node in waiting:
@@ -155,24 +152,23 @@ def _ordered(model: onnx.ModelProto, known: set[str], name: str) -> list[onnx.No
                 if twice := known.intersection(node.output) - {""}:
                     raise _place_of(node, name).error(f"gives {min(twice)!r}, which is there already")
                 known.update(node.output)
-                found.append(node)
+                ordered.append(node)
             else:
                 later.append(node)
         if len(later) == len(waiting):
-            missing = next(one for one in waiting[0].input if one not in known)
+            missing = next(read for read in waiting[0].input if read not in known)
             raise _place_of(waiting[0], name).error(f"reads {missing!r}, which is missing, or there is a cycle")
         waiting = later
-    return found
+    return ordered
 
 
 def _place_of(node: onnx.NodeProto, name: str) -> Place:
-    """Node of a file, for messages."""
     title = node.name or next(iter(node.output), node.op_type)
     return Place(title, f"{name}: node {title!r} ({node.op_type})")
 
 
 def _check_node(node: onnx.NodeProto, model: onnx.ModelProto, opset: int, place: Place) -> None:
-    """Refuse a node whose attributes, or whose numbers of inputs and outputs, are not those of its operator."""
+    """Refuse a node with attributes or a number of inputs or outputs that its operator does not have."""
     from onnx import checker
 
     context = checker.C.CheckerContext()

@@ -1,4 +1,4 @@
-"""Loader of a user's module from ``file.py:build``, or of a program from a file that holds it."""
+"""Loader of a user's module from ``file.py:build``, or of a program from its file."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NAME = "fabtune_user_model"
 
 
 def holds_network(reference: str) -> bool:
-    """Tell whether a reference is the name of a file that holds a network, and says which samples it takes."""
+    """True for the name of a file that contains a network and the shape of its samples."""
     return is_onnx(reference) or is_program(reference)
 
 
 def is_program(reference: str) -> bool:
-    """Tell whether a reference to a model is the name of a program's file."""
+    """True for the name of a program's file."""
     return reference.endswith(".pt2")
 
 
 def _load_program(path: Path) -> ExportedProgram:
-    """Load a program with PyTorch's own reader, which may run code of the file: it is trusted as a Python file is.
+    """Program read by PyTorch's own reader, which may run code of the file: it is trusted like a Python file.
 
     Raises
     ------
@@ -50,10 +50,10 @@ def _load_program(path: Path) -> ExportedProgram:
 
 
 def user_module(reference: str) -> nn.Module | ExportedProgram:
-    """Call the user's function and return its module, on the CPU, of float64 in float32; or load a program's file.
+    """Module returned by the user's function, on the CPU and with float64 converted to float32; or a loaded program.
 
-    The user's file is executed, with imports from its own folder; what it prints goes to stderr, so that a command's
-    own output stays whole. Weights are loaded separately (`checkpoint`) from files that are only data.
+    The user's file is executed and may import from its own folder. Its prints go to stderr and do not mix with a
+    command's output. Weights are loaded separately (`checkpoint`) from files of data only.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def user_module(reference: str) -> nn.Module | ExportedProgram:
     Raises
     ------
     UserError
-        If there is no such file or function, it fails, or it returns anything but a `torch.nn.Module` or a program of
+        If file or function is missing, the function fails, or it does not return a `torch.nn.Module` or a program of
         `torch.export`.
     """
     if is_program(reference):
@@ -78,7 +78,7 @@ def user_module(reference: str) -> nn.Module | ExportedProgram:
     if spec is None or spec.loader is None:
         raise UserError(f"{reference}: {path} is not a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
-    # a dataclass looks up the names in its annotations there
+    # dataclasses resolve their annotations in sys.modules
     sys.modules[_NAME] = module
     try:
         with _own_folder(path), redirect_stdout(sys.stderr):
@@ -86,25 +86,25 @@ def user_module(reference: str) -> nn.Module | ExportedProgram:
             build = getattr(module, name, None)
             if not callable(build) or isinstance(build, nn.Module):
                 raise UserError(f"{reference}: {path} has no function {name}")
-            made = build()
-            if isinstance(made, nn.Module):
-                made.to("cpu")
-                if all(one.dtype == torch.float64 for one in made.parameters()):
-                    made.float()
+            result = build()
+            if isinstance(result, nn.Module):
+                result.to("cpu")
+                if all(parameter.dtype == torch.float64 for parameter in result.parameters()):
+                    result.float()
     except UserError:
         raise
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
         raise UserError(f"{reference} failed{_line(error, path)}: {type(error).__name__}: {text}") from error
-    if not isinstance(made, nn.Module | ExportedProgram):
-        kind = type(made)
+    if not isinstance(result, nn.Module | ExportedProgram):
+        kind = type(result)
         raise UserError(f"{reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Module")
-    return made
+    return result
 
 
 @contextmanager
 def _own_folder(path: Path) -> Iterator[None]:
-    """Context in which a file can import from its own folder, without writing compiled files there."""
+    """Context in which a file can import from its own folder, without compiled files being written there."""
     folder, keep = str(path.resolve().parent), sys.dont_write_bytecode
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
@@ -117,7 +117,7 @@ def _own_folder(path: Path) -> Iterator[None]:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """Line of the user's file in which an exception was raised; empty for syntax errors, which contain it."""
+    """Line of the user's file at which an exception was raised; empty for syntax errors, whose text has the line."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     return f" in line {lines[-1]}" if lines else ""

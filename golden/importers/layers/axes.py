@@ -1,7 +1,7 @@
-"""Axes of a tensor in a user's model as parts of the elements, in order, of what a layer gives.
+"""Axes of a tensor in a user's model, as runs of elements in a layer's output.
 
-Views and permutations compute nothing: an axis behind them is still a run of elements with one distance between them,
-or several such runs, one inside the other. A layer reads a tensor if its axes are those that the layer needs.
+Views and permutations compute nothing. After them an axis is still a run of elements with a constant distance, or
+several nested runs. A layer can read a tensor with the axes that the layer needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...models.layers import Pair, Shape, Sides
 from ..graph import Place
 
 Run = tuple[int, int]
-"""Number of elements, and the distance of each from the next."""
+"""Number of elements, and the distance between neighbours."""
 Axis = tuple[Run, ...]
 """Outer run first; empty for a size of 1."""
 Axes = tuple[Axis, ...]
@@ -28,17 +28,17 @@ class Value(NamedTuple):
     Parameters
     ----------
     layer : int
-        Layer that gives it, -1 for the sample.
+        Layer whose output it is, -1 for the sample.
     shape : tuple of int
-        Shape of what that layer gives.
+        Output shape of this layer.
     axes : tuple
-        Its axes behind that of the batch, see `axes`.
+        Axes of the tensor without the batch.
     padding : tuple of int, optional
-        Zeros around it, for the convolution that reads it.
+        Zeros around the tensor, for the convolution that reads it.
     host : str
-        What the host does to it: ``softmax``.
+        Operation on the tensor that is left to the host: ``softmax``.
     place : Place, optional
-        Of what pads it, or of what the host does.
+        Place of the padding or of the host's operation.
     """
 
     layer: int
@@ -50,46 +50,46 @@ class Value(NamedTuple):
 
     @property
     def sizes(self) -> Shape:
-        """Sizes of its axes."""
+        """Sizes of the axes."""
         return tuple(prod(size for size, _ in axis) for axis in self.axes)
 
     @property
     def in_order(self) -> bool:
-        """Whether its elements are in the order in which the layer gives them."""
+        """True if the elements are in the order of the layer's output."""
         return joined(self.runs) == joined([(prod(self.shape), 1)])
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Runs of all its axes, outer first."""
+        """Runs of all axes, outer first."""
         return tuple(run for axis in self.axes for run in axis)
 
 
 def joined(runs: Iterable[Run]) -> Axis:
-    """Axis of these runs, in its one normal form: none of 1 element, and none that continues the next."""
-    found: list[Run] = []
+    """Axis of runs in normal form: without runs of 1 element, and with adjacent runs merged."""
+    merged: list[Run] = []
     for size, stride in runs:
         if size == 1:
             continue
-        if found and found[-1][1] == size * stride:
-            found[-1] = found[-1][0] * size, stride
+        if merged and merged[-1][1] == size * stride:
+            merged[-1] = merged[-1][0] * size, stride
         else:
-            found.append((size, stride))
-    return tuple(found)
+            merged.append((size, stride))
+    return tuple(merged)
 
 
 def in_order(shape: Shape) -> Axes:
-    """Axes of a tensor of this shape, the last one innermost."""
-    found, stride = [], 1
+    """Axes of a tensor of this shape in row-major order."""
+    axes, stride = [], 1
     for size in reversed(shape):
-        found.append(joined([(size, stride)]))
+        axes.append(joined([(size, stride)]))
         stride *= size
-    return tuple(reversed(found))
+    return tuple(reversed(axes))
 
 
 def reshaped(axes: Axes, shape: Shape) -> Axes | None:
-    """Axes of a view in another shape; None if it cuts runs where they cannot be cut."""
+    """Axes of a view in another shape; None if a run cannot be split accordingly."""
     runs = list(joined(run for axis in axes for run in axis))
-    found: list[Axis] = []
+    split: list[Axis] = []
     for wanted in shape:
         axis: list[Run] = []
         while wanted > 1:
@@ -105,8 +105,8 @@ def reshaped(axes: Axes, shape: Shape) -> Axes | None:
                 wanted = 1
             else:
                 return None
-        found.append(joined(axis))
-    return None if runs else tuple(found)
+        split.append(joined(axis))
+    return None if runs else tuple(split)
 
 
 def channels_of(shape: Shape) -> Axis:
@@ -115,9 +115,9 @@ def channels_of(shape: Shape) -> Axis:
 
 
 def spatial(axes: Axes, shape: Shape) -> tuple[int, ...]:
-    """Axes of a layer's maps, 1 for height and 2 for width, that a tensor has behind its channels; none if no map.
+    """Axes of a layer's maps after the channels, 1 for height and 2 for width; empty if the tensor is no map.
 
-    Of a sample or a map of one dimension it is the one that is not 1, the width if both are.
+    For one-dimensional maps it is the axis whose size is not 1; the width if both are 1.
     """
     if len(shape) == 3 and axes == in_order(shape):
         return 1, 2
@@ -128,21 +128,21 @@ def spatial(axes: Axes, shape: Shape) -> tuple[int, ...]:
 
 
 def window_over(axes: Iterable[Axis], shape: Shape) -> Pair | None:
-    """Height and width of the windows that these axes of a map are together; None if they are no such windows."""
+    """Height and width of the windows that axes of a map form; None if they form no window."""
     if len(shape) != 3:
         return None
     runs = joined(sorted((run for axis in axes for run in axis), key=lambda run: -run[1]))
     _, height, width = shape
     windows = ((1, 1), (1, width), (height, 1), (height, width))
-    return next((one for one in windows if runs == joined([(one[0], width), (one[1], 1)])), None)
+    return next((size for size in windows if runs == joined([(size[0], width), (size[1], 1)])), None)
 
 
 def after_window(axis: Axis, shape: Shape, pooled: Shape) -> Axis:
-    """Axis of a map behind a pool over whole axes of it, which are none of this one's."""
-    old, new = (in_order_strides(one) for one in (shape, pooled))
-    found: list[Run] = []
+    """Axis of a map after a pool over other, whole axes."""
+    old, new = (in_order_strides(sizes) for sizes in (shape, pooled))
+    new_runs: list[Run] = []
     for size, stride in axis:
-        # a run over several of the map's axes is cut at their borders, and each part has the new distances
+        # a run over several axes of the map is split at their borders; each part gets its new distance
         inner = stride
         parts: list[Run] = []
         for number in (2, 1, 0):
@@ -151,38 +151,38 @@ def after_window(axis: Axis, shape: Shape, pooled: Shape) -> Axis:
                 count = min(size, border // inner)
                 parts.append((count, inner // old[number] * new[number]))
                 size, inner = size // count, inner * count
-        found += reversed(parts)
-    return joined(found)
+        new_runs += reversed(parts)
+    return joined(new_runs)
 
 
 def in_order_strides(shape: Shape) -> Shape:
-    """Distance between neighbours on each axis of a tensor of this shape."""
-    found = [1]
+    """Distance between neighbours on each axis of a row-major tensor of this shape."""
+    strides = [1]
     for size in reversed(shape[1:]):
-        found.append(found[-1] * size)
-    return tuple(reversed(found))
+        strides.append(strides[-1] * size)
+    return tuple(reversed(strides))
 
 
 def outer_first(runs: Sequence[Run]) -> tuple[int, ...]:
-    """Numbers of runs by their distances, the largest first: the order in which the layer gives the elements."""
-    return tuple(sorted(range(len(runs)), key=lambda at: -runs[at][1]))
+    """Indices of runs by decreasing distance: the order of the elements in the layer's output."""
+    return tuple(sorted(range(len(runs)), key=lambda index: -runs[index][1]))
 
 
 def feature_order(axis: Axis) -> ElementOrder | None:
-    """Way from a tensor with a value for each element of a vector to the layer's order; None where they are equal."""
+    """Order that maps a tensor with one value per element of a vector to the layer's order; None if both are equal."""
     sizes, axes = tuple(size for size, _ in axis), outer_first(axis)
     features = (prod(sizes),)
     return None if axes == tuple(range(len(axis))) else ElementOrder(features, sizes, axes, features)
 
 
 def placed(axes: tuple[int, ...], values: object, other: int) -> Pair:
-    """Height and width of an operator's argument: one number, or one for each axis; `other` where it has no axis."""
-    given = [values] if isinstance(values, int) else list(values)  # type: ignore[call-overload]
-    if not all(isinstance(one, int) for one in given):
-        raise UserError(f"{given} is computed from the samples")
-    given = given * len(axes) if len(given) == 1 else given
-    found = dict(zip(axes, given, strict=True))
-    return found.get(1, other), found.get(2, other)
+    """Height and width of an operator's argument: one number, or one per axis; `other` for a missing axis."""
+    numbers = [values] if isinstance(values, int) else list(values)  # type: ignore[call-overload]
+    if not all(isinstance(number, int) for number in numbers):
+        raise UserError(f"{numbers} is computed from the samples")
+    numbers = numbers * len(axes) if len(numbers) == 1 else numbers
+    by_axis = dict(zip(axes, numbers, strict=True))
+    return by_axis.get(1, other), by_axis.get(2, other)
 
 
 def with_height(shape: Shape) -> Shape:
@@ -191,16 +191,16 @@ def with_height(shape: Shape) -> Shape:
 
 
 def inverse(runs: Sequence[Run], shape: Shape) -> Axes:
-    """Axes of a tensor of this shape whose elements stand in the order of these runs of it.
+    """Axes of a tensor of `shape`, if a layer's output has its elements in the order of the runs.
 
     Parameters
     ----------
     runs : sequence of Run
-        All elements of the tensor, with distances in it, in the order of a layer.
+        All elements of the tensor, with their distances in it, in the order of the layer's output.
     shape : tuple of int
         Shape of the tensor.
     """
     distances = in_order_strides(tuple(size for size, _ in runs))
-    found = reshaped((joined((runs[at][0], distances[at]) for at in outer_first(runs)),), shape)
-    assert found is not None, "runs are cut as the tensor's own axes are"
-    return found
+    axes = reshaped((joined((runs[index][0], distances[index]) for index in outer_first(runs)),), shape)
+    assert axes is not None, "runs are cut as the tensor's own axes are"
+    return axes

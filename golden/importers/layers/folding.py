@@ -1,4 +1,4 @@
-"""Weights of a trained module as the hardware has them: batch norm folded into the layer before it."""
+"""Weights of a trained module in the hardware's form: batch norm folded into the layer before."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ Parameters = tuple[StageParameters, ...]
 
 
 def described(network: Network, module: nn.Module) -> NetworkModule:
-    """Module of a network's description, with the weights of a trained module and batch norm as it is.
+    """Module of a network's description, with the weights of a trained module and unfolded batch norm.
 
     Parameters
     ----------
-    network : Network
     module : nn.Module
-        From `module_of`, and then the result; or the user's, which is exported.
+        From `module_of`, and then returned; or the user's, which is exported.
 
     Raises
     ------
     UserError
-        If the module is not one of this network.
+        If the module does not fit the network.
     """
     if isinstance(module, NetworkModule):
         return module
-    found, own = imported(module, network.input_shape, network.name)
-    _check_weights(network, [stage.weight_shape for stage in found.stages])
-    return own
+    description, copied = imported(module, network.input_shape, network.name)
+    _check_weights(network, [stage.weight_shape for stage in description.stages])
+    return copied
 
 
 def folded(network: Network, module: nn.Module) -> Parameters:
@@ -54,18 +53,18 @@ def folded(network: Network, module: nn.Module) -> Parameters:
         If a tensor has NaN or infinity, or the module does not fit the network.
     """
     check_finite(module, network.name)
-    own = described(network, module)
-    # by number of the layer in the module: two layers may be normalised after both have run
-    found: dict[int, StageParameters] = {}
-    for number, (layer, read) in enumerate(zip(own, own.reads, strict=True)):
+    description = described(network, module)
+    # by layer number in the module: batch norms of two layers may follow after both layers
+    stages: dict[int, StageParameters] = {}
+    for number, (layer, read) in enumerate(zip(description, description.reads, strict=True)):
         if isinstance(layer, nn.Conv2d | nn.Linear):
             weight = _array(layer.weight)
             bias = np.zeros(len(weight)) if layer.bias is None else _array(layer.bias)
-            found[number] = StageParameters(weight, bias)
+            stages[number] = StageParameters(weight, bias)
         elif isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
-            found[read[0]] = _norm(layer).folded(found[read[0]], f"{network.name}, {own.titles[number]}")
-    _check_weights(network, [pair.weight.shape for pair in found.values()])
-    return tuple(found.values())
+            stages[read[0]] = _norm(layer).folded(stages[read[0]], f"{network.name}, {description.titles[number]}")
+    _check_weights(network, [pair.weight.shape for pair in stages.values()])
+    return tuple(stages.values())
 
 
 def _check_weights(network: Network, shapes: list[tuple[int, ...]]) -> None:
@@ -78,7 +77,7 @@ def _norm(layer: nn.BatchNorm1d | nn.BatchNorm2d) -> NormTensors:
     mean, variance = layer.running_mean, layer.running_var
     assert mean is not None, "a description's batch norm has running statistics"
     assert variance is not None, "as above"
-    weight, bias = (None if one is None else _array(one) for one in (layer.weight, layer.bias))
+    weight, bias = (None if tensor is None else _array(tensor) for tensor in (layer.weight, layer.bias))
     return NormTensors(_array(mean), _array(variance), weight, bias, layer.eps)
 
 
@@ -87,12 +86,7 @@ def _array(tensor: torch.Tensor) -> NDArray[np.float64]:
 
 
 def deployed_module(network: Network, module: nn.Module) -> NetworkModule:
-    """Trained module of the deployed network in float32, without drawing random numbers.
-
-    Parameters
-    ----------
-    network, module
-        See `folded`; the module is not modified.
+    """Trained module of the deployed network in float32; draws no random numbers and does not modify `module`.
 
     Raises
     ------

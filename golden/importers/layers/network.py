@@ -1,4 +1,4 @@
-"""Networks of layers from a user's file or module: their description, and a module with their weights."""
+"""Networks of layers from a user's file or module: description, and module with the weights."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from .onnx_layers import OnnxLayers
 
 
 def network_of(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> Network:
-    """Derive the description of a user's module; parameters and errors as of `imported`."""
+    """Description of a user's module; parameters and errors as of `imported`."""
     return imported(module, input_shape, name)[0]
 
 
 def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> tuple[Network, NetworkModule]:
-    """Describe a user's module, and copy its weights to a module of the description.
+    """Description of a user's module, and a module of the description with its weights.
 
     Parameters
     ----------
     module : nn.Module or ExportedProgram
-        Takes a batch of samples, gives their logits, and consists of operators that the description has layers for; as
-        it is in evaluation mode, or was when it was exported. Not modified.
+        Takes a batch of samples, returns their logits, and has only operators with a layer in descriptions. A module is
+        exported in evaluation mode, and not modified.
     input_shape : tuple of int
-        Shape of one sample as the module takes it; a sample of (channels, length) becomes one of (channels, 1, length).
+        Shape of one sample as the module takes it; (channels, length) becomes (channels, 1, length).
     name : str
         Origin of the module for messages: ``model.py:build``.
 
@@ -44,7 +44,7 @@ def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str)
     -------
     Network
     NetworkModule
-        In evaluation mode, float32; it says how the module's samples become those of the description.
+        In evaluation mode, float32; has the conversion between the module's samples and the description's.
 
     Raises
     ------
@@ -53,19 +53,19 @@ def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str)
     UserError
         If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
     """
-    found = ExportedLayers(exported(module, input_shape, name), input_shape, name).run()
+    result = ExportedLayers(exported(module, input_shape, name), input_shape, name).run()
     if not isinstance(module, ExportedProgram):
         check_batch_size(module, input_shape, name)
-    return found
+    return result
 
 
 def onnx_network(path: Path) -> tuple[Network, NetworkModule]:
-    """Describe the network of an ONNX file, and make its module.
+    """Description of an ONNX file's network, and its module.
 
     Parameters
     ----------
     path : Path
-        ONNX, with operators of `OPSETS`. Tensors may stand in other files of its folder.
+        See `onnx_model`.
 
     Returns
     -------
@@ -76,28 +76,28 @@ def onnx_network(path: Path) -> tuple[Network, NetworkModule]:
     Raises
     ------
     UserError
-        If the package onnx is not there, the file is too large, damaged or no network with one input and one output, or
-        a node has no hardware.
+        If the package onnx is missing, the file is too large or damaged, the network does not have one input and one
+        output, or a node has no hardware.
     """
     model, opset = onnx_model(path)
     return OnnxLayers(model, str(path), opset).run()
 
 
 def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn.Module]:
-    """Load a user's network.
+    """Description and module of a user's network.
 
     Parameters
     ----------
     reference : str
         ``path/to/file.py:function`` or ``path/to/file.pt2``, see `user_module`; or ``path/to/file.onnx``.
     input_shape : tuple of int, optional
-        Shape of a sample as the module takes it, or as its description does; ONNX files and programs say it themselves.
+        Shape of a sample as the module or its description takes it; ONNX files and programs contain it.
 
     Returns
     -------
     Network
     nn.Module
-        With its weights; it takes the description's samples, and gives logits.
+        With its weights; takes the description's samples, and returns logits.
 
     Raises
     ------
@@ -112,26 +112,26 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
     if input_shape is None:
         raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 640")
     try:
-        network, own = imported(module, input_shape, reference)
+        network, description = imported(module, input_shape, reference)
     except SampleError:
-        found = _of_described(module, input_shape, reference)
-        if found is None:
+        reshaped = _of_described(module, input_shape, reference)
+        if reshaped is None:
             raise
-        network, own = found
-    return network, adapt(module, own)
+        network, description = reshaped
+    return network, adapt(module, description)
 
 
-def _of_program(program: ExportedProgram, given: Shape | None, reference: str) -> tuple[Network, NetworkModule]:
-    """Import a program, whose samples are of the shape that is given, if one is."""
+def _of_program(program: ExportedProgram, asked: Shape | None, reference: str) -> tuple[Network, NetworkModule]:
+    """Import a program; `given` is the shape of a sample that the user expects, if any."""
     shape = sample_shape(program, reference)
-    network, own = imported(program, shape, reference)
-    if given is not None and given not in (shape, network.input_shape):
-        raise UserError(f"{reference} takes samples of {by(shape)}, not of {by(given)}")
-    return network, own
+    network, module = imported(program, shape, reference)
+    if asked is not None and asked not in (shape, network.input_shape):
+        raise UserError(f"{reference} takes samples of {by(shape)}, not of {by(asked)}")
+    return network, module
 
 
 def _of_described(module: nn.Module, shape: Shape, reference: str) -> tuple[Network, NetworkModule] | None:
-    """Import a module that takes samples of another shape than its description, given that of the description."""
+    """Import a module whose samples differ in shape from the description's; `shape` is the description's."""
     if len(shape) != 3:
         return None
     channels, height, width = shape
@@ -140,7 +140,7 @@ def _of_described(module: nn.Module, shape: Shape, reference: str) -> tuple[Netw
         others = [(channels, width), (width, channels), *others]
     for other in others:
         with suppress(UserError):
-            found = imported(module, other, reference)
-            if found[0].input_shape == shape:
-                return found
+            candidate = imported(module, other, reference)
+            if candidate[0].input_shape == shape:
+                return candidate
     return None

@@ -1,4 +1,4 @@
-"""Tensors of a user's model from which each stage comes, and the way back: batch norm folded, and unfolded again."""
+"""Tensors of a user's model behind each stage, and the way back: folding and unfolding of batch norm."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ...models.network import Network
 State = Mapping[str, Tensor]
 """Tensors by their names in the user's model."""
 Returned = dict[str, NDArray[np.float32]]
-"""The same as arrays."""
+"""Arrays by their names in the user's model."""
 FOLDED_WEIGHT, FOLDED_BIAS = ".folded_weight", ".folded_bias"
-"""Names behind a layer's of parameters with batch norm folded, where the user's tensors cannot hold them."""
+"""Suffixes of a layer's name for folded parameters that the user's tensors cannot hold."""
 _STATISTICS = ("running_mean", "running_var")
 _SMALLEST_SCALE = 2.0**-20
-"""Smallest factor of a batch norm's channel through which weights return: below it their float32 could overflow."""
+"""Smallest factor of a batch norm's channel for unfolding; with smaller factors float32 could overflow."""
 _LARGEST_ERROR = 2.0**-14
-"""Largest error of a returned parameter that is folded again: half of what would change an integer of Q4.12."""
+"""Largest error of a parameter that is unfolded and folded again: half of a change of a Q4.12 integer."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ class StageTensors:
     title : str
         Name of the layer: ``stem.0``.
     weight : str or None
-        Name of its weight; None for a batch norm that is a stage of its own.
+        Name of its weight; None for a batch norm as a separate stage.
     bias : str or None
-        Name of its bias; None where it has none.
+        Name of its bias; None for a layer without.
     norm : dict of str to str
-        Names of the tensors of the batch norm behind it by PyTorch's: running_mean, running_var, and weight and bias
-        where it has them. Empty without one.
+        Names of the following batch norm's tensors by PyTorch's: running_mean, running_var, and weight and bias if
+        present. Empty without batch norm.
     eps : float
         Of the batch norm.
     channels : int
         Outputs of the layer: elements of its bias.
     order : ElementOrder, optional
-        Way from the user's weight to the stage's, where they differ in shape or order; of a batch norm that is a stage
-        of its own from each of its tensors.
+        From the user's weight to the stage's, if shape or order differ; for a separate batch norm, from each of its
+        tensors.
     """
 
     title: str
@@ -65,7 +65,7 @@ class StageTensors:
 
     @classmethod
     def parse(cls, described: Mapping[str, Any]) -> StageTensors:
-        """Make it from what `described` gave."""
+        """Inverse of `described`."""
         order = described.get("order")
         return cls(**{**described, "order": order and ElementOrder.parse(order)})
 
@@ -76,34 +76,34 @@ class StageTensors:
 
     @property
     def bias_name(self) -> str:
-        """Name of the bias in what was tuned, where the layer has none, too."""
+        """Name of the bias in tuned tensors, also for a layer without bias."""
         return self.bias or f"{self.title}.bias"
 
     @property
     def weight_name(self) -> str:
-        """Name of the weight, of a batch norm that is a stage of its own, too."""
+        """Name of the weight, also for a batch norm as a separate stage."""
         return self.weight or f"{self.title}.weight"
 
     @property
     def names(self) -> list[str]:
-        """Names of all tensors from which the stage comes."""
+        """Names of all tensors of the stage."""
         return [name for name in (self.weight, self.bias, *self.norm.values()) if name]
 
     def taken(self, weight: NDArray[Any]) -> NDArray[Any]:
-        """Turn the user's weight into the stage's."""
+        """The user's weight in the stage's order."""
         return weight if self.order is None or self.weight is None else self.order.taken(weight)
 
     def given(self, weight: NDArray[Any]) -> NDArray[Any]:
-        """Turn the stage's weight into the user's."""
+        """The stage's weight in the user's order."""
         return weight if self.order is None or self.weight is None else self.order.returned(weight)
 
     def folded(self, state: State) -> StageParameters:
-        """Fold the tensors of a state.
+        """Folded parameters from the tensors of a state.
 
         Raises
         ------
         UserError
-            If one is missing, or a variance is negative.
+            If a tensor is missing, or a variance is negative.
         """
         for name in self.names:
             if name not in state:
@@ -111,50 +111,52 @@ class StageTensors:
         layer = self._layer(state)
         if not self.norm:
             return layer
-        found = self._norm(state).folded(layer, self.title)
-        if self.weight is None:  # the importers' stage of a batch norm alone has its parameters in float32
-            return StageParameters(*(one.astype(np.float32).astype(np.float64) for one in (found.weight, found.bias)))
-        return found
+        stage = self._norm(state).folded(layer, self.title)
+        if self.weight is None:  # importers give a separate batch norm float32 parameters
+            return StageParameters(
+                *(values.astype(np.float32).astype(np.float64) for values in (stage.weight, stage.bias))
+            )
+        return stage
 
     def returned(self, parameters: StageParameters, state: State) -> Returned:
-        """Tensors, in float32, from which these parameters are folded; those that change, and no others.
+        """Changed tensors, in float32, that fold to these parameters.
 
-        Without batch norm they are the parameters themselves, and a bias that is not 0 is named `bias_name`. With it,
-        the statistics stay as they are: the weight is divided by the factor of its channel, and the bias is made up for
-        in the batch norm's, or else in the layer's, or else in the running mean. Channels whose factor is 0 get one.
+        Without batch norm they are the parameters themselves, and a bias other than 0 is named `bias_name`. With batch
+        norm the statistics stay, if possible. The weight is divided by the factor of its channel. The bias is
+        compensated in the batch norm's bias, else in the layer's, else in the running mean. Channels with a factor near
+        0 get a new factor.
 
         Parameters
         ----------
-        parameters : StageParameters
         state : mapping of str to Tensor
-            The user's, before.
+            The user's tensors before tuning.
 
         Raises
         ------
         UserError
-            If float32 cannot hold them so that folding gives them within 2**-14, a quarter of Q4.12's last place.
+            If folding float32 tensors cannot restore the parameters within 2**-14, a quarter of Q4.12's last place.
         """
-        found = self._unfolded(parameters, state) if self.norm else self._plain(parameters, state)
+        changed = self._unfolded(parameters, state) if self.norm else self._plain(parameters, state)
         if self.norm:
-            own = {**state, **{name: _tensor(one) for name, one in found.items()}}
-            again = self.folded(own)
+            after = {**state, **{name: _tensor(values) for name, values in changed.items()}}
+            again = self.folded(after)
             errors = np.abs(again.weight - parameters.weight).max(), np.abs(again.bias - parameters.bias).max()
             if not max(errors) <= _LARGEST_ERROR:
                 raise UserError(
                     f"{self.title}: its batch norm cannot hold the tuned parameters in float32 (an error of "
                     f"{max(errors):.2g}): export to onnx or npz, which have it folded"
                 )
-        return found
+        return changed
 
     def _plain(self, parameters: StageParameters, state: State) -> Returned:
         assert self.weight is not None, "a stage without batch norm has a weight"
-        found = {self.weight: self.given(parameters.weight.astype(np.float32))}
+        changed = {self.weight: self.given(parameters.weight.astype(np.float32))}
         if self.bias is not None or parameters.bias.any():
-            found[self.bias_name] = self._bias(parameters.bias, state)
-        return found
+            changed[self.bias_name] = self._bias(parameters.bias, state)
+        return changed
 
     def _bias(self, values: Floats64, state: State) -> NDArray[np.float32]:
-        """Bias in the shape in which the user has it."""
+        """Bias in the shape of the user's tensor."""
         shape = tuple(state[self.bias].shape) if self.bias is not None and self.bias in state else values.shape
         return values.astype(np.float32).reshape(shape)
 
@@ -164,29 +166,29 @@ class StageTensors:
         scale = (np.ones(self.channels) if norm.weight is None else norm.weight) / deviation
         if self.weight is None:
             return self._scaled(parameters, norm)
-        found: Returned = {}
+        changed: Returned = {}
         if norm.weight is not None:
             scale = np.where(np.abs(scale) < _SMALLEST_SCALE, 1.0, scale)
             factors = np.where(scale == norm.weight / deviation, norm.weight, deviation).astype(np.float32)
-            found[self.norm["weight"]] = factors
+            changed[self.norm["weight"]] = factors
             scale = factors.astype(np.float64) / deviation
         weight = parameters.weight / scale.reshape(-1, *[1] * (parameters.weight.ndim - 1))
-        found[self.weight] = self.given(weight.astype(np.float32))
+        changed[self.weight] = self.given(weight.astype(np.float32))
         if norm.bias is not None:
-            found[self.norm["bias"]] = (parameters.bias - (layer.bias - norm.mean) * scale).astype(np.float32)
+            changed[self.norm["bias"]] = (parameters.bias - (layer.bias - norm.mean) * scale).astype(np.float32)
         elif self.bias is not None:
-            found[self.bias] = self._bias(parameters.bias / scale + norm.mean, state)
+            changed[self.bias] = self._bias(parameters.bias / scale + norm.mean, state)
         else:
-            found[self.norm["running_mean"]] = (-parameters.bias / scale).astype(np.float32)
-        return found
+            changed[self.norm["running_mean"]] = (-parameters.bias / scale).astype(np.float32)
+        return changed
 
     def _scaled(self, parameters: StageParameters, norm: NormTensors) -> Returned:
-        """Tensors of a batch norm that is a stage of its own."""
+        """Tensors of a batch norm as a separate stage."""
         scale, bias = parameters.weight.reshape(-1), parameters.bias
 
         def given(kind: str, values: Floats64) -> Returned:
-            own = values if self.order is None else self.order.returned(values)
-            return {self.norm[kind]: own.astype(np.float32)}
+            array = values if self.order is None else self.order.returned(values)
+            return {self.norm[kind]: array.astype(np.float32)}
 
         if norm.weight is None or norm.bias is None:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -197,7 +199,7 @@ class StageTensors:
         return given("weight", scale * np.sqrt(norm.variance + self.eps)) | given("bias", bias + norm.mean * scale)
 
     def scale(self, state: State) -> Floats64:
-        """Factor of each channel by which batch norm multiplies what the layer gives; 1 without one."""
+        """Factor of each channel in batch norm; 1 without batch norm."""
         if not self.norm:
             return np.ones(self.channels)
         norm = self._norm(state)
@@ -212,8 +214,8 @@ class StageTensors:
     def _norm(self, state: State) -> NormTensors:
         arrays = {kind: _array(state[name]) for kind, name in self.norm.items()}
         mean, variance = (arrays[name] for name in _STATISTICS)
-        found = NormTensors(mean, variance, arrays.get("weight"), arrays.get("bias"), self.eps)
-        return found.ordered(self.order) if self.weight is None else found
+        norm = NormTensors(mean, variance, arrays.get("weight"), arrays.get("bias"), self.eps)
+        return norm.ordered(self.order) if self.weight is None else norm
 
 
 def stage_tensors(network: Network, module: NetworkModule) -> tuple[StageTensors, ...]:
@@ -221,68 +223,73 @@ def stage_tensors(network: Network, module: NetworkModule) -> tuple[StageTensors
 
     Parameters
     ----------
-    network : Network
     module : NetworkModule
-        Of its description, see `folding.described`.
+        The description's module, see `folding.described`.
     """
-    norms = {read[0]: at for at, read in enumerate(network.reads) if isinstance(network.layers[at], BatchNorm)}
-    found = []
-    for at, layer in enumerate(network.layers):
+    norms = {
+        read[0]: number for number, read in enumerate(network.reads) if isinstance(network.layers[number], BatchNorm)
+    }
+    stages = []
+    for number, layer in enumerate(network.layers):
         if not isinstance(layer, Weighted):
             continue
-        child, channels = module[at], len(module[at].weight)
-        if at in module.scales:
-            origin, names = module.scales[at]
-            own = {kind: names.get(kind, f"{module.titles[at]}.{kind}") for kind in _kinds(origin)}
-            found.append(StageTensors(module.titles[at], None, None, own, origin.eps, channels, module.orders.get(at)))
+        child, channels = module[number], len(module[number].weight)
+        if number in module.scales:
+            origin, names = module.scales[number]
+            names_of_norm = {kind: names.get(kind, f"{module.titles[number]}.{kind}") for kind in _kinds(origin)}
+            stages.append(
+                StageTensors(
+                    module.titles[number], None, None, names_of_norm, origin.eps, channels, module.orders.get(number)
+                )
+            )
             continue
         norm, eps = {}, 0.0
-        if at in norms:
-            behind = module[norms[at]]
-            assert isinstance(behind, nn.BatchNorm1d | nn.BatchNorm2d)
-            kinds = [kind for kind in (*_STATISTICS, "weight", "bias") if getattr(behind, kind) is not None]
-            norm, eps = {kind: _name(module, norms[at], kind) for kind in kinds}, behind.eps
-        bias = None if child.bias is None else _name(module, at, "bias")
-        title, weight = module.titles[at], _name(module, at, "weight")
-        found.append(StageTensors(title, weight, bias, norm, eps, channels, module.orders.get(at)))
-    return tuple(found)
+        if number in norms:
+            following = module[norms[number]]
+            assert isinstance(following, nn.BatchNorm1d | nn.BatchNorm2d)
+            kinds = [kind for kind in (*_STATISTICS, "weight", "bias") if getattr(following, kind) is not None]
+            norm, eps = {kind: _name(module, norms[number], kind) for kind in kinds}, following.eps
+        bias = None if child.bias is None else _name(module, number, "bias")
+        title, weight = module.titles[number], _name(module, number, "weight")
+        stages.append(StageTensors(title, weight, bias, norm, eps, channels, module.orders.get(number)))
+    return tuple(stages)
 
 
 def own_state(module: NetworkModule) -> dict[str, Tensor]:
-    """Tensors of a description's module under the names of the user's model."""
-    found: dict[str, Tensor] = {}
+    """Tensors of a description's module by the names of the user's model."""
+    tensors: dict[str, Tensor] = {}
     for name, tensor in module.state_dict().items():
         number, _, kind = name.partition(".")
         if int(number) not in module.scales:
-            own = tensor.detach()
+            values_of_user = tensor.detach()
             if kind == "weight" and (order := module.orders.get(int(number))) is not None:
-                own = _tensor(np.array(order.returned(own.numpy())))
-            found[_name(module, int(number), kind)] = own
-    for at, (origin, names) in module.scales.items():
+                values_of_user = _tensor(np.array(order.returned(values_of_user.numpy())))
+            tensors[_name(module, int(number), kind)] = values_of_user
+    for layer_number, (origin, names) in module.scales.items():
         for kind, values in _kinds(origin).items():
-            found[names.get(kind, f"{module.titles[at]}.{kind}")] = _tensor(values.astype(np.float32))
-    return found
+            tensors[names.get(kind, f"{module.titles[layer_number]}.{kind}")] = _tensor(values.astype(np.float32))
+    return tensors
 
 
 def user_state(module: nn.Module, description: NetworkModule) -> dict[str, Tensor]:
-    """Copy the whole state of the user's module; of an ONNX file's that of its description, see `own_state`."""
-    own = own_state(description) if isinstance(module, NetworkModule) else module.state_dict()
-    return {name: one.detach().cpu().clone() for name, one in own.items()}
+    """Copy of the whole state of the user's module; for an ONNX file of its description, see `own_state`."""
+    state = own_state(description) if isinstance(module, NetworkModule) else module.state_dict()
+    return {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
 
 
 def returned(tensors: Sequence[StageTensors], parameters: Sequence[StageParameters], state: State) -> Returned:
-    """Tensors of all stages, see `StageTensors.returned`."""
+    """Changed tensors of all stages, see `StageTensors.returned`."""
     pairs = zip(tensors, parameters, strict=True)
-    return {name: one for own, wanted in pairs for name, one in own.returned(wanted, state).items()}
+    return {name: values for stage, wanted in pairs for name, values in stage.returned(wanted, state).items()}
 
 
 def by_stage(tensors: Sequence[StageTensors], parameters: Sequence[StageParameters]) -> Returned:
-    """Folded parameters of all stages: `FOLDED_WEIGHT` and `FOLDED_BIAS` behind their layer's name."""
-    found: Returned = {}
-    for own, one in zip(tensors, parameters, strict=True):
-        found[own.title + FOLDED_WEIGHT] = one.weight.astype(np.float32)
-        found[own.title + FOLDED_BIAS] = one.bias.astype(np.float32)
-    return found
+    """Folded parameters of all stages, named by the layer with `FOLDED_WEIGHT` and `FOLDED_BIAS`."""
+    named: Returned = {}
+    for stage, folded in zip(tensors, parameters, strict=True):
+        named[stage.title + FOLDED_WEIGHT] = folded.weight.astype(np.float32)
+        named[stage.title + FOLDED_BIAS] = folded.bias.astype(np.float32)
+    return named
 
 
 def _name(module: NetworkModule, number: int, kind: str) -> str:
@@ -291,7 +298,7 @@ def _name(module: NetworkModule, number: int, kind: str) -> str:
 
 def _kinds(norm: NormTensors) -> dict[str, Floats64]:
     values = {"running_mean": norm.mean, "running_var": norm.variance, "weight": norm.weight, "bias": norm.bias}
-    return {kind: one for kind, one in values.items() if one is not None}
+    return {kind: array for kind, array in values.items() if array is not None}
 
 
 def _array(tensor: Tensor) -> Floats64:
