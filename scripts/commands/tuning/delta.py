@@ -25,7 +25,7 @@ def command() -> None:
 @click.argument("file", type=FILE)
 @section("Output", as_json)
 def show(file: Path, as_json: bool) -> None:
-    """Show the base, sizes, generator, formats and largest change of a delta file."""
+    """Show base, sizes and formats of a delta file."""
     from ....golden.train.zo.delta_file import Delta
 
     delta = Delta.load(file)
