@@ -41,7 +41,8 @@ class BlockSettings(CampaignSettings):
         Approximate words of each bench phase.
     seconds : int
         Time limit of each equivalence proof.
-    simulator : "icarus" or "verilator" components : tuple of str
+    simulator : "icarus" or "verilator"
+    components : tuple of str
         Python files, each with its own sample of faults in its cells, see `faults.list_faults`; default: all cells
         together.
     """

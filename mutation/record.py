@@ -28,7 +28,7 @@ class Result:
     ----------
     number : int
         Number of the fault in the campaign.
-    fault : CellFault status : "killed", "equivalent", "survived" or "undecided"
+    status : "killed", "equivalent", "survived" or "undecided"
         Survived: the bench passes, but distinguishing inputs exist. Undecided: the bench passes, and neither an
         equivalence proof nor distinguishing inputs were found in time.
     by : str

@@ -146,9 +146,10 @@ def simulate(
 
     Parameters
     ----------
-    emitted : Emitted plan : dict
+    plan : dict
         From `bench.plan.bench_plan`.
-    simulator : "verilator" or "icarus" waves : Path, optional
+    simulator : "verilator" or "icarus"
+    waves : Path, optional
         Waveform file; its extension selects the format, see `wave_format`.
     bench : str
         Module with the cocotb tests. They read the plan from ``$FABTUNE_PLAN`` and may write JSON to
@@ -206,13 +207,12 @@ def simulate_mutants(
 
     Parameters
     ----------
-    emitted : Emitted port : str
+    port : str
         Input that selects the fault; 0 is none.
     numbers : sequence of int
         Values of the input.
     plan : dict
         From `bench.plan.bench_plan`.
-    simulator : "verilator" or "icarus"
 
     Returns
     -------
@@ -346,7 +346,7 @@ def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal:
 
     Parameters
     ----------
-    command : sequence of str folder : Path
+    folder : Path
         Working directory.
     env : dict of str to str
         From `environment`.

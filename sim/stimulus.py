@@ -68,7 +68,7 @@ def two_jobs(
     ----------
     spec : Spec
         Its `run` gives the expected words, its `latency` the cycles of the first job.
-    rng : Generator words : int
+    words : int
         Approximate output words of a job.
     stimulus : callable
         Random input of one job, from spec, generator and number of words; empty for a source.

@@ -53,7 +53,7 @@ class BenchBuffer:
 
     Parameters
     ----------
-    memory : BenchMemory device_address : int
+    device_address : int
         Byte address for the core.
     array : array of uint8
         Host copy: `flush` writes it to memory, `invalidate` reads it back.

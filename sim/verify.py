@@ -26,7 +26,7 @@ class Verdict:
         Simulated clock cycles of all bench tests.
     compared, mismatches : int
         Numbers compared with the golden model, and differing numbers.
-    simulator : str failures : tuple of str
+    failures : tuple of str
         Failures of the bench: a hang, a broken handshake, a wrong latency.
     differences : tuple of str
         First mismatches.
@@ -58,7 +58,8 @@ def verify(
 
     Parameters
     ----------
-    spec : Spec simulator : "verilator" or "icarus" words : int
+    simulator : "verilator" or "icarus"
+    words : int
         Approximate words of each phase.
     seed : int
         Seed of stimulus and stalls.
